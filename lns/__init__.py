@@ -1,0 +1,1 @@
+"""A LoRaWAN network server that removes duplicates on two levels, and can say why."""

@@ -1,0 +1,58 @@
+"""The log that is the truth: one JSON Lines file per source."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+SCHEMA = 1
+Record = Callable[[str, str, dict[str, object]], None]  # (source, kind, fields)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Capture:
+    """Writes the events of any number of sources into one folder.
+
+    Each line is `{"schema", "run_id", "source", "seq", "t_us", "kind", …}`; `seq` counts per
+    source from 0 without gaps, `t_us` is the monotonic clock of the run in µs. A line is in the
+    operating system's hands when `record` returns, unless `buffered`. OSError when the folder
+    cannot be written.
+    """
+
+    def __init__(
+        self, folder: Path, run_id: str, now_us: Callable[[], int], *, buffered: bool = False
+    ) -> None:
+        self._folder = folder
+        self._run_id = run_id
+        self._now_us = now_us
+        self._buffer_bytes = 1 << 20 if buffered else 0
+        self._files: dict[str, BinaryIO] = {}
+        self._seqs: dict[str, int] = {}
+
+    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        """Write one event of `source`."""
+        file = self._files.get(source)
+        if file is None:
+            path = self._folder / f"{source}.jsonl"
+            file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
+            self._seqs[source] = 0
+        seq = self._seqs[source]
+        self._seqs[source] = seq + 1
+        line = {
+            "schema": SCHEMA,
+            "run_id": self._run_id,
+            "source": source,
+            "seq": seq,
+            "t_us": self._now_us(),
+            "kind": kind,
+            **fields,
+        }
+        file.write(_encode(line) + b"\n")
+
+    def close(self) -> None:
+        """Close every file; the capture cannot be written any more."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

@@ -1,0 +1,1 @@
+"""Which copy is this, whose is it, and what follows from that?"""

@@ -1,0 +1,161 @@
+"""The policy: what follows from a copy, a strategy and a frame counter?
+
+ADR 007, "Further processing of messages based on their duplication status", as one table.
+Nothing else in the server decides about duplicates.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from itertools import product
+
+from lns.dedup.concentrator import Copy
+
+RESUBMISSIONS_MAX = 3  # answers per counter value beyond the first one
+
+
+class Strategy(StrEnum):
+    """What the operator wants of duplicates, per device (ADR 007); None is the default."""
+
+    DROP = "Drop"
+    MARK = "Mark"
+    NONE = "None"
+
+
+class Status(StrEnum):
+    """Level-1 status of a reception, in the words of ADR 007."""
+
+    NON_DUPLICATE = "NonDuplicate"
+    DUPLICATE = "Duplicate"
+    SOFT_DUPLICATE = "SoftDuplicate"
+    RESUBMISSION = "DuplicateDueToResubmission"
+
+
+class Upstream(StrEnum):
+    """What the application gets of a reception."""
+
+    FORWARDED = "forwarded"
+    MARKED = "marked"
+    DROPPED = "dropped"
+
+
+class Reason(StrEnum):
+    """Why a reception was dropped."""
+
+    DUPLICATE = "Duplicate"
+    DUPLICATE_AT_OTHER_SERVER = "DuplicateAtOtherServer"
+    RESUBMISSION_SUPPRESSED = "ResubmissionSuppressed"
+    RESUBMISSION_LIMIT = "ResubmissionLimit"
+    INVALID_FRAME_COUNTER = "InvalidFrameCounter"
+    MIC_MISMATCH = "MicMismatch"
+    UNKNOWN_DEVICE = "UnknownDevice"
+    DEV_NONCE_USED = "DevNonceUsed"
+    BELONGS_TO_ANOTHER_SERVER = "BelongsToAnotherServer"
+    MALFORMED = "Malformed"
+    STORE_UNAVAILABLE = "StoreUnavailable"
+    UPSTREAM_UNAVAILABLE = "UpstreamUnavailable"
+
+
+class Standing(Enum):
+    """Where a frame counter stands against the newest accepted one of its session."""
+
+    NEWER = "newer"
+    EQUAL = "equal"
+    OLDER = "older"
+    TOO_FAR = "too far"
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """What is done with one reception.
+
+    `answers` permits a downlink; whether one is due depends on what the frame asked for.
+    `advances` makes its counter the newest of the session, `spends` uses one of the
+    `RESUBMISSIONS_MAX` repeated answers of that counter.
+    """
+
+    upstream: Upstream
+    reason: Reason | None = None
+    answers: bool = False
+    advances: bool = False
+    spends: bool = False
+
+
+def status_of(copy: Copy, strategy: Strategy) -> Status:
+    """The status of a data frame (ADR 007, 1a); only Drop turns a copy into a hard duplicate."""
+    match copy:
+        case Copy.FIRST:
+            return Status.NON_DUPLICATE
+        case Copy.SAME_STATION:
+            return Status.RESUBMISSION
+        case Copy.OTHER_STATION:
+            return Status.DUPLICATE if strategy is Strategy.DROP else Status.SOFT_DUPLICATE
+
+
+_UP = Disposition(Upstream.FORWARDED, answers=True)
+_COPY_DROPPED = Disposition(Upstream.DROPPED, Reason.DUPLICATE)
+_SUPPRESSED = Disposition(Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED)
+_INVALID = Disposition(Upstream.DROPPED, Reason.INVALID_FRAME_COUNTER)
+_LIMIT = Disposition(Upstream.DROPPED, Reason.RESUBMISSION_LIMIT)
+
+_COPY_OF = {
+    Strategy.DROP: Upstream.DROPPED,
+    Strategy.MARK: Upstream.MARKED,
+    Strategy.NONE: Upstream.FORWARDED,
+}
+
+# The table of ADR 007: (status, strategy, confirmed) -> what is done with a frame whose counter
+# is admitted. `Duplicate` is met only under Drop and `SoftDuplicate` never under Drop.
+DISPOSITIONS: dict[tuple[Status, Strategy, bool], Disposition] = {
+    **{(Status.NON_DUPLICATE, s, c): _UP for s, c in product(Strategy, (True, False))},
+    **{(Status.DUPLICATE, Strategy.DROP, c): _COPY_DROPPED for c in (True, False)},
+    **{
+        (Status.SOFT_DUPLICATE, s, c): Disposition(_COPY_OF[s])
+        for s, c in product((Strategy.MARK, Strategy.NONE), (True, False))
+    },
+    (Status.RESUBMISSION, Strategy.DROP, True): Disposition(
+        Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True
+    ),
+    (Status.RESUBMISSION, Strategy.MARK, True): Disposition(Upstream.MARKED, answers=True),
+    (Status.RESUBMISSION, Strategy.NONE, True): Disposition(Upstream.FORWARDED, answers=True),
+    # Unconfirmed: only a first message gets here, see `decide`.
+    (Status.RESUBMISSION, Strategy.DROP, False): _SUPPRESSED,
+    (Status.RESUBMISSION, Strategy.MARK, False): Disposition(Upstream.MARKED),
+    (Status.RESUBMISSION, Strategy.NONE, False): Disposition(Upstream.FORWARDED),
+}
+
+
+def decide(
+    status: Status,
+    strategy: Strategy,
+    *,
+    confirmed: bool,
+    standing: Standing,
+    may_have_restarted: bool,
+    resubmissions: int,
+) -> Disposition:
+    """Counter validation and the table, in that order; `Duplicate` needs no counter.
+
+    `may_have_restarted` is the first-message rule: FCnt 0 or 1 of a relaxed ABP device.
+    `resubmissions` counts the answers already repeated for this counter value.
+    """
+    done = DISPOSITIONS[status, strategy, confirmed]
+    if status is Status.DUPLICATE:
+        return done
+    if status is Status.NON_DUPLICATE:
+        if standing is Standing.NEWER or may_have_restarted:
+            return _with(done, advances=True)
+        repeats = standing is Standing.EQUAL and confirmed
+    elif status is Status.SOFT_DUPLICATE:
+        # A late copy of an older frame says nothing new; a restarted device might.
+        return done if standing is Standing.EQUAL or may_have_restarted else _INVALID
+    else:
+        repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)
+    if not repeats:
+        return _INVALID
+    if not confirmed:
+        return done
+    return _LIMIT if resubmissions >= RESUBMISSIONS_MAX else _with(done, spends=True)
+
+
+def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:
+    return Disposition(done.upstream, done.reason, done.answers, advances, spends)

@@ -1,0 +1,1 @@
+"""The way of an accepted uplink to the application."""

@@ -1,0 +1,116 @@
+"""What does the application get of an uplink, and under which identity?
+
+The message of `lorawan/<lns id>/<dev_eui>/up`. Its id can be rebuilt from the frame, so that a
+message that is sent again after a crash is the same message: DevEUI, session, 32-bit counter,
+and for every further copy of a frame the station and the number of the copy.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from lns.end_device import Session
+from lns.lorawan.frame import Data
+from lns.reception import Reception
+
+
+class UpstreamUnavailable(Exception):
+    """The message could not be made durable on its way to the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark)."""
+
+    message_id: str
+    lns: str
+    dev_eui: str
+    dev_addr: str
+    f_cnt: int
+    f_port: int | None
+    confirmed: bool
+    payload: bytes
+    station: str
+    rssi_dbm: float
+    snr_db: float
+    freq_hz: int
+    dr: int
+    received_at: datetime
+    dup_msg: bool
+
+    @property
+    def topic(self) -> str:
+        """The MQTT topic of the message."""
+        return f"lorawan/{self.lns}/{self.dev_eui}/up"
+
+    def body(self, sequence_number: int) -> dict[str, object]:
+        """The JSON body; `dupMsg` is present only as true."""
+        body: dict[str, object] = {
+            "messageId": self.message_id,
+            "partitionKey": self.dev_eui,
+            "sequenceNumber": sequence_number,
+            "lns": self.lns,
+            "devEui": self.dev_eui,
+            "devAddr": self.dev_addr,
+            "fCnt": self.f_cnt,
+            "fPort": self.f_port,
+            "confirmed": self.confirmed,
+            "payload": self.payload.hex(),
+            "station": self.station,
+            "rssi": self.rssi_dbm,
+            "snr": self.snr_db,
+            "freqHz": self.freq_hz,
+            "dr": self.dr,
+            "receivedAt": self.received_at.strftime("%Y-%m-%dT%H:%M:%S.")
+            + f"{self.received_at.microsecond // 1000:03d}Z",
+        }
+        if self.dup_msg:
+            body["dupMsg"] = True
+        return body
+
+
+class Upstream(Protocol):
+    """Whoever takes messages to the application; durable when `publish` returns."""
+
+    async def publish(self, message: Message) -> None:
+        """Take one message; UpstreamUnavailable when it cannot be made durable."""
+
+
+def message_of(
+    lns: str,
+    session: Session,
+    f_cnt: int,
+    frame: Data,
+    reception: Reception,
+    *,
+    received_at: datetime,
+    first: bool,
+    dup_msg: bool,
+) -> Message:
+    """The message that forwards one copy of an uplink, its payload decrypted.
+
+    `first` is the one message that every accepted frame owes; all others are copies of it.
+    """
+    return Message(
+        message_id=_message_id(session, f_cnt, None if first else reception.station),
+        lns=lns,
+        dev_eui=session.dev_eui,
+        dev_addr=session.dev_addr,
+        f_cnt=f_cnt,
+        f_port=frame.f_port,
+        confirmed=frame.confirmed,
+        payload=frame.payload(session.keys, f_cnt),
+        station=reception.station,
+        rssi_dbm=reception.rssi_dbm,
+        snr_db=reception.snr_db,
+        freq_hz=reception.freq_hz,
+        dr=reception.dr,
+        received_at=received_at,
+        dup_msg=dup_msg,
+    )
+
+
+def _message_id(session: Session, f_cnt: int, copy_of: str | None) -> str:
+    life = f".{session.life}" if session.life else ""
+    first = f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
+    return first if copy_of is None else f"{first}-{copy_of}-{session.number_copy(f_cnt)}"

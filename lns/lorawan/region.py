@@ -1,0 +1,221 @@
+"""What does a region allow: data rates, channels, receive windows, sizes, airtime?
+
+Source: LoRaWAN Regional Parameters (RP002), EU863-870 and US902-928. Frequencies in hertz.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lns.lorawan.data_rate import FSK, DataRate, FskDataRate
+
+__all__ = [
+    "EU868",
+    "FSK",
+    "US915",
+    "Channel",
+    "DataRate",
+    "DutyCycleBand",
+    "FskDataRate",
+    "Region",
+    "region",
+    "us915_sub_band",
+]
+
+MAC_OVERHEAD_BYTES = 8
+"""DevAddr, FCtrl, FCnt and FPort: what a MACPayload adds to an application payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """An uplink channel and the data rates that may be used on it."""
+
+    freq_hz: int
+    dr_min: int
+    dr_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class DutyCycleBand:
+    """Frequencies, both ends included, that share one share of airtime per transmitter."""
+
+    ranges_hz: tuple[tuple[int, int], ...]
+    per_mille: int
+
+    def contains(self, freq_hz: int) -> bool:
+        """Whether a transmission on this frequency counts for this band."""
+        return any(low <= freq_hz <= high for low, high in self.ranges_hz)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """The rules of one region.
+
+    `data_rates`: index = DR, None = undefined. `max_payloads`, `max_payloads_no_repeater`: the
+    largest application payload per DR (bytes, FOpts empty). `duty_cycle_bands`: the first that
+    contains a frequency counts; empty = no duty cycle. `uplink_dwell_us`: longest allowed uplink,
+    None = no limit. `downlink_channels_hz`: empty = RX1 on the frequency of the uplink.
+    """
+
+    name: str
+    data_rates: tuple[DataRate | FskDataRate | None, ...]
+    downlink_only_drs: tuple[int, ...]
+    uplink_channels: tuple[Channel, ...]
+    join_channels: tuple[Channel, ...]
+    downlink_channels_hz: tuple[int, ...]
+    rx1_drs: tuple[tuple[int, ...], ...]
+    rx1_freq_hz: Callable[[int], int]
+    rx2_dr: int
+    rx2_freq_hz: int
+    max_payloads: tuple[int | None, ...]
+    max_payloads_no_repeater: tuple[int | None, ...]
+    freq_range_hz: tuple[int, int]
+    duty_cycle_bands: tuple[DutyCycleBand, ...]
+    uplink_dwell_us: int | None
+    max_eirp_dbm: int
+    receive_delay_us: int = 1_000_000
+    join_accept_delay_us: int = 5_000_000
+
+    @property
+    def default_channels_hz(self) -> tuple[int, ...]:
+        """The frequencies of the uplink channels that every device knows."""
+        return tuple(channel.freq_hz for channel in self.uplink_channels)
+
+    def rx1(self, dr: int, freq_hz: int, offset: int = 0) -> tuple[int, int]:
+        """Data rate and frequency of RX1 for an uplink with `dr` on `freq_hz`.
+
+        ValueError for a data rate, offset or frequency that no uplink of this region can have.
+        """
+        if not 0 <= dr < len(self.rx1_drs) or not 0 <= offset < len(self.rx1_drs[dr]):
+            raise ValueError(f"{self.name}: no RX1 for DR{dr} with offset {offset}")
+        return self.rx1_drs[dr][offset], self.rx1_freq_hz(freq_hz)
+
+    def max_payload(self, dr: int, *, repeater: bool = True) -> int:
+        """The largest application payload in bytes without FOpts; ValueError for an undefined DR.
+
+        `repeater`: leave room for a repeater's own header, as regional parameters recommend.
+        """
+        sizes = self.max_payloads if repeater else self.max_payloads_no_repeater
+        size = sizes[dr] if 0 <= dr < len(sizes) else None
+        if size is None:
+            raise ValueError(f"{self.name}: DR{dr} is not defined")
+        return size
+
+    def max_mac_payload(self, dr: int, *, repeater: bool = True) -> int:
+        """The largest MACPayload in bytes, FHDR to FRMPayload; ValueError for an undefined DR."""
+        return self.max_payload(dr, repeater=repeater) + MAC_OVERHEAD_BYTES
+
+    def uplink_dr(self, data_rate: DataRate | FskDataRate) -> int:
+        """The data rate index of an uplink with this modulation; ValueError if there is none."""
+        for dr, known in enumerate(self.data_rates):
+            if known == data_rate and dr not in self.downlink_only_drs:
+                return dr
+        raise ValueError(f"{self.name}: {data_rate} is no uplink data rate")
+
+    def duty_cycle_band(self, freq_hz: int) -> DutyCycleBand | None:
+        """The band that a transmission on this frequency counts for; None: unlimited."""
+        return next((band for band in self.duty_cycle_bands if band.contains(freq_hz)), None)
+
+
+def region(name: str) -> Region:
+    """The region of this name; ValueError, naming the known ones, otherwise."""
+    if name not in _REGIONS:
+        raise ValueError(f"unknown region {name!r}; known: {', '.join(_REGIONS)}")
+    return _REGIONS[name]
+
+
+def us915_sub_band(number: int) -> tuple[Channel, ...]:
+    """Sub-band 1..8 of US915: eight 125 kHz channels, then the 500 kHz channel over them.
+
+    ValueError for another number.
+    """
+    if not 1 <= number <= 8:
+        raise ValueError(f"US915 has sub-bands 1 to 8, not {number}")
+    first = 8 * (number - 1)
+    return (*_US_125_KHZ[first : first + 8], _US_500_KHZ[number - 1])
+
+
+def _eu868_rx1_freq_hz(freq_hz: int) -> int:
+    return freq_hz
+
+
+def _us915_rx1_freq_hz(freq_hz: int) -> int:
+    channel = _US_CHANNEL_NUMBERS.get(freq_hz)
+    if channel is None:
+        raise ValueError(f"US915: {freq_hz} Hz is no uplink channel")
+    return _US_DOWNLINKS_HZ[channel % 8]
+
+
+# RP002, EU863-870: one transmitter, one share per band (the division Basics Station uses).
+_EU_CHANNELS = tuple(Channel(freq_hz, 0, 5) for freq_hz in (868_100_000, 868_300_000, 868_500_000))
+
+EU868 = Region(
+    name="EU868",
+    data_rates=(
+        *(DataRate(sf, 125_000) for sf in (12, 11, 10, 9, 8, 7)),
+        DataRate(7, 250_000),
+        FSK,
+    ),
+    downlink_only_drs=(),
+    uplink_channels=_EU_CHANNELS,
+    join_channels=_EU_CHANNELS,
+    downlink_channels_hz=(),
+    rx1_drs=tuple(tuple(max(dr - offset, 0) for offset in range(6)) for dr in range(8)),
+    rx1_freq_hz=_eu868_rx1_freq_hz,
+    rx2_dr=0,
+    rx2_freq_hz=869_525_000,
+    max_payloads=(51, 51, 51, 115, 222, 222, 222, 222),
+    max_payloads_no_repeater=(51, 51, 51, 115, 242, 242, 242, 242),
+    freq_range_hz=(863_000_000, 870_000_000),
+    duty_cycle_bands=(
+        DutyCycleBand(((869_400_000, 869_650_000),), 100),
+        DutyCycleBand(((868_000_000, 868_600_000), (869_700_000, 870_000_000)), 10),
+        DutyCycleBand(((863_000_000, 870_000_000),), 1),
+    ),
+    uplink_dwell_us=None,
+    max_eirp_dbm=16,
+)
+
+_US_125_KHZ = tuple(Channel(902_300_000 + 200_000 * n, 0, 3) for n in range(64))
+_US_500_KHZ = tuple(Channel(903_000_000 + 1_600_000 * n, 4, 4) for n in range(8))
+_US_CHANNELS = _US_125_KHZ + _US_500_KHZ
+_US_CHANNEL_NUMBERS = {channel.freq_hz: n for n, channel in enumerate(_US_CHANNELS)}
+_US_DOWNLINKS_HZ = tuple(923_300_000 + 600_000 * n for n in range(8))
+
+US915 = Region(
+    name="US915",
+    data_rates=(
+        *(DataRate(sf, 125_000) for sf in (10, 9, 8, 7)),
+        DataRate(8, 500_000),
+        *(None, None, None),
+        *(DataRate(sf, 500_000) for sf in (12, 11, 10, 9, 8, 7)),
+    ),
+    downlink_only_drs=(8, 9, 10, 11, 12, 13),
+    uplink_channels=_US_CHANNELS,
+    # A join-request uses a 125 kHz channel with DR0 or a 500 kHz channel with DR4, by turns.
+    join_channels=(
+        *(Channel(channel.freq_hz, 0, 0) for channel in _US_125_KHZ),
+        *_US_500_KHZ,
+    ),
+    downlink_channels_hz=_US_DOWNLINKS_HZ,
+    rx1_drs=(
+        (10, 9, 8, 8),
+        (11, 10, 9, 8),
+        (12, 11, 10, 9),
+        (13, 12, 11, 10),
+        (13, 13, 12, 11),
+    ),
+    rx1_freq_hz=_us915_rx1_freq_hz,
+    rx2_dr=8,
+    rx2_freq_hz=923_300_000,
+    max_payloads=(11, 53, 125, 242, 242, None, None, None, 33, 109, 222, 222, 222, 222),
+    max_payloads_no_repeater=(
+        *(11, 53, 125, 242, 242, None, None, None),
+        *(53, 129, 242, 242, 242, 242),
+    ),
+    freq_range_hz=(902_000_000, 928_000_000),
+    duty_cycle_bands=(),
+    uplink_dwell_us=400_000,
+    max_eirp_dbm=30,
+)
+
+_REGIONS = {known.name: known for known in (EU868, US915)}

@@ -1,0 +1,47 @@
+"""Which receive window of a class A device can still be met?
+
+LoRaWAN 1.0.x, class A: RX1 opens RECEIVE_DELAY1 after the end of the uplink, RX2 one second
+later (for joins JOIN_ACCEPT_DELAY1 and 2). The end of the uplink is the station's `xtime`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+RX2_AFTER_RX1_US = 1_000_000
+# Time to package a downlink and bring it to the station, as in the starter kit of ADR 007. The
+# station itself wants it 20 ms before the window and moves from RX1 to RX2 on its own.
+PACKAGE_AND_SEND_US = 400_000
+
+
+class Answer(StrEnum):
+    """What became of the downlink that a reception asked for."""
+
+    RX1 = "RX1"
+    RX2 = "RX2"
+    TOO_LATE = "TooLate"
+    SUPPRESSED = "Suppressed"
+    NOT_ASKED = "NotAsked"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The first window that can be met, and how long before it opens the choice was made (µs)."""
+
+    answer: Answer
+    margin_us: int
+
+
+def first_window(
+    now_us: int, heard_us: int, rx1_delay_us: int, *, lead_us: int = PACKAGE_AND_SEND_US
+) -> Window | None:
+    """The first window that opens at least `lead_us` from now; None when both are gone.
+
+    `heard_us` is the end of the uplink on the clock of `now_us`.
+    """
+    rx1_us = heard_us + rx1_delay_us - now_us
+    if rx1_us >= lead_us:
+        return Window(Answer.RX1, rx1_us)
+    rx2_us = rx1_us + RX2_AFTER_RX1_US
+    if rx2_us >= lead_us:
+        return Window(Answer.RX2, rx2_us)
+    return None

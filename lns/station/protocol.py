@@ -1,0 +1,306 @@
+"""Which message follows which between a station and a network server?
+
+Both sides of one connection, without input or output: texts in by `receive_text`, what they mean
+out of `events_received`, texts to send out of `texts_to_send`. Nothing that the other side sends
+raises. A connection has no other state than what these objects hold; a new one starts afresh.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from lns.clock import Utc
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region
+from lns.station.messages import (
+    Dnmsg,
+    Dntxed,
+    GetXtime,
+    Ignored,
+    Jreq,
+    Malformed,
+    Propdf,
+    RouterConfig,
+    RouterInfoAnswer,
+    RouterInfoRequest,
+    Timesync,
+    TimesyncAnswer,
+    Updf,
+    UpInfo,
+    Version,
+    XtimeReport,
+    dnmsg_text,
+    dntxed_text,
+    frame_text,
+    getxtime_text,
+    parse_down,
+    parse_up,
+    timesync_answer_text,
+    version_text,
+    xtime_report_text,
+)
+from lns.station.router_config import router_config
+from lns.station.spelling import router_config_text
+
+_GPS_EPOCH_S = 315_964_800
+_GPS_LEAP_S = 18
+_MUX_TIME_MAX = 1 << 40
+_STATION_VERSION = "2.0.6(linux/std)"
+
+
+class Side(StrEnum):
+    """Which end of the connection."""
+
+    LNS = "lns"
+    STATION = "station"
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A station introduced itself."""
+
+    station_version: str
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uplink:
+    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request."""
+
+    phy: bytes
+    dr: int
+    freq_hz: int
+    xtime: int
+    rctx: int
+    rssi_dbm: float
+    snr_db: float
+    join: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transmitted:
+    """A downlink is on the air; `xtime` is its start on the station's clock."""
+
+    diid: int
+    dev_eui: Eui
+    dr: int
+    freq_hz: int
+    xtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class XtimeSample:
+    """What the station's clock showed just now."""
+
+    xtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A reception that cannot be read."""
+
+    why: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A message without use here, or one that cannot be read and is no reception."""
+
+    msgtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """The server's channel plan: a station's radio starts anew."""
+
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DownlinkWanted:
+    """The server asks for a transmission."""
+
+    dnmsg: Dnmsg
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTold:
+    """The server's time in seconds UTC, from any message that carries MuxTime."""
+
+    mux_time: float
+
+
+Event = (
+    Versioned | Uplink | Transmitted | XtimeSample | Rejected | Passed
+    | Configured | DownlinkWanted | TimeTold
+)  # fmt: skip
+
+
+class StationProtocol:
+    """One side of one connection.
+
+    The LNS side needs `region` and `utc` (for MuxTime and GPS time): it answers `version` with
+    `router_config` and then `getxtime`, whose reply is a sample of the station's clock. The station
+    side needs `xtime_now` and answers `getxtime` with it.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        *,
+        region: Region | None = None,
+        utc: Utc | None = None,
+        xtime_now: Callable[[], int] | None = None,
+    ) -> None:
+        assert (region is not None) == (side is Side.LNS)
+        assert (xtime_now is not None) == (side is Side.STATION)
+        self._side = side
+        self._region = region
+        self._utc = utc
+        self._xtime_now = xtime_now
+        self._events: list[Event] = []
+        self._texts: list[str] = []
+
+    def receive_text(self, text: str) -> None:
+        """Take one message of the other side."""
+        if self._side is Side.LNS:
+            self._receive_up(text)
+        else:
+            self._receive_down(text)
+
+    def events_received(self) -> list[Event]:
+        """What has been received since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def texts_to_send(self) -> list[str]:
+        """What is to be sent since the last call, in order."""
+        texts, self._texts = self._texts, []
+        return texts
+
+    def send_downlink(self, dnmsg: Dnmsg) -> None:
+        """LNS side: ask the station for a transmission."""
+        assert self._side is Side.LNS
+        self._texts.append(dnmsg_text(dnmsg))
+
+    def send_version(self, *, features: str = "") -> None:
+        """Station side: the first message of a connection."""
+        assert self._side is Side.STATION
+        self._texts.append(version_text(_STATION_VERSION, features=features))
+
+    def send_uplink(
+        self, phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0
+    ) -> None:
+        """Station side: a frame that was heard; none that a station keeps to itself is sent."""
+        assert self._side is Side.STATION
+        text = frame_text(phy, dr=dr, freq_hz=freq_hz, upinfo=upinfo, ref_time=ref_time)
+        if text is not None:
+            self._texts.append(text)
+
+    def send_transmitted(
+        self, dnmsg: Dnmsg, *, dr: int, freq_hz: int, xtime: int, txtime: float
+    ) -> None:
+        """Station side: a downlink is on the air since `xtime`; nothing for a DevEui of zero."""
+        assert self._side is Side.STATION
+        if int(dnmsg.dev_eui, 16):
+            sent = dntxed_text(dnmsg, dr=dr, freq_hz=freq_hz, xtime=xtime, txtime=txtime)
+            self._texts.append(sent)
+
+    def _receive_up(self, text: str) -> None:
+        match parse_up(text):
+            case Updf() | Jreq() as uplink:
+                self._events.append(_uplink(uplink))
+            case Malformed() as malformed if malformed.is_reception:
+                self._events.append(Rejected(malformed.why, text))
+            case Malformed(msgtype=msgtype):
+                self._events.append(Passed(msgtype or ""))
+            case Dntxed() as sent:
+                self._events.append(
+                    Transmitted(sent.diid, sent.dev_eui, sent.dr, sent.freq_hz, sent.xtime)
+                )
+            case XtimeReport(xtimes=xtimes):
+                self._events += [XtimeSample(xtime) for xtime in xtimes if xtime][:1]
+            case Version() as version:
+                self._events.append(Versioned(version.station, tuple(version.features.split())))
+                self._configure()
+            case Timesync(txtime=txtime):
+                self._answer_timesync(txtime)
+            case Ignored(msgtype):
+                self._events.append(Passed(msgtype))
+            case Propdf():
+                self._events.append(Passed("propdf"))
+            case RouterInfoRequest():
+                self._events.append(Passed("router-info"))
+
+    def _configure(self) -> None:
+        assert self._region is not None
+        mux_time = None if self._utc is None else self._utc().timestamp()
+        config = router_config(self._region, mux_time=mux_time)
+        self._texts += [router_config_text(config), getxtime_text(mux_time)]
+
+    def _answer_timesync(self, txtime: int) -> None:
+        if self._utc is None:
+            return
+        utc = self._utc()
+        self._texts.append(
+            timesync_answer_text(txtime, gpstime=gps_time_us(utc), mux_time=utc.timestamp())
+        )
+
+    def _receive_down(self, text: str) -> None:
+        message = parse_down(text)
+        mux_time = _mux_time(message)
+        if mux_time is not None:
+            self._events.append(TimeTold(mux_time))
+        match message:
+            case RouterConfig(fields):
+                self._events.append(Configured(fields))
+            case Dnmsg() as dnmsg:
+                self._events.append(DownlinkWanted(dnmsg))
+            case GetXtime(mux_time=mux_time):
+                assert self._xtime_now is not None
+                xtime = self._xtime_now()
+                report = xtime_report_text([xtime], mux_time=mux_time or 0.0, uptime_us=0)
+                self._texts.append(report)
+            case Malformed(msgtype=msgtype):
+                self._events.append(Passed(msgtype or ""))
+            case Ignored(msgtype):
+                self._events.append(Passed(msgtype))
+            case TimesyncAnswer():
+                self._events.append(Passed("timesync"))
+            case RouterInfoAnswer():
+                self._events.append(Passed("router-info"))
+
+
+def gps_time_us(utc: datetime) -> int:
+    """Microseconds since 1980-01-06 without leap seconds (GPS is 18 s ahead of UTC since 2017)."""
+    seconds = int(utc.timestamp()) - _GPS_EPOCH_S + _GPS_LEAP_S
+    return seconds * 1_000_000 + utc.microsecond
+
+
+def _uplink(message: Updf | Jreq) -> Uplink:
+    info = message.upinfo
+    return Uplink(
+        phy=message.phy(),
+        dr=message.dr,
+        freq_hz=message.freq_hz,
+        xtime=info.xtime,
+        rctx=info.rctx,
+        rssi_dbm=info.rssi_dbm,
+        snr_db=info.snr_db,
+        join=isinstance(message, Jreq),
+    )
+
+
+def _mux_time(message: object) -> float | None:
+    match message:
+        case RouterConfig(fields):
+            value = fields.get("MuxTime")
+            known = isinstance(value, int | float) and 0 < value < _MUX_TIME_MAX
+            return float(value) if known else None
+        case Dnmsg() | TimesyncAnswer() | GetXtime():
+            return message.mux_time
+        case _:
+            return None

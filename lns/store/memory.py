@@ -1,0 +1,38 @@
+"""The store that lives as long as the process that owns it.
+
+A network server that restarts with the same `MemoryStore` finds its sessions and the used
+DevNonces again, as it would in a shared store; level 1 it does not find.
+"""
+
+from collections import defaultdict
+
+from lns.end_device import Session
+from lns.lorawan.identifiers import Eui
+
+
+class MemoryStore:
+    """Sessions (the current one and one waiting for its first frame) and used DevNonces."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[Eui, tuple[Session, ...]] = {}
+        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        """The sessions of a device, newest first."""
+        return self._sessions.get(dev_eui, ())
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Replace the sessions of a device; StoreUnavailable where a store cannot."""
+        self._sessions[dev_eui] = sessions
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        """Every DevNonce that was ever accepted of a device."""
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
+        """Remember a DevNonce for ever; False when it was used before. Atomic."""
+        used = self._dev_nonces[dev_eui]
+        if dev_nonce in used:
+            return False
+        used.add(dev_nonce)
+        return True

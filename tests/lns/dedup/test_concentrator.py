@@ -1,0 +1,156 @@
+"""Level 1 against the list of everything ever heard."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
+from lns.lorawan.identifiers import Eui, Mic
+
+TTL_US = 60_000_000
+WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
+FRAME = DataKey(Eui("70B3D57ED0000001"), Mic("2B11FF0D"), 10)
+JOIN = JoinKey(Eui("70B3D57ED0000000"), Eui("70B3D57ED0000001"), 7)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.us = 1_000_000
+
+    def __call__(self) -> int:
+        return self.us
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_the_first_copy_is_first_and_later_ones_tell_their_station(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    assert sightings.note(FRAME, WEST) is Copy.FIRST
+    assert sightings.note(FRAME, EAST) is Copy.OTHER_STATION
+    assert sightings.note(FRAME, WEST) is Copy.SAME_STATION
+
+
+def test_the_first_station_is_never_replaced(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    sightings.note(FRAME, WEST)
+    assert sightings.note(FRAME, EAST) is Copy.OTHER_STATION
+    assert sightings.note(FRAME, EAST) is Copy.OTHER_STATION
+
+
+@pytest.mark.parametrize(
+    ("silence_us", "copy"),
+    [
+        (0, Copy.SAME_STATION),
+        (TTL_US - 1, Copy.SAME_STATION),
+        (TTL_US, Copy.FIRST),
+        (TTL_US + 1, Copy.FIRST),
+    ],
+)
+def test_at_exactly_sixty_seconds_of_silence_the_entry_is_gone(
+    clock: Clock, silence_us: int, copy: Copy
+) -> None:
+    sightings = Sightings(clock)
+    sightings.note(FRAME, WEST)
+    clock.us += silence_us
+    assert sightings.note(FRAME, WEST) is copy
+
+
+def test_every_hit_renews_the_retention(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    sightings.note(FRAME, WEST)
+    for _ in range(10):
+        clock.us += TTL_US - 1
+        assert sightings.note(FRAME, EAST) is Copy.OTHER_STATION
+    clock.us += TTL_US
+    assert sightings.note(FRAME, EAST) is Copy.FIRST
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        FRAME._replace(dev_eui=Eui("70B3D57ED0000002")),
+        FRAME._replace(mic=Mic("2B11FF0E")),
+        FRAME._replace(f_cnt_wire=11),
+        JOIN,
+    ],
+)
+def test_every_field_of_the_key_counts(clock: Clock, other: DataKey | JoinKey) -> None:
+    sightings = Sightings(clock)
+    sightings.note(FRAME, WEST)
+    assert sightings.note(other, EAST) is Copy.FIRST
+
+
+def test_a_forgotten_frame_is_first_again(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    sightings.note(FRAME, WEST)
+    sightings.forget(FRAME)
+    assert sightings.note(FRAME, EAST) is Copy.FIRST
+
+
+def test_forgetting_what_is_not_there_is_no_error(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    sightings.forget(FRAME)
+    assert len(sightings) == 0
+
+
+def test_an_eviction_before_the_time_is_told_once(clock: Clock) -> None:
+    sightings = Sightings(clock, entries_max=2)
+    for f_cnt in (1, 2, 3):
+        sightings.note(FRAME._replace(f_cnt_wire=f_cnt), WEST)
+        clock.us += 1_000
+    (eviction,) = sightings.evictions()
+    assert eviction.key == FRAME._replace(f_cnt_wire=1)
+    assert eviction.silent_us == 2_000
+    assert sightings.evictions() == []
+
+
+def test_an_expired_entry_is_no_eviction(clock: Clock) -> None:
+    sightings = Sightings(clock, entries_max=1)
+    sightings.note(FRAME, WEST)
+    clock.us += TTL_US
+    sightings.note(FRAME._replace(f_cnt_wire=11), WEST)
+    assert sightings.evictions() == []
+
+
+class AgainstTheList(RuleBasedStateMachine):
+    """`Sightings` agrees with a list of everything ever heard and a few lines of obvious code."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = Clock()
+        self.sightings = Sightings(self.clock)
+        self.heard: list[tuple[int, DataKey, Eui]] = []
+
+    @rule(wait_us=st.sampled_from([0, 1, TTL_US - 1, TTL_US, TTL_US + 1])
+          | st.integers(0, 2 * TTL_US))
+    def wait(self, wait_us: int) -> None:
+        self.clock.us += wait_us
+
+    @rule(f_cnt=st.integers(0, 2), station=st.sampled_from([WEST, EAST]))
+    def hear(self, f_cnt: int, station: Eui) -> None:
+        key = FRAME._replace(f_cnt_wire=f_cnt)
+        assert self.sightings.note(key, station) is self._expected(key, station)
+        self.heard.append((self.clock.us, key, station))
+
+    def _expected(self, key: DataKey, station: Eui) -> Copy:
+        first = None
+        last_us = None
+        for at_us, other, by in self.heard:
+            if other != key:
+                continue
+            if last_us is None or at_us - last_us >= TTL_US:
+                first = by
+            last_us = at_us
+        if last_us is None or self.clock.us - last_us >= TTL_US:
+            return Copy.FIRST
+        return Copy.SAME_STATION if station == first else Copy.OTHER_STATION
+
+
+TestAgainstTheList = AgainstTheList.TestCase
+TestAgainstTheList.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
