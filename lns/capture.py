@@ -31,8 +31,8 @@ class Capture:
         self._files: dict[str, BinaryIO] = {}
         self._seqs: dict[str, int] = {}
 
-    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write one event of `source`."""
+    def record(self, source: str, kind: str, fields: dict[str, object]) -> dict[str, object]:
+        """Write one event of `source`; returns the line as it was written."""
         file = self._files.get(source)
         if file is None:
             path = self._folder / f"{source}.jsonl"
@@ -40,7 +40,7 @@ class Capture:
             self._seqs[source] = 0
         seq = self._seqs[source]
         self._seqs[source] = seq + 1
-        line = {
+        line: dict[str, object] = {
             "schema": SCHEMA,
             "run_id": self._run_id,
             "source": source,
@@ -50,6 +50,7 @@ class Capture:
             **fields,
         }
         file.write(_encode(line) + b"\n")
+        return line
 
     def close(self) -> None:
         """Close every file; the capture cannot be written any more."""

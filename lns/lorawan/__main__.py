@@ -12,7 +12,6 @@ from lns.lorawan.frame import (
     JoinRequest,
     MalformedFrame,
     MType,
-    Proprietary,
     RejoinRequest,
     open_join_accept,
     parse,
@@ -126,7 +125,7 @@ def _lines(
             yield "NetID", frame.net_id or "not sent"
             yield "RJcount", str(frame.rj_count)
             yield "MIC", f"{_hex(frame.mic)} (not checked: LoRaWAN 1.1 is not supported)"
-        case Proprietary():
+        case _:
             yield "type", "proprietary"
             yield "payload", _hex(frame.payload)
 
@@ -169,7 +168,7 @@ def _flags(frame: Data) -> Iterator[str]:
 def _commands(frame: Data, data: bytes) -> str:
     read = parse_uplink if frame.is_uplink else parse_downlink
     spelled = [
-        f"command {command.cid:02X} {_hex(command.body)}".rstrip()
+        f"command {command.cid:02X} {command.body.hex().upper()}".rstrip()
         if isinstance(command, OtherCommand)
         else repr(command)
         for command in read(data)

@@ -23,7 +23,7 @@ _JOIN_ACCEPT_BYTES = (17, 33)
 
 # LoRaWAN 1.0.4, 4.4: B0 = 49 | 0*4 | direction | DevAddr | FCnt (32 bits) | 0 | length
 _B0 = struct.Struct("<B4xBIIxB")
-# LoRaWAN 1.0.4, 4.3.3.1: A_i = 01 | 0*4 | direction | DevAddr | FCnt (32 bits) | 0 | i
+# LoRaWAN 1.0.4, 4.3.3: A_i = 01 | 0*4 | direction | DevAddr | FCnt (32 bits) | 0 | i
 _A = struct.Struct("<B4xBIIxB")
 
 
@@ -93,7 +93,7 @@ def crypt_payload(
 def join_mic(app_key: bytes, message: bytes) -> bytes:
     """The 4 MIC bytes over a join-request or a clear join-accept without its MIC.
 
-    LoRaWAN 1.0.4, 6.2.4 and 6.2.5; `message` begins with the MHDR.
+    LoRaWAN 1.0.3, 6.2.4 and 6.2.5; `message` begins with the MHDR.
     """
     return cmac(app_key, message)[:4]
 
@@ -101,9 +101,9 @@ def join_mic(app_key: bytes, message: bytes) -> bytes:
 def derive_session_keys(
     app_key: bytes, *, join_nonce: int, net_id: str, dev_nonce: int
 ) -> SessionKeys:
-    """The session keys of a 1.0.x join (LoRaWAN 1.0.4, 6.2.5).
+    """The session keys of a 1.0.x join (LoRaWAN 1.0.3, 6.2.5).
 
-    `join_nonce` has 24 bits (AppNonce before 1.0.4), `net_id` 6 hexadecimal digits, most
+    `join_nonce` has 24 bits (AppNonce in older texts), `net_id` 6 hexadecimal digits, most
     significant first, `dev_nonce` 16 bits.
     """
     tail = (
@@ -121,7 +121,7 @@ def derive_session_keys(
 def encrypt_join_accept(app_key: bytes, clear: bytes) -> bytes:
     """The PHYPayload to send, from the clear one with its MIC (17 or 33 bytes, MHDR first).
 
-    The server applies AES *decrypt*, so that a device needs AES encrypt only (LoRaWAN 1.0.4,
+    The server applies AES *decrypt*, so that a device needs AES encrypt only (LoRaWAN 1.0.3,
     6.2.5). ValueError for another length.
     """
     _require_join_accept_length(clear)

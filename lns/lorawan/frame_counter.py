@@ -12,10 +12,10 @@ def candidates(last: int | None, wire: int, *, bits: int = 32) -> tuple[int, ...
 
     `last` is the last accepted counter (None: nothing heard yet), `wire` the 16 bits of the frame.
     First the value with the upper half of `last`, then the one after the next roll-over: one of
-    the two is right for every gap below 65536. Then two that cannot be new, but must be recognised
-    as old rather than as forged: the value before the last roll-over (a late copy), and the wire
-    value itself (a device that restarted its counter). Devices with `bits=16` never count further
-    than the wire shows, so for them only `wire` itself.
+    the two is right for every gap below 65536 (LoRaWAN 1.0.4, 4.3.1.5). Then two that cannot be
+    new, but must be recognised as old rather than as forged: the value before the last roll-over
+    (a late copy), and the wire value itself (a device that restarted its counter). Devices with
+    `bits=16` never count further than the wire shows, so for them only `wire` itself.
     """
     if last is None or bits == 16:
         return (wire,)

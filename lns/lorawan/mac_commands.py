@@ -1,6 +1,6 @@
 """Which MAC commands do FOpts or an FPort 0 payload carry?
 
-LoRaWAN 1.0.4, section 5 (and class B, section 15). The six commands that this server and its
+LoRaWAN 1.0.4, section 5, and the commands of class B. The six commands that this server and its
 virtual devices act on are values of their own; the others are kept as bytes, so that what follows
 them can be read. Multi-byte fields are little endian.
 """
@@ -195,8 +195,8 @@ def _encode_one(command: MacCommand) -> bytes:
             return bytes([_DEV_STATUS])
         case DevStatusAns(battery, margin_db):
             return bytes([_DEV_STATUS, _fit(battery, 8), _fit(margin_db + 0x20, 6) ^ 0x20])
-        case OtherCommand(cid, body):
-            return bytes([cid]) + body
+        case _:
+            return bytes([command.cid]) + command.body
 
 
 def _fit(value: int, bits: int) -> int:

@@ -298,8 +298,9 @@ def _mux_time(message: object) -> float | None:
     match message:
         case RouterConfig(fields):
             value = fields.get("MuxTime")
-            known = isinstance(value, int | float) and 0 < value < _MUX_TIME_MAX
-            return float(value) if known else None
+            if isinstance(value, int | float) and 0 < value < _MUX_TIME_MAX:
+                return float(value)
+            return None
         case Dnmsg() | TimesyncAnswer() | GetXtime():
             return message.mux_time
         case _:

@@ -110,6 +110,6 @@ def test_fsk_counts_bytes_in_both_directions() -> None:
         {"payload_bytes": -1},
     ],
 )
-def test_what_is_no_lora_frame_is_refused(wrong: dict[str, int]) -> None:
+def test_what_is_no_lora_frame_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no LoRa frame"):
         airtime_us(**({"payload_bytes": 10, "sf": 7, "bw_hz": 125_000} | wrong))

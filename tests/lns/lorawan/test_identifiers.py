@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.identifiers import (
@@ -93,7 +93,6 @@ def test_an_eui_is_dashed_for_stations() -> None:
     assert eui_dashed(Eui("8527C1DFEEA4169E")) == "85-27-C1-DF-EE-A4-16-9E"
 
 
-@settings(max_examples=200)
 @given(st.lists(st.sampled_from([0, 1, 0xFFFF]), min_size=4, max_size=4))
 def test_both_written_forms_read_back_as_the_same_eui(groups: list[int]) -> None:
     value = Eui("".join(f"{group:04X}" for group in groups))

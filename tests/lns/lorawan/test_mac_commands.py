@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.mac_commands import (
@@ -28,7 +28,7 @@ UPLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
     ("0304", (LinkADRAns(power_ack=True, dr_ack=False, ch_mask_ack=False),)),
     ("0302", (LinkADRAns(power_ack=False, dr_ack=True, ch_mask_ack=False),)),
     ("0301", (LinkADRAns(power_ack=False, dr_ack=False, ch_mask_ack=True),)),
-    ("0D0203070D", (OtherCommand(0x0D, b""), LinkCheckReq(), LinkADRAns(), OtherCommand(0x0D, b""))),
+    ("0D020307", (OtherCommand(0x0D, b""), LinkCheckReq(), LinkADRAns())),
     ("050702", (OtherCommand(0x05, b"\x07"), LinkCheckReq())),
     ("091103", (OtherCommand(0x09, b""), OtherCommand(0x11, b"\x03"))),
 ]  # fmt: skip
@@ -99,7 +99,6 @@ def test_a_field_that_does_not_fit_is_refused(command: MacCommand) -> None:
         encode([command])
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=40))
 def test_any_bytes_can_be_read_and_what_was_read_can_be_written(data: bytes) -> None:
     for parse in (parse_uplink, parse_downlink):
