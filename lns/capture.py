@@ -18,7 +18,7 @@ class Capture:
     Each line is `{"schema", "run_id", "source", "seq", "t_us", "kind", …}`; `seq` counts per
     source from 0 without gaps, `t_us` is the monotonic clock of the run in µs. A line is in the
     operating system's hands when `record` returns, unless `buffered`. OSError when the folder
-    cannot be written.
+    cannot be written, ValueError when the capture is closed.
     """
 
     def __init__(
@@ -30,16 +30,18 @@ class Capture:
         self._buffer_bytes = 1 << 20 if buffered else 0
         self._files: dict[str, BinaryIO] = {}
         self._seqs: dict[str, int] = {}
+        self._closed = False
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> dict[str, object]:
         """Write one event of `source`; returns the line as it was written."""
         file = self._files.get(source)
         if file is None:
+            if self._closed:
+                raise ValueError(f"the capture is closed: {source} {kind}")
             path = self._folder / f"{source}.jsonl"
             file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
             self._seqs[source] = 0
         seq = self._seqs[source]
-        self._seqs[source] = seq + 1
         line: dict[str, object] = {
             "schema": SCHEMA,
             "run_id": self._run_id,
@@ -50,6 +52,7 @@ class Capture:
             **fields,
         }
         file.write(_encode(line) + b"\n")
+        self._seqs[source] = seq + 1
         return line
 
     def close(self) -> None:
@@ -57,3 +60,4 @@ class Capture:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._closed = True

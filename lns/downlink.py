@@ -4,7 +4,7 @@ Always through the station that delivered the reception being answered, with tha
 `xtime` and `rctx` (Basics Station, `dnmsg`). RX2 goes along as the fall-back of RX1.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,13 +42,18 @@ class Content:
 
 
 class Downlinks:
-    """Builds and sends answers; numbers them with `diid`, unique in this server."""
+    """Builds and sends answers; numbers them with `diid`, unique in this server.
+
+    `keep` makes the sessions of a device durable: before a downlink counter is used, never after,
+    or a restarted server would use it again.
+    """
 
     def __init__(
         self,
         lns: str,
         region: Region,
         stations: Stations,
+        keep: Callable[[Eui], Awaitable[None]],
         record: Callable[[Downlink], None],
         *,
         first_diid: int = 1,
@@ -56,6 +61,7 @@ class Downlinks:
         self._lns = lns
         self._region = region
         self._stations = stations
+        self._keep = keep
         self._record = record
         self._diid = first_diid
         self._waiting: dict[int, Waiting] = {}
@@ -71,6 +77,7 @@ class Downlinks:
         if window is None:
             return Answer.TOO_LATE
         f_cnt_down = session.take_f_cnt_down()
+        await self._keep(session.dev_eui)
         pdu = build_data(
             MType.UNCONFIRMED_DOWN,
             dev_addr=session.dev_addr,
@@ -127,7 +134,17 @@ class Downlinks:
             return None
         if not self._stations.is_current(reception.station, reception.xtime):
             return None  # a station discards the xtime of an earlier radio session
-        return first_window(now_us(), reception.heard_us, rx1_delay_us)
+        window = first_window(now_us(), reception.heard_us, rx1_delay_us)
+        if window is not None and window.answer is Answer.RX1 and self._rx1(reception) is None:
+            return Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
+        return window
+
+    def _rx1(self, reception: Reception) -> tuple[int, int] | None:
+        """Data rate and frequency of RX1; None for an uplink that this region does not have."""
+        try:
+            return self._region.rx1(reception.dr, reception.freq_hz)
+        except ValueError:
+            return None
 
     async def _send(
         self,
@@ -139,16 +156,17 @@ class Downlinks:
     ) -> Answer:
         diid = self._diid
         self._diid += 1
-        rx1 = self._region.rx1(reception.dr, reception.freq_hz)
-        in_rx1 = window.answer is Answer.RX1
+        rx1_dr, rx1_freq_hz = None, None
+        if window.answer is Answer.RX1:
+            rx1_dr, rx1_freq_hz = self._region.rx1(reception.dr, reception.freq_hz)
         downlink = Dnmsg(
             dev_eui=dev_eui,
             device_class=0,
             diid=diid,
             pdu=pdu,
             rx_delay_s=scheduled.rx1_delay_us // 1_000_000,
-            rx1_dr=rx1[0] if in_rx1 else None,
-            rx1_freq_hz=rx1[1] if in_rx1 else None,
+            rx1_dr=rx1_dr,
+            rx1_freq_hz=rx1_freq_hz,
             rx2_dr=self._region.rx2_dr,
             rx2_freq_hz=self._region.rx2_freq_hz,
             xtime=reception.xtime,

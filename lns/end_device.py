@@ -1,6 +1,6 @@
 """What does the server know about a device, and what does it remember of its session?"""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lns.dedup.strategy import Standing, Strategy
@@ -84,14 +84,30 @@ class Session:
         return Standing.EQUAL if f_cnt == self.f_cnt_up else Standing.OLDER
 
     def advance(self, f_cnt: int) -> None:
-        """Make `f_cnt` the newest counter; a step back begins a new life of the counter."""
+        """Make `f_cnt` the newest counter; a step back begins a new life of the counter.
+
+        A device that begins again sends each frame once until it is asked for more.
+        """
         if self.f_cnt_up is not None and f_cnt <= self.f_cnt_up:
             self.life += 1
-            self.copies.clear()
+            self.copies = {}
+            self.nb_trans, self.nb_trans_asked = 1, False
         self.f_cnt_up = f_cnt
-        self.resubmissions.clear()
+        self.resubmissions = {}
         # Late copies are forwarded of the newest frame and of a first message only.
         self.copies = {old: number for old, number in self.copies.items() if old <= 1}
+
+    def snapshot(self) -> "Session":
+        """The session as it is now; what happens to one of the two does not touch the other."""
+        return replace(self, resubmissions=dict(self.resubmissions), copies=dict(self.copies))
+
+    def step_back(self, before: "Session") -> None:
+        """Undo `advance`: up counter, life and copies as in `before`; FCntDown only goes on."""
+        self.f_cnt_up = before.f_cnt_up
+        self.life = before.life
+        self.resubmissions = dict(before.resubmissions)
+        self.copies = dict(before.copies)
+        self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
 
     def number_copy(self, f_cnt: int) -> int:
         """The number of one more forwarded copy of a frame, from 1."""

@@ -51,9 +51,9 @@ class Joins:
         """Handle one reception of a join request and tell what became of it."""
         device = self._registry.device(request.dev_eui)
         if device is None or device.app_key is None:
-            return self._outcome(reception, request, device, reason=Reason.UNKNOWN_DEVICE)
+            return self._outcome(reception, request, None, reason=Reason.UNKNOWN_DEVICE)
         if not request.mic_is_valid(device.app_key):
-            return self._outcome(reception, request, device, reason=Reason.MIC_MISMATCH)
+            return self._outcome(reception, request, None, reason=Reason.MIC_MISMATCH)
         if device.server not in (None, self._lns):
             reason = Reason.BELONGS_TO_ANOTHER_SERVER
             return self._outcome(reception, request, device, reason=reason)
@@ -130,7 +130,10 @@ class Joins:
         reason: Reason | None = None,
         answer: Answer | None = None,
     ) -> Outcome:
-        """Nothing of a join goes upstream; a refusal of a proven device withholds the accept."""
+        """Nothing of a join goes upstream; a refusal of a proven device withholds the accept.
+
+        `device` is None where no MIC proved who asked.
+        """
         if answer is None:
             answer = Answer.NOT_ASKED if status is None else Answer.SUPPRESSED
         return Outcome(

@@ -21,6 +21,8 @@ from lns.lorawan.region import Region
 from lns.reception import Reception
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
+# The first 16 channels that stations are told to listen to: US915 is sub-band 2.
+_CH_MASKS = {"EU868": 0x0007, "US915": 0xFF00}
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 
 
@@ -73,7 +75,7 @@ def answers(
             LinkADRReq(
                 dr=reception.dr,
                 tx_power=KEEP_TX_POWER,
-                ch_mask=(1 << min(16, len(region.default_channels_hz))) - 1,
+                ch_mask=_CH_MASKS[region.name],
                 nb_trans=device.nb_trans,
             )
         )
@@ -81,7 +83,8 @@ def answers(
 
 
 def _margin_db(reception: Reception, region: Region) -> int:
-    data_rate = region.data_rates[reception.dr]
+    known = reception.dr < len(region.data_rates)
+    data_rate = region.data_rates[reception.dr] if known else None
     if not isinstance(data_rate, DataRate):
         return 0
     return max(0, min(254, round(reception.snr_db - _REQUIRED_SNR_DB[data_rate.sf])))

@@ -116,7 +116,9 @@ class NetworkServer:
         self._connections = _Connections()
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
-        downlinks = self._downlinks = Downlinks(lns, region, self._connections, record)
+        downlinks = self._downlinks = Downlinks(
+            lns, region, self._connections, registry.keep, record
+        )
         self._uplinks = Uplinks(
             lns,
             region,

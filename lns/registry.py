@@ -54,7 +54,8 @@ class Registry:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
         for device in self._devices.values():
-            self._set_sessions(device, store.sessions(device.dev_eui) or _personalised(device))
+            remembered = _still_valid(device, store.sessions(device.dev_eui))
+            self._set_sessions(device, remembered or _personalised(device))
 
     def device(self, dev_eui: Eui) -> EndDevice | None:
         """The device with this DevEUI, if it is provisioned here."""
@@ -87,7 +88,7 @@ class Registry:
         """Add the session of an accepted join; the one in use before stays until `settle`."""
         in_use = [old for old in self._sessions[device.dev_eui] if old.f_cnt_up is not None]
         self._set_sessions(device, (session, *in_use[:1]))
-        await self._store.keep_sessions(device.dev_eui, self._sessions[device.dev_eui])
+        await self.keep(device.dev_eui)
 
     def settle(self, match: Match) -> None:
         """Forget older sessions than the one a frame was just accepted in."""
@@ -95,9 +96,9 @@ class Registry:
         if len(sessions) > 1 and sessions[0] is match.session:
             self._set_sessions(match.device, sessions[:1])
 
-    async def keep(self, device: EndDevice) -> None:
+    async def keep(self, dev_eui: Eui) -> None:
         """Make counters and sessions of a device durable."""
-        await self._store.keep_sessions(device.dev_eui, self._sessions[device.dev_eui])
+        await self._store.keep_sessions(dev_eui, self._sessions[dev_eui])
 
     def _set_sessions(self, device: EndDevice, sessions: tuple[Session, ...]) -> None:
         for old in self._sessions.get(device.dev_eui, ()):
@@ -111,6 +112,14 @@ class Registry:
             sharers = self._by_dev_addr.setdefault(session.dev_addr, [])
             sharers.append((device, session))
             sharers.sort(key=lambda sharer: sharer[0].dev_eui)
+
+
+def _still_valid(device: EndDevice, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
+    """The remembered sessions but those of an ABP device that was personalised anew since."""
+    if device.activation is not Activation.ABP:
+        return sessions
+    personal = device.dev_addr, device.session_keys
+    return tuple(known for known in sessions if (known.dev_addr, known.keys) == personal)
 
 
 def _personalised(device: EndDevice) -> tuple[Session, ...]:

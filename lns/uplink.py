@@ -7,16 +7,17 @@ counter validation and anything external (ADR 007, "General notes").
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lns import mac_layer
 from lns.clock import Utc
 from lns.dedup.claim import Claims, Level2
-from lns.dedup.concentrator import DataKey, Eviction, Sightings
+from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
 from lns.dedup.strategy import Disposition, Reason, Status, Upstream, decide, status_of
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of
 from lns.downlink import Content, Downlinks
+from lns.end_device import Session
 from lns.events import Outcome
 from lns.lorawan.frame import Data
 from lns.lorawan.identifiers import Mic
@@ -51,6 +52,14 @@ class Facts:
         return Answer.SUPPRESSED if self.requests.wants_answer else Answer.NOT_ASKED
 
 
+@dataclass(slots=True)
+class _Fate:
+    """What happens to a first copy that is on its way upstream; `lost` once it was refused."""
+
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: bool = False
+
+
 class Uplinks:
     """Handles data uplinks; `receive` may run for many receptions at once.
 
@@ -80,7 +89,7 @@ class Uplinks:
         self._downlinks = downlinks
         self._utc = utc
         self._evicted = evicted
-        self._undecided: dict[DataKey, asyncio.Event] = {}
+        self._undecided: dict[DataKey, _Fate] = {}
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
@@ -90,23 +99,34 @@ class Uplinks:
         if match.device.server not in (None, self._lns):
             return self._refusal(reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
         key = DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)
-        while (undecided := self._undecided.get(key)) is not None:
-            await undecided.wait()
-        facts = self._find_out(reception, frame, match, key)
+        copy = self._note(key, reception)
+        while (first := self._undecided.get(key)) is not None:
+            await first.decided.wait()
+            if first.lost:
+                copy = self._note(key, reception)
+        facts = self._find_out(reception, frame, match, key, copy)
         if not facts.disposition.advances:
             return await self._act(facts)
-        decided = self._undecided[key] = asyncio.Event()
+        fate = self._undecided[key] = _Fate()
         try:
-            return await self._act(facts)
+            outcome = await self._act(facts)
+            fate.lost = outcome.reason is Reason.UPSTREAM_UNAVAILABLE
+            return outcome
         finally:
             del self._undecided[key]
-            decided.set()
+            fate.decided.set()
 
-    def _find_out(self, reception: Reception, frame: Data, match: Match, key: DataKey) -> Facts:
-        device, session = match.device, match.session
-        status = status_of(self._sightings.note(key, reception.station), device.strategy)
+    def _note(self, key: DataKey, reception: Reception) -> Copy:
+        copy = self._sightings.note(key, reception.station)
         for eviction in self._sightings.evictions():
             self._evicted(eviction)
+        return copy
+
+    def _find_out(
+        self, reception: Reception, frame: Data, match: Match, key: DataKey, copy: Copy
+    ) -> Facts:
+        device, session = match.device, match.session
+        status = status_of(copy, device.strategy)
         disposition = decide(
             status,
             device.strategy,
@@ -122,18 +142,18 @@ class Uplinks:
         done = facts.disposition
         if not done.answers and done.upstream is Upstream.DROPPED:
             return self._outcome(facts, done.upstream, done.reason, facts.withheld)
-        f_cnt_before = _count(facts)
+        before = _count(facts)
         level2 = await self._claim(facts)
         try:
             await self._publish(facts)
         except UpstreamUnavailable:
-            self._roll_back(facts, f_cnt_before)
+            self._roll_back(facts, before)
             reason = Reason.UPSTREAM_UNAVAILABLE
             return self._outcome(facts, Upstream.DROPPED, reason, facts.withheld, level2)
         if facts.status is Status.NON_DUPLICATE:
             self._registry.settle(facts.match)
             mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
-        await self._registry.keep(facts.match.device)
+        await self._registry.keep(facts.match.device.dev_eui)
         answer = await self._answer(facts) if done.answers else facts.withheld
         upstream = done.upstream if facts.carries_data else Upstream.DROPPED
         return self._outcome(facts, upstream, done.reason, answer, level2)
@@ -163,15 +183,16 @@ class Uplinks:
             )
         )
 
-    def _roll_back(self, facts: Facts, f_cnt_before: int | None) -> None:
+    def _roll_back(self, facts: Facts, before: Session) -> None:
         """What was not delivered was not heard: the next copy of it is a first one."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
-        if facts.disposition.spends:
+        # A newer frame may have been accepted meanwhile: it has emptied the budgets.
+        if facts.disposition.spends and f_cnt in session.resubmissions:
             session.resubmissions[f_cnt] -= 1
         if facts.status is Status.NON_DUPLICATE:
             self._sightings.forget(facts.key)
         if facts.disposition.advances and session.f_cnt_up == f_cnt:
-            session.f_cnt_up = f_cnt_before
+            session.step_back(before)
 
     async def _answer(self, facts: Facts) -> Answer:
         device, session = facts.match.device, facts.match.session
@@ -189,6 +210,7 @@ class Uplinks:
         self, reception: Reception, frame: Data, reason: Reason, match: Match | None = None
     ) -> Outcome:
         """The outcome of a frame that level 1 never saw."""
+        asked = mac_layer.requests(frame, match.session, match.f_cnt) if match else None
         return Outcome(
             station=reception.station,
             lns=self._lns,
@@ -201,7 +223,7 @@ class Uplinks:
             strategy=match.device.strategy if match else None,
             upstream=Upstream.DROPPED,
             reason=reason,
-            answer=Answer.SUPPRESSED if match and frame.confirmed else Answer.NOT_ASKED,
+            answer=Answer.SUPPRESSED if asked and asked.wants_answer else Answer.NOT_ASKED,
             xtime=reception.xtime,
         )
 
@@ -232,15 +254,15 @@ class Uplinks:
         )
 
 
-def _count(facts: Facts) -> int | None:
-    """Change the counters of the session; returns the counter to roll back to."""
+def _count(facts: Facts) -> Session:
+    """Change the counters of the session; returns the session to roll back to."""
     session, f_cnt = facts.match.session, facts.match.f_cnt
-    f_cnt_before = session.f_cnt_up
+    before = session.snapshot()
     if facts.disposition.advances:
         session.advance(f_cnt)
     if facts.disposition.spends:
         session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
-    return f_cnt_before
+    return before
 
 
 def _mic(frame: Data) -> Mic:

@@ -27,7 +27,7 @@ class Copy(StrEnum):
 
 
 class DataKey(NamedTuple):
-    """Identity of a data frame (ADR 007, 1a): device whose MIC matched, MIC, counter on the wire."""
+    """Identity of a data frame (ADR 007, 1a): device whose MIC fits, MIC, counter on the wire."""
 
     dev_eui: Eui
     mic: Mic

@@ -82,13 +82,11 @@ class Disposition:
 
 def status_of(copy: Copy, strategy: Strategy) -> Status:
     """The status of a data frame (ADR 007, 1a); only Drop turns a copy into a hard duplicate."""
-    match copy:
-        case Copy.FIRST:
-            return Status.NON_DUPLICATE
-        case Copy.SAME_STATION:
-            return Status.RESUBMISSION
-        case Copy.OTHER_STATION:
-            return Status.DUPLICATE if strategy is Strategy.DROP else Status.SOFT_DUPLICATE
+    if copy is Copy.FIRST:
+        return Status.NON_DUPLICATE
+    if copy is Copy.SAME_STATION:
+        return Status.RESUBMISSION
+    return Status.DUPLICATE if strategy is Strategy.DROP else Status.SOFT_DUPLICATE
 
 
 _UP = Disposition(Upstream.FORWARDED, answers=True)

@@ -57,8 +57,8 @@ class Message:
             "confirmed": self.confirmed,
             "payload": self.payload.hex(),
             "station": self.station,
-            "rssi": self.rssi_dbm,
-            "snr": self.snr_db,
+            "rssi": _number(self.rssi_dbm),
+            "snr": _number(self.snr_db),
             "freqHz": self.freq_hz,
             "dr": self.dr,
             "receivedAt": self.received_at.strftime("%Y-%m-%dT%H:%M:%S.")
@@ -114,3 +114,8 @@ def _message_id(session: Session, f_cnt: int, copy_of: str | None) -> str:
     life = f".{session.life}" if session.life else ""
     first = f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
     return first if copy_of is None else f"{first}-{copy_of}-{session.number_copy(f_cnt)}"
+
+
+def _number(value: float) -> float:
+    """A whole number without its ".0", as stations write it."""
+    return int(value) if value == int(value) else value

@@ -19,11 +19,15 @@ class MemoryStore:
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         """The sessions of a device, newest first."""
-        return self._sessions.get(dev_eui, ())
+        return _as_they_are(self._sessions.get(dev_eui, ()))
+
+    def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Put sessions in place before a server starts; a join would replace them."""
+        self._sessions[dev_eui] = sessions
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Replace the sessions of a device; StoreUnavailable where a store cannot."""
-        self._sessions[dev_eui] = sessions
+        """Replace the sessions of a device by these, as they are now; this store never fails."""
+        self._sessions[dev_eui] = _as_they_are(sessions)
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
@@ -36,3 +40,7 @@ class MemoryStore:
             return False
         used.add(dev_nonce)
         return True
+
+
+def _as_they_are(sessions: tuple[Session, ...]) -> tuple[Session, ...]:
+    return tuple(session.snapshot() for session in sessions)

@@ -1,0 +1,110 @@
+# Everything a person types at this project. `make` alone prints the list.
+#
+# The targets run inside .venv, which is created and brought up to date by itself: the stamp file
+# below is older than pyproject.toml or requirements.lock when there is something to install.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+SCENARIO_ARGS ?=
+NIGHTLY_ARGS ?=
+
+# A slow network is no failure: more retries than pip's five, unless the machine says otherwise.
+export PIP_RETRIES ?= 10
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+VENV := .venv/bin/python
+STAMP := .venv/.ready
+
+# A stamp names the folder it was made in. In a moved or copied checkout it does not count.
+ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),fresh)
+STALE := stale
+endif
+
+.PHONY: help install nightly test lint types unit scenarios bench mutants fuzz clean stale
+
+help: ## Show this list
+	@echo "Usage: make <target>"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, fuzz"
+	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios"
+	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
+	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
+
+nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
+	@$(VENV) -m bench nightly $(NIGHTLY_ARGS)
+
+test: lint types unit scenarios ## Check everything: ruff, mypy, tests with Spark, scenarios
+	@echo "make test: everything passed."
+
+install: $(STAMP) ## Create or update .venv, and nothing else
+	@echo ".venv is ready: $$($(VENV) --version), $$($(VENV) -m pip list 2>/dev/null | tail -n +3 | wc -l | tr -d ' ') packages."
+
+lint: $(STAMP) ## ruff over the whole tree
+	@echo "== ruff"
+	@$(VENV) -m ruff check .
+
+types: $(STAMP) ## mypy --strict over lns and bench
+	@echo "== mypy"
+	@$(VENV) -m mypy
+
+unit: $(STAMP) ## Tests of lns and bench, those that need Spark included
+	@echo "== tests"
+	@$(VENV) -m pytest tests -m "" -q $(PYTEST_ARGS)
+
+scenarios: $(STAMP) ## Every scenario on the simulated rig
+	@echo "== scenarios"
+	@$(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+
+bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five
+	@$(VENV) -m tests.benchmarks
+
+mutants: $(STAMP) ## Break one line at a time; the tests must notice each
+	@$(VENV) -m tests.mutants
+
+fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for longer
+	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)
+
+clean: ## Remove .venv, caches and build output; runs/ and lake/ stay
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov build dist *.egg-info
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+	@echo "Removed .venv, caches and build output. Captures (runs/) and the lake stay: delete them by hand."
+
+$(STAMP): pyproject.toml requirements.lock $(STALE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "This project needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo not there)." >&2; \
+	    echo "Install one, then say which: make PYTHON=python3.12 $(or $(MAKECMDGOALS),install)" >&2; \
+	    exit 4; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	    echo "'$(PYTHON)' cannot create virtual environments: its venv module is missing." >&2; \
+	    echo "On Debian and Ubuntu: sudo apt-get install python3-venv" >&2; \
+	    exit 4; }
+	@$(VENV) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "Creating .venv with $$($(PYTHON) --version) ..."; \
+	    $(PYTHON) -m venv --clear .venv; }
+	@echo "Installing $$(grep -c == requirements.lock) packages into .venv (about 600 MB, most of it Spark and Java;"
+	@echo "the first time this takes one to ten minutes, later changes take seconds) ..."
+	@for attempt in 1 2 3; do \
+	    $(VENV) -m pip install -r requirements.lock \
+	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
+               /^Installing collected/ { print "       unpacking ..."; fflush() }' \
+	        && break; \
+	    if [ $$attempt = 3 ]; then \
+	        echo "The installation failed three times; the reason stands above." >&2; \
+	        echo "If it is the network, run the same make target again: what was downloaded is kept." >&2; \
+	        exit 12; \
+	    fi; \
+	    echo "That did not work; trying again (attempt $$((attempt + 1)) of 3) ..." >&2; \
+	done
+	@$(VENV) -m pip install --quiet --no-deps --editable .
+	@pwd -P > $(STAMP)
+	@echo ".venv is ready."
+
+stale:

@@ -1,0 +1,1 @@
+"""The instrument: it stimulates a LoRaWAN network server, records what happens, and judges it."""

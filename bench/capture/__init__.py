@@ -1,0 +1,1 @@
+"""Runs on disk: their folders, their manifests, and reading them back."""

@@ -1,0 +1,137 @@
+"""One case: its lines in the capture, and the verdict they add up to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.capture.reading import Event
+from bench.expectation import Due, Result, Verdict, judge
+from lns.capture import Capture
+from lns.end_device import EndDevice
+from lns.lorawan.identifiers import Eui
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """What a case is, for people and for the score."""
+
+    case: str
+    scenario: str
+    file: str
+    group: str
+    title: str
+    strategy: str | None = None
+    confirmed: bool | None = None
+    params: dict[str, str] = field(default_factory=dict)
+
+
+class Case:
+    """Records the events of one case, into the capture and for the verdict."""
+
+    def __init__(self, title: Title, capture: Capture, *, rig: str) -> None:
+        self.title = title
+        self._capture = capture
+        self._rig = rig
+        self._events: list[Event] = []
+        self._rows: dict[str, int] = {}
+
+    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        """Write one event of any source."""
+        self._events.append(self._capture.record(source, kind, fields))
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events of this case so far, as they were written."""
+        return self._events
+
+    def begin(self) -> None:
+        """Open the case."""
+        title = self.title
+        fields: dict[str, object] = {
+            "case": title.case,
+            "scenario": title.scenario,
+            "file": title.file,
+            "group": title.group,
+            "title": title.title,
+            "rig": self._rig,
+            "params": title.params,
+        }
+        if title.strategy is not None:
+            fields["strategy"] = title.strategy
+        if title.confirmed is not None:
+            fields["confirmed"] = title.confirmed
+        self.record("bench", "case.begin", fields)
+
+    def device(self, device: EndDevice, *, f_cnt_up: int | None) -> None:
+        """Tell the facts of a device that a score needs; no keys."""
+        fields: dict[str, Any] = {
+            "dev_eui": device.dev_eui,
+            "name": device.name,
+            "activation": device.activation,
+            "strategy": device.strategy,
+            "lorawan": device.lorawan,
+            "relaxed_f_cnt": device.relaxed_f_cnt,
+            "f_cnt_bits": device.f_cnt_bits,
+            "nb_trans": device.nb_trans,
+        }
+        optional = {
+            "join_eui": device.join_eui,
+            "dev_addr": device.dev_addr,
+            "server": device.server,
+            "f_cnt_up": f_cnt_up,
+        }
+        fields |= {name: value for name, value in optional.items() if value is not None}
+        self._fact("case.device", fields)
+
+    def station(self, eui: Eui, name: str) -> None:
+        """Tell the name of a station."""
+        self._fact("case.station", {"eui": eui, "name": name})
+
+    def lns(self, lns: str, event: str, **facts: object) -> None:
+        """Tell that a network server starts or restarts."""
+        self._fact("case.lns", {"lns": lns, "event": event, **facts})
+
+    def expect_outcome(self, frame_id: str, station: Eui, due: Due) -> None:
+        """Expect the words of the next reception of a frame, in order of arrival at the LNS."""
+        n = self._rows.get(frame_id, 0)
+        self._rows[frame_id] = n + 1
+        words = due.words
+        self._fact(
+            "case.expect",
+            {
+                "expect": "outcome",
+                "frame_id": frame_id,
+                "n": n,
+                "station": station,
+                "status": words.status,
+                "upstream": words.upstream,
+                "reason": words.reason,
+                "answer": words.answer,
+            },
+        )
+
+    def expect_line(self, dev_eui: Eui, line: str) -> None:
+        """Expect a device to say something, after what it was expected to say before."""
+        self._fact("case.expect", {"expect": "device", "dev_eui": dev_eui, "line": line})
+
+    def end(self, error: str | None = None) -> Verdict:
+        """Judge and close the case; `error` is what kept the bench from running it."""
+        verdict = judge(sorted(self._events, key=_in_order))
+        if error is not None and verdict.result is not Result.FAIL:
+            verdict = Verdict(Result.ERROR, "bench", (error,))
+        fields: dict[str, object] = {
+            "verdict": verdict.result,
+            "reasons": list(verdict.reasons),
+            "attempt": 1,
+        }
+        if verdict.owner is not None:
+            fields["owner"] = verdict.owner
+        self._fact("case.end", fields)
+        return verdict
+
+    def _fact(self, kind: str, fields: dict[str, object]) -> None:
+        self.record("bench", kind, {"case": self.title.case, **fields})
+
+
+def _in_order(event: Event) -> tuple[int, str, int]:
+    return event["t_us"], event["source"], event["seq"]

@@ -1,0 +1,13 @@
+"""Where does every random number of a run come from?"""
+
+import random
+from hashlib import blake2b
+
+
+def stream(seed: int, *names: str) -> random.Random:
+    """The random numbers for one purpose, the same for the same seed and names.
+
+    Streams of different names are independent: a draw more in one changes nothing in another.
+    """
+    text = "\0".join((str(seed), *names))
+    return random.Random(int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big"))

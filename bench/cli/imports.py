@@ -1,0 +1,77 @@
+"""`lorabench import`: what does the network server make of real traffic?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import RUNS, AsJson, RunsWritten, Seed, Strategy
+from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.progress import Progress, ProgressDisplay
+from bench.cli.verdicts import exit_code_of, in_words, read_verdicts, totals
+
+EXAMPLES = (
+    "lorabench import saint-eynard-33.ndjson.gz --limit 2000",
+    "lorabench import frames.json --strategy Drop",
+)
+
+
+class CaptureMissing(Refused):
+    """A file of real traffic is not where it was said to be."""
+
+
+def import_captures(
+    file: Annotated[list[Path], Parameter(help="Files of real traffic.")],
+    /,
+    *,
+    strategy: Annotated[Strategy, Parameter(help="How the devices deduplicate.")] = "None",
+    seed: Seed = 1,
+    limit: Annotated[
+        int | None, Parameter(help="At most so many uplinks of each file. All if left out.")
+    ] = None,
+    runs: RunsWritten = RUNS,
+    as_json: AsJson = False,
+) -> int:
+    """Feed captures of real traffic through the network server, as a run like any other."""
+    with ProgressDisplay() as display:
+        folder = import_files(
+            file, runs=runs, strategy=strategy, seed=seed, limit=limit, progress=display
+        )
+    verdicts = read_verdicts(folder)
+    code = exit_code_of(verdicts) if verdicts else ExitCode.PASSED
+    if as_json:
+        print_json({"run": folder, "totals": totals(verdicts), "exit_code": int(code)})
+    else:
+        path = shown_path(folder)
+        print_lines(
+            labelled(
+                [
+                    ("captures", path),
+                    ("verdicts", in_words(totals(verdicts))),
+                    ("score it", command_line("score", path)),
+                ]
+            )
+        )
+    return code
+
+
+def import_files(
+    files: Sequence[Path],
+    *,
+    runs: Path,
+    strategy: str,
+    seed: int,
+    limit: int | None,
+    progress: Progress,
+) -> Path:
+    """The run folder with the captures of these files; CaptureMissing if one is not there."""
+    for file in files:
+        if not file.is_file():
+            raise CaptureMissing(f"There is no file {file}. Give the path of a capture of traffic.")
+    from bench import traffic
+
+    return traffic.run(
+        files, runs_dir=runs, strategy=strategy, seed=seed, limit=limit, progress=progress
+    )

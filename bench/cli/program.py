@@ -1,0 +1,96 @@
+"""Which commands are there, and how does a mistake end?"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from cyclopts import App, CycloptsError
+
+from bench.cli import imports, nightly, report, run, scenarios, score
+from bench.cli.exit_code import MEANINGS, ExitCode, Refused
+from bench.cli.output import PROGRAM
+
+COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
+    "nightly": (nightly.nightly, nightly.EXAMPLES),
+    "run": (run.run, run.EXAMPLES),
+    "scenarios": (scenarios.scenarios, scenarios.EXAMPLES),
+    "import": (imports.import_captures, imports.EXAMPLES),
+    "score": (score.score, score.EXAMPLES),
+    "report": (report.report, report.EXAMPLES),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. A person's mistake gives one message, never a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except CycloptsError as error:
+        print(f"{PROGRAM}: {_one_line(error)}", file=sys.stderr)
+        print(f"`{_help_command(words)}` shows what it takes.", file=sys.stderr)
+        return ExitCode.USAGE
+    except Refused as refusal:
+        print(f"{PROGRAM}: {refusal}", file=sys.stderr)
+        return refusal.exit_code
+    except BrokenPipeError:
+        # Whoever read the output has gone; nobody is left to tell. The interpreter would still try.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        # A folder that is not there or may not be written, a full disk: facts, not bugs.
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+    except KeyboardInterrupt:
+        print(f"{PROGRAM}: interrupted. What was captured so far stays.", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    result = application()(
+        words or ["--help"],
+        print_error=False,
+        exit_on_error=False,
+        result_action="return_value",
+    )
+    return result if isinstance(result, int) else ExitCode.PASSED
+
+
+def application() -> App:
+    """The program with all its commands."""
+    app = App(
+        name=PROGRAM,
+        help="A test bench for message deduplication in a LoRaWAN network server.",
+        help_epilogue=_epilogue(("lorabench nightly", "lorabench run --help")),
+        help_format="plaintext",
+        version=_version,
+        suppress_keyboard_interrupt=False,
+    )
+    for name, (function, examples) in COMMANDS.items():
+        app.command(function, name=name, help_epilogue=_epilogue(examples))
+    return app
+
+
+def _epilogue(examples: Sequence[str]) -> str:
+    listed = [f"  {example}" for example in examples]
+    codes = [f"  {code:3}  {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n".join(["Examples:", *listed, "", "Exit codes:", *codes])
+
+
+def _version() -> str:
+    try:
+        return version(PROGRAM)
+    except PackageNotFoundError:
+        return "not installed (run from the source tree)"
+
+
+def _one_line(error: CycloptsError) -> str:
+    """What cyclopts would show in a frame, as plain text."""
+    return " ".join(str(error).split())
+
+
+def _help_command(words: Sequence[str]) -> str:
+    known = [word for word in words[:1] if word in COMMANDS]
+    return " ".join([PROGRAM, *known, "--help"])

@@ -1,0 +1,173 @@
+"""`lorabench run`: which scenarios pass on a rig?"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from cyclopts import Parameter
+
+from bench.cli.exit_code import BenchBroken, ExitCode, Refused
+from bench.cli.options import RUNS, AsJson, Seed, Strategy
+from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.progress import ProgressDisplay
+from bench.cli.run_folders import run_folders_in
+from bench.cli.scenario_catalogue import scenarios_folder
+from bench.cli.scenario_lines import ScenarioLines
+from bench.cli.verdicts import CaseVerdict, exit_code_of, in_words, read_verdicts, totals
+
+Rig = Literal["simulated"]
+
+EXAMPLES = (
+    "lorabench run",
+    "lorabench run second_station --strategy Mark --seed 7",
+    "lorabench run test_multi_concentrator.py",
+)
+
+
+class NothingToRun(Refused):
+    """No scenario fits the pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to run, where, and from which seed."""
+
+    pattern: str | None
+    rig: str
+    seed: int
+    strategy: str | None
+    capture_dir: Path
+
+    @property
+    def repeat(self) -> str:
+        """The command that runs the same again."""
+        words: list[object] = [self.pattern] if self.pattern else []
+        words += ["--rig", self.rig, "--seed", self.seed]
+        words += ["--strategy", self.strategy] if self.strategy else []
+        if self.capture_dir != RUNS:
+            words += ["--capture-dir", shown_path(self.capture_dir)]
+        return command_line("run", *words)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has taken place: its folder, its verdicts, and how many tests pytest saw fail."""
+
+    folder: Path
+    verdicts: tuple[CaseVerdict, ...]
+    failed: int
+    interrupted: bool
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """BENCH_ERROR where the captures know nothing of a test that failed."""
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
+        code = exit_code_of(self.verdicts)
+        hidden = self.failed > 0 and code in (ExitCode.PASSED, ExitCode.REPEATED)
+        return ExitCode.BENCH_ERROR if hidden else code
+
+
+def run(
+    pattern: Annotated[
+        str | None,
+        Parameter(help="Part of a name, a pytest -k expression, or a file. All if left out."),
+    ] = None,
+    /,
+    *,
+    rig: Annotated[Rig, Parameter(help="What stands below the scenarios.")] = "simulated",
+    seed: Seed = 1,
+    strategy: Annotated[
+        Strategy | None,
+        Parameter(help="Only this deduplication strategy, where a scenario leaves it open."),
+    ] = None,
+    capture_dir: Annotated[
+        Path, Parameter(help="Where the folder of the run is made.")
+    ] = RUNS,
+    as_json: AsJson = False,
+) -> int:
+    """Run scenarios on a rig, and leave their captures in a folder of their own."""
+    selection = Selection(pattern, rig, seed, strategy, capture_dir)
+    with ProgressDisplay() as display:
+        ran = run_scenarios(selection, display)
+    counts = totals(ran.verdicts)
+    if as_json:
+        print_json(
+            {
+                "run": ran.folder,
+                "rig": rig,
+                "seed": seed,
+                "totals": counts,
+                "verdicts": [asdict(verdict) for verdict in ran.verdicts],
+                "repeat": selection.repeat,
+                "exit_code": int(ran.exit_code),
+            }
+        )
+    else:
+        cases = len(ran.verdicts)
+        print_lines([f"{cases} case{'' if cases == 1 else 's'}: {in_words(counts)}"])
+        if ran.failed and ran.exit_code is ExitCode.BENCH_ERROR:
+            print_lines([f"{ran.failed} of the scenarios broke in the bench; see above."])
+        folder = shown_path(ran.folder)
+        print_lines(
+            labelled(
+                [
+                    ("captures", folder),
+                    ("repeat it", selection.repeat),
+                    ("score it", command_line("score", folder)),
+                ]
+            )
+        )
+    return ran.exit_code
+
+
+def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
+    """Run the scenarios in this process; NothingToRun or BenchBroken if none took place."""
+    before = set(run_folders_in(selection.capture_dir))
+    lines = ScenarioLines(display)
+    outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
+    if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
+        raise NothingToRun(
+            f"No scenario fits {selection.pattern!r}. `lorabench scenarios` lists all of them."
+        )
+    made = [folder for folder in run_folders_in(selection.capture_dir) if folder not in before]
+    if lines.broken:
+        raise BenchBroken("The scenarios could not be run:\n" + "\n".join(lines.broken))
+    if outcome == pytest.ExitCode.USAGE_ERROR:
+        raise Refused("pytest did not accept this; its message stands above.")
+    interrupted = outcome == pytest.ExitCode.INTERRUPTED
+    if interrupted and not made:
+        raise KeyboardInterrupt
+    if not made:
+        raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
+    folder = made[-1]
+    return Ran(folder, tuple(read_verdicts(folder)), lines.failed, interrupted)
+
+
+def _pytest_arguments(selection: Selection) -> list[str]:
+    folder = scenarios_folder()
+    pattern = selection.pattern
+    chosen, expression = [str(folder)], []
+    if pattern is not None:
+        file, _, function = pattern.partition("::")
+        if file.endswith(".py"):
+            chosen = [f"{_scenario_file(file, folder)}::{function}".removesuffix("::")]
+        else:
+            expression = ["-k", pattern]
+    return [
+        *chosen,
+        *expression,
+        *("-p", "no:cacheprovider"),
+        *("--rig", selection.rig, "--seed", str(selection.seed)),
+        *(["--strategy", selection.strategy] if selection.strategy else []),
+        *("--capture-dir", str(selection.capture_dir)),
+    ]
+
+
+def _scenario_file(file: str, folder: Path) -> Path:
+    """A scenario file as given, or by its name alone; NothingToRun if there is none."""
+    for path in (Path(file), folder.parent / file, folder / file):
+        if path.is_file():
+            return path
+    raise NothingToRun(f"There is no file {file}. `lorabench scenarios` lists all scenarios.")

@@ -1,0 +1,85 @@
+"""`lorabench score`: what does Spark make of the captures?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import Refused, worst
+from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunNames, RunsRead
+from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.progress import Progress, ProgressDisplay
+from bench.cli.run_folders import resolve
+from bench.cli.verdicts import in_words
+from bench.report import exit_code
+
+EXAMPLES = ("lorabench score latest", "lorabench score runs/20261120T020003Z-7f3a --json")
+
+
+class NotScorable(Refused):
+    """Spark cannot score these captures as they are, or not on this machine."""
+
+
+def score(
+    run: RunNames,
+    /,
+    *,
+    runs: RunsRead = RUNS,
+    lake: Lake = LAKE,
+    master: Annotated[
+        str | None, Parameter(help="The Spark master. All cores of this machine if left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Score captures with Spark: expected against observed, and both against the oracle."""
+    folders = resolve(run, runs=runs)
+    with ProgressDisplay() as display:
+        scores = score_runs(folders, lake=lake, master=master, progress=display)
+    if as_json:
+        print_json(scores)
+    else:
+        for folder in folders:
+            print_lines(_summary(folder, scores[folder.name]))
+    return worst(exit_code(scores[folder.name]) for folder in folders)
+
+
+def score_runs(
+    folders: Sequence[Path], *, lake: str, master: str | None = None, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """The score of each run by its folder's name; starts Spark, which takes seconds.
+
+    NotScorable when there is no Java, or two of the folders have the same name.
+    """
+    from bench.score import job  # Spark is imported by those commands alone that need it
+    from bench.score.java import JavaMissing
+
+    if len({folder.name for folder in folders}) < len(folders):
+        raise NotScorable(
+            "Two of these run folders have the same name, by which their scores are told apart: "
+            f"score them one at a time, each with a --lake of its own. {', '.join(map(str, folders))}"
+        )
+    try:
+        return job.score(folders, lake=lake, master=master, progress=progress)
+    except JavaMissing as error:
+        raise NotScorable(f"{error}.") from None
+
+
+def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
+    counts = score_object.get("counts", {})
+    agreement = score_object.get("oracle_agreement", {})
+    path = shown_path(folder)
+    return labelled(
+        [
+            ("run", path),
+            ("verdicts", in_words(score_object.get("totals", {}))),
+            ("receptions", f"{counts.get('receptions', 0)}, outcomes {counts.get('outcomes', 0)}"),
+            (
+                "oracle",
+                f"agrees on {agreement.get('status_agree', 0)} of "
+                f"{agreement.get('receptions', 0)} statuses",
+            ),
+            ("findings", len(score_object.get("findings", []))),
+            ("report", command_line("report", path)),
+        ]
+    )

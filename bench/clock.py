@@ -1,0 +1,238 @@
+"""How does an hour pass in a second, and twice in the same order?
+
+An asyncio event loop whose clock is a whole number of microseconds and stands still while anything
+can run; then it jumps to the next timer. Timers that are due at the same microsecond run in the
+order in which they were set. There is no input or output and no thread: everything that happens
+was scheduled by something that happened before.
+"""
+
+import asyncio
+import heapq
+from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+MICROSECONDS = 1_000_000
+_COMPACT_AT = 1000
+
+
+class Deadlock(RuntimeError):
+    """Nothing is scheduled, so the tasks that wait would wait for ever."""
+
+
+def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
+    """Run one coroutine to its end on a virtual clock of its own that starts at `start_us`.
+
+    Deadlock if it waits for something that cannot happen; an exception in a callback ends the run
+    as one in the coroutine would. Tasks left over are cancelled.
+    """
+    with asyncio.Runner(loop_factory=lambda: _loop(start_us)) as runner:
+        return runner.run(coroutine)
+
+
+def _loop(start_us: int) -> "VirtualTimeLoop":
+    # The rest of the interface is input, output, processes and threads: there are none here.
+    return VirtualTimeLoop(start_us)  # type: ignore[abstract]
+
+
+class VirtualTimeLoop(AbstractEventLoop):
+    """The loop itself; it remembers what is ready, what is due later, and what time it is."""
+
+    def __init__(self, start_us: int = 0) -> None:
+        self._now_us = start_us
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[int, int, TimerHandle]] = []
+        self._timers_set = 0
+        self._timers_cancelled = 0
+        self._running = False
+        self._stopping = False
+        self._closed = False
+        self._failure: BaseException | None = None
+
+    def time(self) -> float:
+        """The virtual time in seconds."""
+        return self._now_us / MICROSECONDS
+
+    def run_forever(self) -> None:
+        """Run until `stop`; Deadlock when nothing is left that could call it."""
+        asyncio._set_running_loop(self)
+        self._running = True
+        try:
+            while not self._stopping:
+                self._run_once()
+        finally:
+            self._stopping = False
+            self._running = False
+            asyncio._set_running_loop(None)
+
+    def _run_once(self) -> None:
+        if not self._ready:
+            self._jump()
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _jump(self) -> None:
+        """Move the clock to the next timer and make ready all that are due then."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._timers_cancelled -= 1
+        if not timers:
+            raise Deadlock(self._who_waits())
+        self._now_us = max(self._now_us, timers[0][0])
+        while timers and timers[0][0] <= self._now_us:
+            handle = heapq.heappop(timers)[2]
+            if handle.cancelled():
+                self._timers_cancelled -= 1
+            else:
+                handle._scheduled = False  # type: ignore[attr-defined]
+                self._ready.append(handle)
+
+    def _who_waits(self) -> str:
+        waiting = sorted(
+            f"{task.get_name()} ({getattr(task.get_coro(), '__qualname__', '?')})"
+            for task in asyncio.all_tasks(self)
+        )
+        listed = "; ".join(waiting) or "none"
+        return f"nothing is scheduled at {self._now_us} us, waiting tasks: {listed}"
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        """Run until `future` is done and give its result."""
+        task: Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
+        task.add_done_callback(self._stop_when_done)
+        try:
+            self.run_forever()
+        finally:
+            task.remove_done_callback(self._stop_when_done)
+        return task.result()
+
+    def _stop_when_done(self, _: Future[Any]) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop after the callbacks that are ready now."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """Whether the loop runs."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether the loop was closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Forget everything scheduled."""
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: generators are closed by those who use them."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Nothing to do: there are no threads."""
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Handle:
+        """Run a callback at the same time, after those already ready."""
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Handle:
+        """As `call_soon`; for signal handlers."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        """Run a callback `delay` seconds from now, rounded to microseconds."""
+        when_us = self._now_us + round(delay * MICROSECONDS)
+        return self._call_at_us(when_us, callback, args, context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        """Run a callback at `when` seconds, rounded to microseconds; at once if that is past."""
+        return self._call_at_us(round(when * MICROSECONDS), callback, args, context)
+
+    def _call_at_us(
+        self,
+        when_us: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> TimerHandle:
+        handle = TimerHandle(when_us / MICROSECONDS, callback, args, self, context)
+        self._timers_set += 1
+        heapq.heappush(self._timers, (max(when_us, self._now_us), self._timers_set, handle))
+        handle._scheduled = True  # type: ignore[attr-defined]
+        return handle
+
+    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+        """asyncio tells of a cancelled timer; a heap full of them is cleaned."""
+        self._timers_cancelled += 1
+        if self._timers_cancelled > _COMPACT_AT and self._timers_cancelled * 2 > len(self._timers):
+            self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._timers_cancelled = 0
+
+    def create_future(self) -> Future[Any]:
+        """A future of this loop."""
+        return Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **_: Any,
+    ) -> Task[T]:
+        """A task of this loop."""
+        return Task(coro, loop=self, name=name, context=context)
+
+    def get_debug(self) -> bool:
+        """Never: asyncio's debug mode measures real time."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Without effect."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """An exception that nobody catches ends the run."""
+        failure = context.get("exception") or RuntimeError(str(context.get("message")))
+        if self._failure is None:
+            self._failure = failure
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """The same as any other."""
+        self.call_exception_handler(context)

@@ -1,0 +1,1 @@
+"""Devices: what a scenario may ask of one, and one in software."""

@@ -1,0 +1,41 @@
+"""What does a device say on its serial line? The spelling of RUI3."""
+
+from bench.device.radio import Received
+from bench.device.seam import CommandRefused
+from bench.device.session import Downlink
+from bench.radio.medium import Record
+from lns.lorawan.identifiers import Eui
+
+
+class Console:
+    """The console of one device: every command and every line goes into the capture."""
+
+    def __init__(self, name: str, dev_eui: Eui, record: Record) -> None:
+        self._name = name
+        self._dev_eui = dev_eui
+        self._record = record
+
+    def command(self, text: str) -> None:
+        """What was written to the device."""
+        self._write("device.command", text)
+
+    def line(self, text: str) -> None:
+        """What the device printed."""
+        self._write("device.line", text)
+
+    def refuse(self, line: str) -> CommandRefused:
+        """Print a refusal; the exception is for the caller to raise."""
+        self.line(line)
+        return CommandRefused(f"{self._name}: {line}")
+
+    def downlink(self, answer: Received[Downlink]) -> None:
+        """The line of a downlink with application data; one without has none."""
+        downlink, heard = answer.content, answer.heard
+        if downlink.f_port:
+            signal = f"{heard.rssi_dbm}:{round(heard.snr_db)}"
+            data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
+            self.line(f"+EVT:RX_{answer.window.slot}:{signal}:{data}")
+
+    def _write(self, kind: str, text: str) -> None:
+        fields: dict[str, object] = {"dev_eui": self._dev_eui, "text": text}
+        self._record(f"device-{self._name}", kind, fields)

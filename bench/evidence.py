@@ -1,0 +1,188 @@
+"""The events of one case, put in order: who sent, who heard, what was said about it.
+
+Reads the capture lines only, with the station's own spelling of a frame; it asks the network
+server nothing.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bench.capture.reading import Event
+from lns.station import messages
+
+ABSENT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of an outcome; "-" where one is absent."""
+
+    status: str
+    upstream: str
+    reason: str
+    answer: str
+
+    def __str__(self) -> str:
+        reason = "" if self.reason == ABSENT else f"({self.reason})"
+        return f"{self.status} {self.upstream}{reason} {self.answer}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One `case.expect` row of a frame, in order of arrival at the network server."""
+
+    station: str
+    words: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One reception as it left the tap towards the network server, with its outcome."""
+
+    station: str
+    frame_id: str | None
+    xtime: int | None
+    t_us: int
+    outcome: Words | None = None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """One case. `heard` and `expected` are keyed by frame_id, lines by DevEUI."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    expected: dict[str, list[Expected]] = field(default_factory=lambda: defaultdict(list))
+    expected_lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    receptions: list[Heard] = field(default_factory=list)
+    outcomes: list[Event] = field(default_factory=list)
+    surplus_outcomes: list[Event] = field(default_factory=list)
+    sent: set[str] = field(default_factory=set)
+    forged: set[str] = field(default_factory=set)
+    published: list[dict[str, Any]] = field(default_factory=list)
+    downlinks: list[Event] = field(default_factory=list)
+    dnmsgs: list[tuple[str, int]] = field(default_factory=list)
+    lns_restarts: int = 0
+    error: str | None = None
+
+    @property
+    def heard(self) -> dict[str, list[Heard]]:
+        """The receptions of each frame in order of arrival."""
+        by_frame: defaultdict[str, list[Heard]] = defaultdict(list)
+        for reception in self.receptions:
+            if reception.frame_id is not None:
+                by_frame[reception.frame_id].append(reception)
+        return by_frame
+
+    def name(self, station: str) -> str:
+        """The name of a station for people."""
+        return self.names.get(station, station)
+
+    def answered(self, dev_eui: str) -> bool:
+        """Whether the network server sent this device any downlink."""
+        return any(downlink["dev_eui"] == dev_eui for downlink in self.downlinks)
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> "Evidence":
+        """Read the events of one case, in order of time."""
+        evidence = cls()
+        for event in events:
+            read = _READERS.get(event["kind"])
+            if read is not None:
+                read(evidence, event)
+        evidence._pair()
+        return evidence
+
+    def _pair(self) -> None:
+        """Give each reception its outcome: same station and xtime, in order."""
+        waiting: defaultdict[tuple[str, Any], list[Event]] = defaultdict(list)
+        for outcome in self.outcomes:
+            waiting[outcome["station"], outcome.get("xtime")].append(outcome)
+        for index, reception in enumerate(self.receptions):
+            queue = waiting[reception.station, reception.xtime]
+            if queue:
+                self.receptions[index] = replace(reception, outcome=_words(queue.pop(0)))
+        self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
+
+
+def _words(event: Event) -> Words:
+    return Words(
+        event.get("status", ABSENT),
+        event["upstream"],
+        event.get("reason", ABSENT),
+        event["answer"],
+    )
+
+
+def _read_expect(evidence: Evidence, event: Event) -> None:
+    if event["expect"] == "device":
+        evidence.expected_lines[event["dev_eui"]].append(event["line"])
+    else:
+        row = Expected(event["station"], _words(event))
+        evidence.expected[event["frame_id"]].append(row)
+
+
+def _read_text(evidence: Evidence, event: Event) -> None:
+    if event["direction"] == "down":
+        _read_dnmsg(evidence, event)
+        return
+    if event.get("dropped"):
+        return
+    message = messages.parse_up(event["text"])
+    match message:
+        case messages.Updf() | messages.Jreq():
+            heard = Heard(event["station"], message.frame_id, message.upinfo.xtime, event["t_us"])
+            evidence.receptions.append(heard)
+        case messages.Malformed() if _is_reception(event["text"]):
+            evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
+
+
+def _is_reception(text: str) -> bool:
+    """Broken JSON, or a frame whose fields cannot be read; other broken messages are none."""
+    try:
+        message = json.loads(text)
+    except ValueError:
+        return True
+    return isinstance(message, dict) and message.get("msgtype") in ("updf", "jreq")
+
+
+def _read_dnmsg(evidence: Evidence, event: Event) -> None:
+    message = messages.parse_down(event["text"])
+    if isinstance(message, messages.Dnmsg) and message.xtime is not None:
+        evidence.dnmsgs.append((event["station"], message.xtime))
+
+
+def _read_transmit(evidence: Evidence, event: Event) -> None:
+    if event["direction"] == "up":
+        (evidence.sent if event["genuine"] else evidence.forged).add(event["frame_id"])
+
+
+def _read_downlink(evidence: Evidence, event: Event) -> None:
+    if event["stage"] == "scheduled":
+        evidence.downlinks.append(event)
+
+
+def _read_lns(evidence: Evidence, event: Event) -> None:
+    evidence.lns_restarts += event["event"] == "restart"
+
+
+def _read_end(evidence: Evidence, event: Event) -> None:
+    if event["verdict"] == "ERROR":
+        evidence.error = "; ".join(event["reasons"]) or "the bench failed"
+
+
+_READERS = {
+    "case.expect": _read_expect,
+    "case.station": lambda evidence, event: evidence.names.update({event["eui"]: event["name"]}),
+    "case.lns": _read_lns,
+    "case.end": _read_end,
+    "device.line": lambda evidence, event: evidence.lines[event["dev_eui"]].append(event["text"]),
+    "station.text": _read_text,
+    "radio.transmit": _read_transmit,
+    "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
+    "lns.downlink": _read_downlink,
+    "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
+}

@@ -1,0 +1,220 @@
+"""What is due, what was there, and what verdict follows?
+
+Expectations are data: the words of one reception in the order station, status, upstream with its
+reason, answer ("east Duplicate dropped(Duplicate) Suppressed"). A verdict is a reading of the
+events of one case and of nothing else; the Spark score of the same events gives the same one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle, zip_longest
+
+from bench.capture.reading import Event
+from bench.evidence import ABSENT, Evidence, Heard, Words
+from bench.ledger import violations
+from lns.dedup.strategy import Reason, Status, Strategy, Upstream
+from lns.receive_window import Answer
+
+
+class Result(StrEnum):
+    """The word of a verdict. A pass needs a delivered stimulus."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of one case: whose it is where it is not a PASS, and every reason for it."""
+
+    result: Result
+    owner: str | None = None
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        owner = f" ({self.owner})" if self.owner else ""
+        return f"{self.result}{owner}" + "".join(f"\n  {reason}" for reason in self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The expected words of one reception of a frame, through the station of that name."""
+
+    station: str
+    words: Words
+
+
+Row = tuple[Words, ...]
+Key = tuple[str, str]  # (strategy, kind)
+
+
+class Table:
+    """Expected words by strategy and kind of frame, as text.
+
+    A column is one reception of the frame; the head names its role ("first", "copy", "again"), in
+    the order in which the network server hears them. `*` stands for every strategy or kind; the
+    kinds are confirmed, unconfirmed and join. ValueError names what cannot be read, so a misspelt
+    word is found before anything runs. Tables are put together: `FIRST + COPY * 2`.
+
+        strategy kind        | first                       | copy
+        Drop     confirmed   | NonDuplicate forwarded RX1  | Duplicate dropped(Duplicate) Suppressed
+    """
+
+    def __init__(self, text: str) -> None:
+        head, *lines = [line for line in text.strip().splitlines() if line.strip()]
+        self._roles = tuple(cell.strip() for cell in head.split("|")[1:])
+        self._rows: dict[Key, Row] = {}
+        for line in lines:
+            which, *cells = (cell.strip() for cell in line.split("|"))
+            if len(cells) != len(self._roles):
+                raise ValueError(f"{line!r}: {len(self._roles)} roles, {len(cells)} cells")
+            row = tuple(words(cell) for cell in cells)
+            self._rows |= dict.fromkeys(_keys(which), row)
+
+    def __add__(self, other: "Table") -> "Table":
+        """The receptions of this table, then those of the other."""
+        shared = [key for key in self._rows if key in other._rows]
+        rows = {key: self._rows[key] + other._rows[key] for key in shared}
+        return _table(self._roles + other._roles, rows)
+
+    def __mul__(self, times: int) -> "Table":
+        """The receptions of this table, several times over."""
+        return _table(self._roles * times, {key: row * times for key, row in self._rows.items()})
+
+    def only(self, role: str) -> "Table":
+        """The one column of that role."""
+        column = self._roles.index(role)
+        return _table((role,), {key: (row[column],) for key, row in self._rows.items()})
+
+    def again(self, role: str, new_role: str) -> "Table":
+        """This table and one more reception like `role`, named `new_role`."""
+        column = self._roles.index(role)
+        rows = {key: (*row, row[column]) for key, row in self._rows.items()}
+        return _table((*self._roles, new_role), rows)
+
+    def row(
+        self, strategy: Strategy, kind: str, stations: Mapping[str, str | tuple[str, ...]]
+    ) -> tuple[Due, ...]:
+        """What is due; a role played by several stations goes round them.
+
+        KeyError when the table has no such row, or nobody plays a role.
+        """
+        players = {
+            role: cycle((station,) if isinstance(station, str) else station)
+            for role, station in stations.items()
+        }
+        row = self._rows[strategy.value, kind]
+        return tuple(
+            Due(next(players[role]), due) for role, due in zip(self._roles, row, strict=True)
+        )
+
+
+def _table(roles: tuple[str, ...], rows: dict[Key, Row]) -> Table:
+    table = Table.__new__(Table)
+    table._roles = roles
+    table._rows = rows
+    return table
+
+
+_WORDS = re.compile(r"(\S+)\s+(\w+)(?:\((\w+)\))?\s+(\w+)")
+
+
+def words(text: str) -> Words:
+    """Read "status upstream(reason) answer"; the status is "-" where level 1 is not reached."""
+    found = _WORDS.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not 'status upstream(reason) answer'")
+    status, upstream, reason, answer = found.groups(default=ABSENT)
+    _check(status, {ABSENT, *Status}, "status", text)
+    _check(upstream, set(Upstream), "upstream", text)
+    _check(reason, {ABSENT, *Reason}, "reason", text)
+    _check(answer, set(Answer), "answer", text)
+    return Words(status, upstream, reason, answer)
+
+
+def judge(events: Sequence[Event]) -> Verdict:
+    """The verdict of one case from its events alone (`case.begin` to `case.end`).
+
+    A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
+    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR.
+    """
+    evidence = Evidence.of(events)
+    failures, doubts = _compare(evidence)
+    failures += _missing_lines(evidence)
+    failures += [("LNS", str(violation)) for violation in violations(evidence)]
+    if failures:
+        return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
+    if evidence.error is not None:
+        return Verdict(Result.ERROR, "bench", (evidence.error,))
+    if not evidence.expected and not evidence.expected_lines:
+        return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
+    if doubts:
+        return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
+    return Verdict(Result.PASS)
+
+
+Reasons = list[tuple[str, str]]  # (owner, reason)
+
+
+def _compare(evidence: Evidence) -> tuple[Reasons, Reasons]:
+    failures: Reasons = []
+    doubts: Reasons = []
+    heard = evidence.heard
+    for frame_id, rows in evidence.expected.items():
+        pairs = zip_longest(rows, heard.get(frame_id, []))
+        for n, (row, reception) in enumerate(pairs):
+            if row is None:
+                assert reception is not None
+                name = evidence.name(reception.station)
+                doubts.append(("air", f"{frame_id} #{n}: {name} heard it and was not to"))
+            elif reception is None or reception.station != row.station:
+                got = "nobody" if reception is None else evidence.name(reception.station)
+                doubts.append(
+                    (
+                        "air",
+                        f"{frame_id} #{n}: {evidence.name(row.station)} was to hear it, {got} did",
+                    )
+                )
+            else:
+                failures += _wrong_words(evidence, frame_id, n, row.words, reception)
+    return failures, doubts
+
+
+def _wrong_words(
+    evidence: Evidence, frame_id: str, n: int, expected: Words, reception: Heard
+) -> Reasons:
+    where = f"{frame_id} #{n} through {evidence.name(reception.station)}"
+    if reception.outcome is None:
+        return [("LNS", f"{where}: no outcome, expected {expected}")]
+    if reception.outcome != expected:
+        return [("LNS", f"{where}: expected {expected}, observed {reception.outcome}")]
+    return []
+
+
+def _missing_lines(evidence: Evidence) -> Reasons:
+    reasons: Reasons = []
+    for dev_eui, lines in evidence.expected_lines.items():
+        observed = iter(evidence.lines.get(dev_eui, ()))
+        for line in lines:
+            if line not in observed:  # consumes up to the match: the order counts
+                owner = "device" if evidence.answered(dev_eui) else "LNS"
+                reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
+    return reasons
+
+
+def _keys(which: str) -> Iterable[tuple[str, str]]:
+    strategy, _, kind = which.partition(" ")
+    kinds = {"*": ["confirmed", "unconfirmed", "join"]}.get(kind.strip(), [kind.strip()])
+    strategies = list(Strategy) if strategy == "*" else [Strategy(strategy)]
+    for kind_ in kinds:
+        _check(kind_, {"confirmed", "unconfirmed", "join"}, "kind", which)
+    return [(strategy_.value, kind_) for strategy_ in strategies for kind_ in kinds]
+
+
+def _check(word: str, known: set[str], what: str, text: str) -> None:
+    if word not in known:
+        raise ValueError(f"{text!r}: {word!r} is no {what}; known: {', '.join(sorted(known))}")

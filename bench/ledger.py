@@ -1,0 +1,120 @@
+"""Do the books of a case balance?
+
+Conservation laws over what the parties wrote independently of each other: the tap what stations
+delivered, the network server what became of it, the application what it got, the air what was
+sent. A violation is a finding whatever the scenario expected.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One law that does not hold, with the facts that break it."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def violations(evidence: Evidence) -> list[Violation]:
+    """Every violation of a conservation law in one case."""
+    laws = (
+        _one_outcome_per_reception,
+        _forwarded_means_published,
+        _one_answer_per_reception,
+        _nothing_accepted_that_nobody_sent,
+        _no_downlink_counter_twice,
+    )
+    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
+
+
+Broken = Iterator[tuple[str, str]]
+
+
+def _one_outcome_per_reception(evidence: Evidence) -> Broken:
+    rule = "one outcome per reception"
+    for reception in evidence.receptions:
+        if reception.outcome is None:
+            name = evidence.name(reception.station)
+            yield rule, f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
+    for outcome in evidence.surplus_outcomes:
+        frame = outcome.get("frame_id", "unreadable")
+        yield rule, f"{frame}: an outcome without a reception at {outcome['station']}"
+
+
+def _forwarded_means_published(evidence: Evidence) -> Broken:
+    rule = "forwarded means published"
+    owed: Counter[tuple[str, str, int, bool]] = Counter()
+    for outcome in evidence.outcomes:
+        if outcome["upstream"] != "dropped":
+            marked = outcome["upstream"] == "marked"
+            key = (outcome["dev_eui"], outcome["station"], outcome["f_cnt"], marked)
+            owed[key] += 1
+    got = Counter(
+        (body["devEui"], body["station"], body["fCnt"], body.get("dupMsg", False))
+        for body in evidence.published
+    )
+    for key in sorted(owed.keys() | got.keys()):
+        if owed[key] != got[key]:
+            dev_eui, station, f_cnt, marked = key
+            what = "marked" if marked else "unmarked"
+            yield (
+                rule,
+                (
+                    f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
+                    f" {owed[key]} {what} by outcome, {got[key]} published"
+                ),
+            )
+    for message_id, times in Counter(body["messageId"] for body in evidence.published).items():
+        if times > 1 and not evidence.lns_restarts:
+            yield rule, f"message id {message_id} was used {times} times"
+
+
+def _one_answer_per_reception(evidence: Evidence) -> Broken:
+    rule = "one answer per reception"
+    owed = Counter(
+        (outcome["station"], outcome.get("xtime"))
+        for outcome in evidence.outcomes
+        if outcome["answer"] in ("RX1", "RX2")
+    )
+    sent = Counter((event["station"], event["xtime"]) for event in evidence.downlinks)
+    at_the_tap = Counter(evidence.dnmsgs)
+    for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
+        if owed[key] != sent[key] or at_the_tap[key] > owed[key]:
+            yield (
+                rule,
+                (
+                    f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
+                    f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
+                ),
+            )
+
+
+def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Broken:
+    for outcome in evidence.outcomes:
+        if outcome["upstream"] != "dropped" and outcome["frame_id"] not in evidence.sent:
+            yield (
+                "nothing accepted that nobody sent",
+                f"{outcome['frame_id']} went upstream and no device sent it",
+            )
+
+
+def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
+    used: defaultdict[tuple[str, str], int] = defaultdict(lambda: -1)
+    for event in evidence.downlinks:
+        if "f_cnt_down" not in event:
+            continue
+        session = (event["dev_eui"], event["dev_addr"])
+        if event["f_cnt_down"] <= used[session]:
+            yield (
+                "no downlink counter twice",
+                f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
+            )
+        used[session] = max(used[session], event["f_cnt_down"])

@@ -1,0 +1,1 @@
+"""The air of the simulated rig."""

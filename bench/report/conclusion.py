@@ -1,0 +1,156 @@
+"""How did the run go: as a number for a shell, and as a sentence for a person?"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report.score_file import Finding, Score, Verdict
+
+WORDS = ("PASS", "PASS on repeat", "FAIL", "INCONCLUSIVE", "ERROR")
+SEVERITY = ("FAIL", "ERROR", "INCONCLUSIVE", "PASS on repeat", "PASS")  # the worst one first
+
+_BENCH_ERROR, _FAILED, _UNPROVEN, _REPEATED, _PASSED = 12, 1, 11, 10, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The answer of the page's first line: a verdict word, one sentence, and what to add to it."""
+
+    verdict: str
+    sentence: str
+    remarks: tuple[str, ...]
+
+
+def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> int:
+    """The exit code of a scored run, from the verdicts of score.json (a dict, as it is read).
+
+    - 12 bench error: a verdict is ERROR (or no known word), or there is no verdict at all;
+    - 1 at least one FAIL;
+    - 11 no FAIL, but more INCONCLUSIVE than `inconclusive_share_max` (0 to 1) allows, or no PASS;
+    - 10 no FAIL, but passes on a repeated stimulus;
+    - 0 every verdict a first-attempt PASS, but for the INCONCLUSIVE ones that the caller allows.
+
+    Several may apply; the first of this list wins. A bench error comes before a FAIL because a
+    broken instrument makes every other verdict of the run doubtful. Never 0 with no verdict.
+    """
+    listed = score.get("verdicts")
+    verdicts = [v for v in listed if isinstance(v, dict)] if isinstance(listed, list) else []
+    words = Counter(_word(v.get("verdict"), v.get("attempt")) for v in verdicts)
+    return _code(words, inconclusive_share_max)
+
+
+def conclusion(score: Score) -> Conclusion:
+    """How the run went, in plain words."""
+    words = Counter(_word(v.verdict, v.attempt) for v in score.verdicts)
+    code = _code(words, 0.0)
+    cases = len(score.verdicts)
+    verdict, sentence = {
+        _BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
+        _FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
+        _UNPROVEN: ("INCONCLUSIVE", _unproven_sentence(words, cases)),
+        _REPEATED: (
+            "PASS on repeat",
+            f"Nothing failed, but {_of(words['PASS on repeat'], cases, 'passed')} only when the "
+            "stimulus was repeated.",
+        ),
+        _PASSED: ("PASS", f"{_every(cases)} passed at the first attempt."),
+    }[code]
+    return Conclusion(verdict, sentence, tuple(_remarks(verdict, words, score)))
+
+
+def _code(words: Counter[str], inconclusive_share_max: float) -> int:
+    cases = words.total()
+    if cases == 0 or words["ERROR"]:
+        return _BENCH_ERROR
+    if words["FAIL"]:
+        return _FAILED
+    proven = words["PASS"] + words["PASS on repeat"]
+    if words["INCONCLUSIVE"] > inconclusive_share_max * cases or proven == 0:
+        return _UNPROVEN
+    return _REPEATED if words["PASS on repeat"] else _PASSED
+
+
+def _word(verdict: object, attempt: object) -> str:
+    if verdict == "PASS":
+        repeated = isinstance(attempt, int) and attempt > 1
+        return "PASS on repeat" if repeated else "PASS"
+    return str(verdict) if verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
+
+
+def _error_sentence(words: Counter[str], cases: int) -> str:
+    if cases == 0:
+        return "No case ran, so there is no verdict: nothing was measured."
+    sentence = f"The bench itself broke in {_count(words['ERROR'])} of {_count(cases, 'case')}"
+    if words["FAIL"]:
+        return f"{sentence}, and {_count(words['FAIL'], 'case')} failed."
+    return f"{sentence}: this run does not tell the whole story."
+
+
+def _failed_sentence(words: Counter[str], cases: int, verdicts: Sequence[Verdict]) -> str:
+    sentence = f"{_of(words['FAIL'], cases, 'failed')}: somebody did not do what was due."
+    owners = Counter(v.owner for v in verdicts if v.verdict == "FAIL" and v.owner)
+    if not owners:
+        return sentence
+    if len(owners) == 1:
+        return f"{_of(words['FAIL'], cases, 'failed')}, and the trail leads to {the(min(owners))}."
+    named = ", ".join(f"{_count(n)} to {the(owner)}" for owner, n in _ranked(owners))
+    return f"{_of(words['FAIL'], cases, 'failed')}. The trails lead: {named}."
+
+
+def _unproven_sentence(words: Counter[str], cases: int) -> str:
+    return (
+        f"Nothing failed, but {_of(words['INCONCLUSIVE'], cases, 'proved')} nothing: the air or a "
+        "gateway did not deliver what was set up."
+    )
+
+
+def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
+    remarks = []
+    if words["INCONCLUSIVE"] and verdict != "INCONCLUSIVE":
+        remarks.append(
+            f"{_of(words['INCONCLUSIVE'], len(score.verdicts), 'proved')} nothing, because the "
+            "stimulus was not delivered."
+        )
+    if words["PASS on repeat"] and verdict != "PASS on repeat":
+        remarks.append(
+            f"{_count(words['PASS on repeat'], 'case')} passed only when the stimulus was repeated."
+        )
+    if score.findings:
+        remarks.append(_findings_remark(score.findings))
+    if score.counts.torn_lines:
+        remarks.append(f"{_count(score.counts.torn_lines, 'capture line')} could not be read.")
+    if score.counts.evicted:
+        remarks.append(
+            f"The server forgot {_count(score.counts.evicted, 'sighting')} before the time was up."
+        )
+    return remarks
+
+
+def _findings_remark(findings: Sequence[Finding]) -> str:
+    owners = Counter(finding.owner for finding in findings)
+    named = ", ".join(f"{the(owner)} {_count(n)}" for owner, n in _ranked(owners))
+    return f"{_count(len(findings), 'finding')} to read: {named}."
+
+
+def the(owner: str) -> str:
+    """The owner of a finding as a sentence names it."""
+    names = {"LNS": "the network server", "gateway": "a gateway", "device": "a device"}
+    return names.get(owner) or {"bench": "the bench", "air": "the air"}.get(owner, owner)
+
+
+def _ranked(owners: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(owners.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _of(number: int, cases: int, verb: str) -> str:
+    return f"{_count(number)} of {_count(cases, 'case')} {verb}"
+
+
+def _every(cases: int) -> str:
+    return "The only case" if cases == 1 else f"All {_count(cases)} cases"
+
+
+def _count(number: int, noun: str = "") -> str:
+    plural = "" if number == 1 or not noun else "s"
+    return f"{number:,} {noun}{plural}".strip().replace(",", "\N{NO-BREAK SPACE}")

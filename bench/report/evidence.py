@@ -1,0 +1,143 @@
+"""What did the captures record around the findings of a case?
+
+The captures of a night may be large, so they are read once, line by line: the time of a line is
+found in its fixed prefix, and only lines inside the windows asked for are parsed.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.report.foreign_text import decode
+
+LINES_MAX = 120  # of one case, on the page
+LINE_BYTES_MAX = 1_000_000  # longer lines are hostile, and not shown
+
+Event = dict[str, Any]  # one capture line, as it was read
+
+_T_US = re.compile(rb'"t_us":\s*(\d{1,18})[,}]')
+_SOURCES = ("bench", "device", "air", "tap", "lns", "upstream")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of the run's clock, both ends included, in µs; `key` is whose it is."""
+
+    key: str
+    begin_us: int
+    end_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The events of a window in time order; `left_out` of them had to go, before `gaps`."""
+
+    events: tuple[Event, ...]
+    left_out: int = 0
+    gaps: Mapping[int, int] | None = None  # index in events -> how many were left out before it
+
+
+def read_events(run_folder: Path, windows: Sequence[Window] | None = None) -> Iterator[Event]:
+    """The events of all captures of a run, sorted by t_us; only those inside `windows` if given.
+
+    Lines that are not one JSON object with an integer t_us (a torn last line) are passed over.
+    """
+    spans = None if windows is None else _merged(windows)
+    found = [
+        event for path in sorted(run_folder.glob("*.jsonl")) for event in _events_of(path, spans)
+    ]
+    yield from sorted(found, key=_place)
+
+
+def excerpts(
+    run_folder: Path,
+    windows: Sequence[Window],
+    moments_us: Mapping[str, Sequence[int]],
+    lines_max: int = LINES_MAX,
+) -> dict[str, Excerpt]:
+    """Per window key, its events: the `lines_max` nearest to the window's `moments_us`."""
+    events = list(read_events(run_folder, windows))
+    times = [event["t_us"] for event in events]
+    return {
+        window.key: nearest(
+            events[_first(times, window.begin_us) : bisect_right(times, window.end_us)],
+            moments_us.get(window.key, ()),
+            lines_max,
+        )
+        for window in windows
+    }
+
+
+def _events_of(path: Path, spans: tuple[list[int], list[int]] | None) -> Iterator[Event]:
+    with path.open("rb") as lines:
+        for line in lines:
+            if len(line) > LINE_BYTES_MAX or not _inside(line, spans):
+                continue
+            try:
+                event = json.loads(decode(line))
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict) and type(event.get("t_us")) is int:
+                yield event
+
+
+def _inside(line: bytes, spans: tuple[list[int], list[int]] | None) -> bool:
+    if spans is None:
+        return True
+    # t_us stands before every field that a device or a station can fill.
+    found = _T_US.search(line)
+    if found is None:
+        return False
+    begins, ends = spans
+    place = bisect_right(begins, int(found.group(1))) - 1
+    return place >= 0 and int(found.group(1)) <= ends[place]
+
+
+def _merged(windows: Sequence[Window]) -> tuple[list[int], list[int]]:
+    begins: list[int] = []
+    ends: list[int] = []
+    for window in sorted(windows, key=lambda w: (w.begin_us, w.end_us)):
+        if ends and window.begin_us <= ends[-1]:
+            ends[-1] = max(ends[-1], window.end_us)
+        else:
+            begins.append(window.begin_us)
+            ends.append(window.end_us)
+    return begins, ends
+
+
+def _place(event: Event) -> tuple[int, int, str, int]:
+    """Time first; then the way of an uplink, so that one instant reads in the order of causes."""
+    source, kind = str(event.get("source", "")), str(event.get("kind", ""))
+    rank = next((i for i, name in enumerate(_SOURCES) if source.startswith(name)), 4)
+    if kind in ("case.expect", "case.end"):
+        rank = len(_SOURCES)
+    seq = event.get("seq")
+    return event["t_us"], rank, source, seq if isinstance(seq, int) else 0
+
+
+def nearest(events: Sequence[Event], moments_us: Sequence[int], lines_max: int) -> Excerpt:
+    """The `lines_max` events nearest to a moment, or to the first event if there is no moment."""
+    if len(events) <= lines_max:
+        return Excerpt(tuple(events))
+    near = sorted(moments_us) or [events[0]["t_us"]]
+    distances = [_distance(near, event["t_us"]) for event in events]
+    kept = sorted(sorted(range(len(events)), key=distances.__getitem__)[:lines_max])
+    gaps = {
+        place: index - before - 1
+        for place, (before, index) in enumerate(zip([-1, *kept], kept, strict=False))
+        if index - before > 1
+    }
+    return Excerpt(tuple(events[i] for i in kept), len(events) - len(kept), gaps)
+
+
+def _distance(moments_us: Sequence[int], t_us: int) -> int:
+    place = bisect_right(moments_us, t_us)
+    return min(abs(t_us - moment) for moment in moments_us[max(0, place - 1) : place + 1])
+
+
+def _first(times: Sequence[int], begin_us: int) -> int:
+    return bisect_right(times, begin_us - 1)

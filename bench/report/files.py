@@ -1,0 +1,33 @@
+"""Where do the three readings of a run go? Into its folder, each one whole or not at all."""
+
+import os
+from pathlib import Path
+
+from bench.report.junit import junit
+from bench.report.page import page
+from bench.report.score_file import read_manifest, read_score
+from bench.report.summary import summary
+
+
+def write(run_folder: Path) -> Path:
+    """Write junit.xml, summary.md and report.html into a scored run folder; the path of the page.
+
+    The same folder gives the same bytes. ReportError if the run has not been scored.
+    """
+    score = read_score(run_folder)
+    manifest = read_manifest(run_folder)
+    _replace(run_folder / "junit.xml", junit(score))
+    _replace(run_folder / "summary.md", _utf8(summary(score, manifest)))
+    _replace(run_folder / "report.html", _utf8(page(run_folder, score, manifest)))
+    return run_folder / "report.html"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    # In the same folder, or the rename would not be atomic.
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", errors="replace")

@@ -1,0 +1,95 @@
+"""What does a build server want to know of a run? One testcase per verdict, in JUnit's XML."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from bench.report.foreign_text import shown
+from bench.report.score_file import Finding, Score, Verdict
+
+FINDINGS_MAX = 20  # of one case
+TEXT_MAX = 2000  # characters of one message
+
+_OUTCOMES = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}  # ERROR, and no known word: error
+
+
+def junit(score: Score) -> bytes:
+    """JUnit XML, UTF-8: FAIL is a failure, ERROR an error, INCONCLUSIVE skipped with its reason."""
+    found: dict[str | None, list[Finding]] = defaultdict(list)
+    for finding in score.findings:
+        found[finding.case].append(finding)
+    suites = Element("testsuites")
+    suite = SubElement(suites, "testsuite", name=shown(score.run, 200))
+    _properties(suite, _run_properties(score))
+    for verdict in score.verdicts:
+        _testcase(suite, verdict, found[verdict.case], score)
+    for element in (suites, suite):
+        element.set("tests", str(len(score.verdicts)))
+        element.set("failures", str(len(suite.findall("testcase/failure"))))
+        element.set("errors", str(len(suite.findall("testcase/error"))))
+        element.set("skipped", str(len(suite.findall("testcase/skipped"))))
+        element.set("time", _seconds(sum(_length_us(verdict) for verdict in score.verdicts)))
+    indent(suites)
+    content: bytes = tostring(suites, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def _testcase(suite: Element, verdict: Verdict, findings: Sequence[Finding], score: Score) -> None:
+    path = (verdict.file or verdict.group or "scenarios").removesuffix(".py")
+    testcase = SubElement(
+        suite,
+        "testcase",
+        classname=shown(path.replace("/", "."), 200),
+        name=shown(verdict.case, 200),
+        time=_seconds(_length_us(verdict)),
+    )
+    words = {True: "true", False: "false"}
+    own = [
+        ("scenario", verdict.scenario),
+        ("strategy", verdict.strategy),
+        ("confirmed", words[verdict.confirmed] if verdict.confirmed is not None else None),
+        ("attempt", verdict.attempt),
+        ("owner", verdict.owner),
+    ]
+    _properties(testcase, [*own, *_run_properties(score)])
+    if verdict.verdict == "PASS":
+        return
+    message = "; ".join(verdict.reasons) or verdict.verdict
+    outcome = SubElement(
+        testcase, _OUTCOMES.get(verdict.verdict, "error"), message=shown(message, TEXT_MAX)
+    )
+    if verdict.verdict != "INCONCLUSIVE":
+        outcome.set("type", shown(verdict.owner or verdict.verdict, 40))
+    outcome.text = "\n".join(_finding(finding) for finding in findings[:FINDINGS_MAX])
+
+
+def _finding(finding: Finding) -> str:
+    parts = [f"{finding.owner}, {finding.rule}: {finding.text}"]
+    if finding.frame_id:
+        parts.append(f"frame {finding.frame_id}")
+    if finding.station:
+        parts.append(f"station {finding.station}")
+    if finding.expected is not None or finding.observed is not None:
+        parts.append(f"expected {finding.expected}, observed {finding.observed}")
+    return shown("; ".join(parts), TEXT_MAX)
+
+
+def _run_properties(score: Score) -> list[tuple[str, object]]:
+    return [("seed", score.seed), ("run", score.run), ("rig", score.rig)]
+
+
+def _properties(parent: Element, values: Sequence[tuple[str, object]]) -> None:
+    properties = SubElement(parent, "properties")
+    for name, value in values:
+        if value is not None:
+            SubElement(properties, "property", name=name, value=shown(str(value), 200))
+
+
+def _length_us(verdict: Verdict) -> int:
+    if verdict.begin_us is None or verdict.end_us is None:
+        return 0
+    return max(0, verdict.end_us - verdict.begin_us)
+
+
+def _seconds(time_us: int) -> str:
+    return f"{time_us // 1_000_000}.{time_us % 1_000_000 // 1000:03d}"

@@ -1,0 +1,217 @@
+"""What does one capture line say, in words?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.report import station_text
+from bench.report.cast import Cast
+from bench.report.evidence import Event, Excerpt
+from bench.report.foreign_text import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One capture line on the page: seconds since the case began, who wrote it, what it says."""
+
+    seconds: str
+    source: str
+    seq: str
+    kind: str
+    text: str
+    injected: bool
+    pointed_at: bool  # a finding names this line
+    gap: int  # lines left out just before this one
+
+
+def lines(excerpt: Excerpt, cast: Cast, begin_us: int, pointed_at: frozenset[int]) -> list[Line]:
+    """The excerpt, line by line; `pointed_at` are the places in it that findings name."""
+    gaps = excerpt.gaps or {}
+    return [
+        Line(
+            seconds=seconds(event["t_us"] - begin_us),
+            source=shown(str(event.get("source", "?")), 40),
+            seq=shown(str(event.get("seq", "?")), 12),
+            kind=shown(str(event.get("kind", "?")), 30),
+            text=in_words(event, cast),
+            injected=event.get("origin") == "injected",
+            pointed_at=place in pointed_at,
+            gap=gaps.get(place, 0),
+        )
+        for place, event in enumerate(excerpt.events)
+    ]
+
+
+def in_words(event: Event, cast: Cast) -> str:
+    """One event as a short sentence, without keys."""
+    tell = _SENTENCES.get(str(event.get("kind")), _any)
+    return shown(tell(event, cast))
+
+
+def seconds(time_us: int) -> str:
+    """Microseconds as seconds, exactly: 1.250000."""
+    whole, rest = divmod(abs(time_us), 1_000_000)
+    return f"{'−' if time_us < 0 else ''}{whole}.{rest:06d}"
+
+
+def milliseconds(time_us: object) -> str:
+    """A span in µs as milliseconds for reading: 61.7 ms."""
+    return f"{time_us / 1000:.1f} ms" if isinstance(time_us, int) else "? ms"
+
+
+def disposition(event: Event) -> str:
+    """What became of a reception, in the words of the closed list."""
+    upstream, reason = str(event.get("upstream") or "?"), event.get("reason")
+    refused = upstream == "dropped" and reason not in (None, "-")
+    answer = str(event.get("answer") or "?")
+    return " · ".join(
+        [
+            str(event.get("status") or "no status"),
+            f"dropped: {reason}" if refused else upstream,
+            "no answer asked" if answer == "NotAsked" else answer,
+        ]
+    )
+
+
+def _case_begin(event: Event, cast: Cast) -> str:
+    return f"the case begins: {event.get('title') or event.get('case')}"
+
+
+def _case_expect(event: Event, cast: Cast) -> str:
+    if event.get("expect") == "device":
+        who = cast.name(str(event.get("dev_eui")))
+        return f"due: {who} prints “{event.get('line')}”"
+    status = event.get("status")
+    wanted = {**event, "status": None if status == "-" else status}
+    where = f" at {cast.name(str(event['station']))}" if "station" in event else ""
+    return f"due: reception {event.get('n')} of {event.get('frame_id')}{where}: " + disposition(
+        wanted
+    )
+
+
+def _case_end(event: Event, cast: Cast) -> str:
+    reasons = event.get("reasons")
+    why = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
+    return f"the case ends: {event.get('verdict')}" + (f", {why}" if why else "")
+
+
+def _case_device(event: Event, cast: Cast) -> str:
+    last = event.get("f_cnt_up")
+    return (
+        f"{event.get('name')} ({event.get('dev_eui')}) joins the case: {event.get('activation')}, "
+        f"strategy {event.get('strategy')}"
+        + (", relaxed counter" if event.get("relaxed_f_cnt") is True else "")
+        + (f", last FCnt heard {last}" if last is not None else ", nothing heard of it yet")
+    )
+
+
+def _case_lns(event: Event, cast: Cast) -> str:
+    retention_us = event.get("retention_us")
+    kept = f"{retention_us // 1_000_000} s" if isinstance(retention_us, int) else "?"
+    return f"{event.get('lns')}: {event.get('event')}, {event.get('region')}, remembers for {kept}"
+
+
+def _fault_begin(event: Event, cast: Cast) -> str:
+    where = f" at {cast.name(str(event['station']))}" if "station" in event else ""
+    detail = event.get("detail")
+    told = ", ".join(f"{k} {v}" for k, v in detail.items()) if isinstance(detail, dict) else ""
+    return f"fault on the {event.get('seam')}{where}: {event.get('fault')}" + (
+        f" ({told})" if told else ""
+    )
+
+
+def _fault_end(event: Event, cast: Cast) -> str:
+    return f"end of the fault on the {event.get('seam')}: {event.get('fault')}"
+
+
+def _device_command(event: Event, cast: Cast) -> str:
+    return f"to {cast.name(str(event.get('dev_eui')))}: {event.get('text')}"
+
+
+def _device_line(event: Event, cast: Cast) -> str:
+    return f"{cast.name(str(event.get('dev_eui')))}: {event.get('text')}"
+
+
+def _radio_transmit(event: Event, cast: Cast) -> str:
+    who = cast.name(str(event.get("sender")))
+    frame = (
+        station_text.downlink(event.get("phy"))
+        if event.get("direction") == "down"
+        else f"{event.get('frame_id') or 'a frame'}, attempt {event.get('attempt', 1)}"
+    )
+    false = ", not a frame of a device" if event.get("genuine") is False else ""
+    return (
+        f"{who} sends {frame}{false}; DR{event.get('dr')} {_megahertz(event.get('freq_hz'))}, "
+        f"{milliseconds(event.get('airtime_us'))} on the air (transmission "
+        f"{event.get('transmission')})"
+    )
+
+
+def _radio_lost(event: Event, cast: Cast) -> str:
+    who = cast.name(str(event.get("receiver")))
+    return f"{who} does not hear transmission {event.get('transmission')}: {event.get('cause')}"
+
+
+def _station_text(event: Event, cast: Cast) -> str:
+    station = cast.name(str(event.get("station")))
+    ways = {"up": f"{station} → LNS", "down": f"LNS → {station}"}
+    held = f", held back for {milliseconds(event['held_us'])}" if "held_us" in event else ""
+    dropped = ", dropped by the tap" if event.get("dropped") is True else ""
+    way = ways.get(str(event.get("direction")), station)
+    return f"{way}: {station_text.in_words(event.get('text'))}{held}{dropped}"
+
+
+def _lns_outcome(event: Event, cast: Cast) -> str:
+    where = cast.name(str(event.get("station")))
+    frame = event.get("frame_id") or "an unreadable frame"
+    return f"{event.get('lns')} decides on {frame} from {where}: {disposition(event)}"
+
+
+def _lns_downlink(event: Event, cast: Cast) -> str:
+    margin = event.get("margin_us")
+    early = f", {milliseconds(margin)} before the window" if isinstance(margin, int) else ""
+    station = cast.name(str(event.get("station")))
+    return f"answer {event.get('stage')} for {event.get('window')} by {station}{early}"
+
+
+def _upstream_published(event: Event, cast: Cast) -> str:
+    body = event.get("body")
+    if not isinstance(body, dict):
+        return f"published on {event.get('topic')}"
+    marked = ", marked as a duplicate" if body.get("dupMsg") is True else ""
+    return (
+        f"published on {event.get('topic')}: FCnt {body.get('fCnt')}, payload "
+        f"{body.get('payload')}{marked} (message {body.get('messageId')})"
+    )
+
+
+def _upstream_failed(event: Event, cast: Cast) -> str:
+    return f"not published on {event.get('topic')}: {event.get('cause')}"
+
+
+def _any(event: Event, cast: Cast) -> str:
+    known = ("schema", "run_id", "source", "seq", "t_us", "kind")
+    return ", ".join(f"{key} {value}" for key, value in event.items() if key not in known)
+
+
+_SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
+    "case.begin": _case_begin,
+    "case.expect": _case_expect,
+    "case.end": _case_end,
+    "case.device": _case_device,
+    "case.lns": _case_lns,
+    "fault.begin": _fault_begin,
+    "fault.end": _fault_end,
+    "device.command": _device_command,
+    "device.line": _device_line,
+    "radio.transmit": _radio_transmit,
+    "radio.lost": _radio_lost,
+    "station.text": _station_text,
+    "lns.outcome": _lns_outcome,
+    "lns.downlink": _lns_downlink,
+    "upstream.published": _upstream_published,
+    "upstream.failed": _upstream_failed,
+}
+
+
+def _megahertz(freq_hz: object) -> str:
+    return station_text.megahertz(freq_hz) if type(freq_hz) is int else "? MHz"

@@ -1,0 +1,178 @@
+"""What does a run folder say about the run: its scores and its manifest?"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.report.foreign_text import decode, shown
+
+SCHEMA = 1
+
+
+class ReportError(Exception):
+    """The report cannot be written; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one case; times in µs of the run's clock."""
+
+    case: str
+    scenario: str
+    verdict: str
+    file: str | None = None
+    group: str | None = None
+    title: str | None = None
+    strategy: str | None = None
+    confirmed: bool | None = None
+    reasons: tuple[str, ...] = ()
+    owner: str | None = None
+    attempt: int = 1
+    begin_us: int | None = None
+    end_us: int | None = None
+    receptions: int = 0
+
+    @property
+    def first_attempt_pass(self) -> bool:
+        return self.verdict == "PASS" and self.attempt <= 1
+
+    @property
+    def wording(self) -> str:
+        """The verdict as the page prints it: a pass on a repeated stimulus is labelled so.
+
+        A word that this version does not know is an ERROR, never a pass.
+        """
+        if self.verdict == "PASS":
+            return "PASS" if self.attempt <= 1 else "PASS on repeat"
+        return self.verdict if self.verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One disagreement between LNS, expectation, oracle and the conservation laws."""
+
+    owner: str
+    rule: str
+    case: str | None = None
+    frame_id: str | None = None
+    station: str | None = None
+    n: int | None = None
+    expected: str | None = None
+    observed: str | None = None
+    t_us: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often `observed` stood where `expected` was due; "-" is no status."""
+
+    expected: str
+    observed: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OracleConfusion:
+    """How often the LNS said `observed` where the oracle says `oracle`; "-" is no status."""
+
+    oracle: str
+    observed: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OracleAgreement:
+    """On how many receptions the oracle and the LNS agree."""
+
+    receptions: int = 0
+    status_agree: int = 0
+    disposition_agree: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How many receptions of one kind ended in `answer`."""
+
+    answer: str
+    count: int
+    strategy: str | None = None
+    confirmed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much of each thing the captures hold."""
+
+    lines: int = 0
+    torn_lines: int = 0
+    receptions: int = 0
+    outcomes: int = 0
+    transmissions: int = 0
+    evicted: int = 0
+    deliveries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """Which Spark scored the run, and how long it took in seconds."""
+
+    version: str = ""
+    master: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """score.json, schema 1, as `bench.score.job` leaves it in the run folder."""
+
+    schema: int
+    run: str
+    verdicts: tuple[Verdict, ...]
+    run_id: str | None = None
+    rig: str | None = None
+    seed: int | str | None = None
+    spark: Spark = field(default_factory=Spark)
+    counts: Counts = field(default_factory=Counts)
+    confusion: tuple[Confusion, ...] = ()
+    oracle: tuple[OracleConfusion, ...] = ()
+    oracle_agreement: OracleAgreement = field(default_factory=OracleAgreement)
+    findings: tuple[Finding, ...] = ()
+    answers: tuple[Answers, ...] = ()
+
+
+def read_score(run_folder: Path) -> Score:
+    """The scores of a run; ReportError if they are missing, torn or of another schema."""
+    path = run_folder / "score.json"
+    if not run_folder.is_dir():
+        raise ReportError(f"{run_folder}: no such run folder. `ls {run_folder.parent}` lists runs.")
+    try:
+        found = json.loads(decode(path.read_bytes()))
+        schema = found.get("schema") if isinstance(found, dict) else None
+        if schema != SCHEMA:
+            raise ReportError(
+                f"{path}: schema {shown(repr(schema))}, this report reads schema {SCHEMA}. "
+                f"Score the run again with this version: lorabench score {run_folder}"
+            )
+        return msgspec.convert(found, Score)
+    except FileNotFoundError:
+        raise ReportError(
+            f"{path} is missing: the run has not been scored. First: lorabench score {run_folder}"
+        ) from None
+    except (json.JSONDecodeError, RecursionError, msgspec.ValidationError) as error:
+        raise ReportError(
+            f"{path} cannot be read ({shown(str(error))}). "
+            f"Score the run again: lorabench score {run_folder}"
+        ) from None
+
+
+def read_manifest(run_folder: Path) -> dict[str, Any]:
+    """The manifest of a run, {} if it is missing or torn: a report needs it for facts only."""
+    try:
+        found = json.loads(decode((run_folder / "manifest.json").read_bytes()))
+    except (FileNotFoundError, json.JSONDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,160 @@
+"""Which cases does the page tell in full, and what does it tell of each?"""
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.report.cast import cast_of
+from bench.report.evidence import Event, Excerpt, Window, excerpts
+from bench.report.ladder import Ladder, ladder
+from bench.report.narration import Line, lines
+from bench.report.score_file import Finding, Score, Verdict
+
+STORIES_MAX = 40
+FINDINGS_MAX = 40  # of one case
+OUTSIDE_MAX = 10  # findings that belong to no case
+AROUND_US = 1_000_000  # shown on both sides of a finding that belongs to no case
+
+_RANKS = ("FAIL", "PASS", "ERROR", "INCONCLUSIVE", "PASS on repeat")  # PASS: but with findings
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One case in full: its findings, its events as a drawing and line by line."""
+
+    anchor: str
+    verdict: Verdict | None  # None: a finding that belongs to no case
+    findings: tuple[Finding, ...]
+    findings_left_out: int
+    ladder: Ladder | None
+    lines: tuple[Line, ...]
+    lines_left_out: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stories:
+    """The stories of the page, the worst first; how many cases and findings had to go."""
+
+    told: tuple[Story, ...]
+    anchors: dict[int, str]  # index of a verdict -> anchor of its story
+    left_out: int
+    outside_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """What a story will be about, before its evidence has been read."""
+
+    window: Window
+    verdict: Verdict | None
+    findings: tuple[Finding, ...]
+
+
+def stories(run_folder: Path, score: Score, stories_max: int = STORIES_MAX) -> Stories:
+    """Every case that is not a first-attempt PASS or has findings, worst first, with evidence."""
+    by_case: dict[str | None, list[Finding]] = defaultdict(list)
+    known = {verdict.case for verdict in score.verdicts}
+    for finding in score.findings:
+        by_case[finding.case if finding.case in known else None].append(finding)
+    worth = [
+        index
+        for index, verdict in enumerate(score.verdicts)
+        if not verdict.first_attempt_pass or verdict.case in by_case
+    ]
+    chosen = _worst_first(score.verdicts, worth)[:stories_max]
+    plots = [
+        _plot(f"s{index}", score.verdicts, index, tuple(by_case[score.verdicts[index].case]))
+        for index in chosen
+    ]
+    outside = by_case[None]
+    plots += [_outside(f"o{n}", finding) for n, finding in enumerate(outside[:OUTSIDE_MAX])]
+    moments_us = {
+        plot.window.key: [f.t_us for f in plot.findings if f.t_us is not None] for plot in plots
+    }
+    evidence = excerpts(run_folder, [plot.window for plot in plots], moments_us)
+    return Stories(
+        told=tuple(_told(plot, evidence[plot.window.key], score) for plot in plots),
+        anchors={index: f"s{index}" for index in chosen},
+        left_out=len(worth) - len(chosen),
+        outside_left_out=max(0, len(outside) - OUTSIDE_MAX),
+    )
+
+
+def repeat_command(verdict: Verdict, score: Score) -> str:
+    """The shell command that runs this one scenario again, with the same rig, seed and strategy."""
+    if not verdict.file:
+        return ""
+    words = ["pytest", f"{verdict.file}::{verdict.scenario}"]
+    words += ["--rig", score.rig] if score.rig else []
+    words += ["--seed", str(score.seed)] if score.seed is not None else []
+    words += ["--strategy", verdict.strategy] if verdict.strategy else []
+    return shlex.join(words)
+
+
+def _worst_first(verdicts: Sequence[Verdict], worth: Sequence[int]) -> list[int]:
+    """By severity; the first case of every scenario before the second of any."""
+    seen: Counter[tuple[str, str]] = Counter()
+    ranks: dict[int, tuple[int, int, int]] = {}
+    for index in worth:
+        verdict = verdicts[index]
+        word = verdict.wording
+        turn = seen[verdict.scenario, word]
+        seen[verdict.scenario, word] += 1
+        ranks[index] = (_RANKS.index(word) if word in _RANKS else 0, turn, index)
+    return sorted(worth, key=ranks.__getitem__)
+
+
+def _plot(
+    key: str, verdicts: Sequence[Verdict], index: int, findings: tuple[Finding, ...]
+) -> _Plot:
+    verdict = verdicts[index]
+    if verdict.begin_us is None:
+        return _Plot(Window(key, 0, -1), verdict, findings)  # nothing is recorded of it
+    end_us = verdict.end_us
+    if end_us is None:  # the case was cut short: up to where the next one begins
+        begins = [v.begin_us for v in verdicts if v.begin_us is not None]
+        end_us = min((b for b in begins if b > verdict.begin_us), default=10**18) - 1
+    return _Plot(Window(key, verdict.begin_us, end_us), verdict, findings)
+
+
+def _outside(key: str, finding: Finding) -> _Plot:
+    if finding.t_us is None:
+        return _Plot(Window(key, 0, -1), None, (finding,))
+    return _Plot(Window(key, finding.t_us - AROUND_US, finding.t_us + AROUND_US), None, (finding,))
+
+
+def _told(plot: _Plot, excerpt: Excerpt, score: Score) -> Story:
+    cast = cast_of(excerpt.events)
+    pointed_at = frozenset(
+        place
+        for place, event in enumerate(excerpt.events)
+        if any(_points_at(finding, event) for finding in plot.findings)
+    )
+    begin_us = plot.window.begin_us if plot.verdict else plot.window.begin_us + AROUND_US
+    return Story(
+        anchor=plot.window.key,
+        verdict=plot.verdict,
+        findings=plot.findings[:FINDINGS_MAX],
+        findings_left_out=max(0, len(plot.findings) - FINDINGS_MAX),
+        ladder=ladder(excerpt, cast, begin_us, pointed_at),
+        lines=tuple(lines(excerpt, cast, begin_us, pointed_at)),
+        lines_left_out=excerpt.left_out,
+        command=repeat_command(plot.verdict, score) if plot.verdict is not None else "",
+    )
+
+
+def _points_at(finding: Finding, event: Event) -> bool:
+    """The event stands at the finding's time, and is about its station and its frame."""
+    if event["t_us"] != finding.t_us:
+        return False
+    named = [
+        (wanted, event.get(key))
+        for key, wanted in (("station", finding.station), ("frame_id", finding.frame_id))
+        if wanted is not None
+    ]
+    return all(found in (None, wanted) for wanted, found in named) and (
+        not named or any(found is not None for _, found in named)
+    )

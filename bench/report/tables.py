@@ -1,0 +1,219 @@
+"""What do the numbers of a run look like as tables?"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.report.conclusion import SEVERITY
+from bench.report.score_file import Answers, Verdict
+
+STATUSES = (
+    "NonDuplicate",
+    "Duplicate",
+    "SoftDuplicate",
+    "DuplicateDueToResubmission",
+)
+STRATEGIES = ("Drop", "Mark", "None")
+ANSWERS = ("RX1", "RX2", "TooLate", "Suppressed", "NotAsked")
+IMPORTED = "imported"
+
+SITUATIONS = {
+    "multi_concentrator": "Several concentrators hear one frame",
+    "missed_confirm_window": "Missed confirm window",
+    "restart": "Device restart",
+    "replay": "Replay",
+    "expiry": "Expiry of the memory",
+    "joins": "Joins",
+    "catalogue": "Catalogue of known duplicate bugs",
+    IMPORTED: "Imported real traffic",
+}
+_SYNONYMS = {"confirm_window": "missed_confirm_window", "join": "joins", "restarts": "restart"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The verdicts of one place of the scenario table: the worst word, and how many have it."""
+
+    word: str
+    count: int
+    total: int
+    link: str
+    span: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRow:
+    """One scenario: a cell per strategy and confirmation; None where nothing ran."""
+
+    scenario: str
+    title: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Scenarios of one kind, with the totals per verdict word."""
+
+    name: str
+    totals: tuple[tuple[str, int], ...]
+    rows: tuple[ScenarioRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One count of a heat table; `share` is its part of the row's total, 0 to 100."""
+
+    count: int
+    share: int
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """What became of everything that was due as `name`."""
+
+    name: str
+    total: int
+    cells: tuple[HeatCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Due against observed, with the number of agreements."""
+
+    columns: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+    agree: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """The answers to one kind of reception, in the order of ANSWERS."""
+
+    strategy: str
+    confirmed: str
+    counts: tuple[int, ...]
+    total: int
+
+
+def situations(
+    verdicts: Sequence[Verdict], anchors: Mapping[int, str], *, imported: bool
+) -> list[Situation]:
+    """The scenario table, by situation; either the imported traffic or everything else.
+
+    `anchors` maps the index of a verdict to the anchor where the page tells more of it.
+    """
+    grouped: dict[str, dict[tuple[str, str, int], list[int]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for index, verdict in enumerate(verdicts):
+        group = _SYNONYMS.get(verdict.group or "", verdict.group or "")
+        if (group == IMPORTED) is imported:
+            key = verdict.file or "", verdict.scenario, _span(verdict)
+            grouped[group][key].append(index)
+    known = list(SITUATIONS)
+    order = sorted(grouped, key=lambda g: (known.index(g) if g in known else len(known), g))
+    return [_situation(group, grouped[group], verdicts, anchors) for group in order]
+
+
+def heat(counts: Iterable[tuple[str, str, int]]) -> Heat:
+    """(due, observed, count) as a heat table in the order of ADR 007's statuses."""
+    summed: Counter[tuple[str, str]] = Counter()
+    for due, observed, count in counts:
+        summed[due, observed] += count
+    names = [*STATUSES, "-"]
+    names += sorted({due for due, _ in summed} - set(names))
+    columns = [*STATUSES, "-", "missing"]
+    columns += sorted({observed for _, observed in summed} - set(columns))
+    rows = []
+    for due in names:
+        total = sum(summed[due, observed] for observed in columns)
+        cells = tuple(
+            HeatCell(summed[due, seen], percent(summed[due, seen], total), due == seen)
+            for seen in columns
+        )
+        rows.append(HeatRow(due, total, cells))
+    agree = sum(count for (due, observed), count in summed.items() if due == observed)
+    return Heat(tuple(columns), tuple(rows), agree, summed.total())
+
+
+def answer_rows(answers: Sequence[Answers]) -> list[AnswerRow]:
+    """The answers per strategy and confirmation."""
+    summed: Counter[tuple[str, str, str]] = Counter()
+    for row in answers:
+        confirmed = {True: "confirmed", False: "unconfirmed", None: "join or unknown"}
+        strategy = row.strategy if row.strategy not in (None, "-") else "no device"
+        summed[strategy, confirmed[row.confirmed], row.answer] += row.count
+    order = [*STRATEGIES, *sorted({s for s, _, _ in summed} - set(STRATEGIES))]
+    rows = []
+    for strategy in order:
+        for confirmed_word in ("confirmed", "unconfirmed", "join or unknown"):
+            counts = tuple(summed[strategy, confirmed_word, answer] for answer in ANSWERS)
+            if any(counts):
+                rows.append(AnswerRow(strategy, confirmed_word, counts, sum(counts)))
+    return rows
+
+
+def percent(part: int, whole: int) -> int:
+    """The part in percent, rounded, but 100 only for all and 0 only for nothing."""
+    if part <= 0 or whole <= 0:
+        return 0
+    return 100 if part >= whole else min(99, max(1, round(100 * part / whole)))
+
+
+def _situation(
+    group: str,
+    scenarios: Mapping[tuple[str, str, int], Sequence[int]],
+    verdicts: Sequence[Verdict],
+    anchors: Mapping[int, str],
+) -> Situation:
+    words = Counter(verdicts[i].wording for indices in scenarios.values() for i in indices)
+    name = SITUATIONS.get(group) or (group.replace("_", " ").capitalize() or "Other")
+    rows = tuple(
+        ScenarioRow(
+            scenario,
+            verdicts[indices[0]].title or scenario.removeprefix("test_").replace("_", " "),
+            _cells(indices, span, verdicts, anchors),
+        )
+        for (_, scenario, span), indices in sorted(scenarios.items(), key=lambda kv: kv[1][0])
+    )
+    totals = tuple((word, words[word]) for word in SEVERITY if words[word])
+    return Situation(name, totals, rows)
+
+
+def _cells(
+    indices: Sequence[int], span: int, verdicts: Sequence[Verdict], anchors: Mapping[int, str]
+) -> tuple[Cell | None, ...]:
+    """Six cells of span 1, three of span 2 (nothing to confirm), or one of span 6 (no strategy)."""
+    if span == 6:
+        return (_cell(indices, span, verdicts, anchors),)
+    kinds: tuple[bool | None, ...] = (None,) if span == 2 else (True, False)
+    return tuple(
+        _cell(
+            [i for i in indices if (verdicts[i].strategy, verdicts[i].confirmed) == (s, kind)],
+            span,
+            verdicts,
+            anchors,
+        )
+        for s in STRATEGIES
+        for kind in kinds
+    )
+
+
+def _cell(
+    indices: Sequence[int], span: int, verdicts: Sequence[Verdict], anchors: Mapping[int, str]
+) -> Cell | None:
+    if not indices:
+        return None
+    severity = {word: rank for rank, word in enumerate(SEVERITY)}
+    worst = min(indices, key=lambda i: (severity.get(verdicts[i].wording, 0), i not in anchors, i))
+    word = verdicts[worst].wording
+    count = sum(verdicts[i].wording == word for i in indices)
+    return Cell(word, count, len(indices), anchors.get(worst, f"c{worst}"), span)
+
+
+def _span(verdict: Verdict) -> int:
+    if verdict.strategy not in STRATEGIES:
+        return 6
+    return 2 if verdict.confirmed is None else 1

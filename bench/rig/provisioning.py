@@ -1,0 +1,117 @@
+"""One device, as its maker, the network server and the score each know it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bench.chance import stream
+from bench.device.crafted import Identity
+from bench.device.firmware import Abp, Otaa, VirtualDevice
+from bench.device.stack import LORAMAC_NODE, Stack
+from bench.radio.medium import Medium, Record
+from lns.end_device import Activation, EndDevice, Session
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
+
+JOIN_EUI = eui("70B3D57ED0000000")
+FIRST_DEV_EUI = 0x70B3D57ED0000000
+FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """A device and the counter the server has of it; `known` is False for a stranger."""
+
+    record: EndDevice
+    dev_addr: DevAddr
+    keys: SessionKeys
+    app_key: bytes
+    f_cnt_up: int | None
+    preset_session: bool
+    known: bool
+    stack: Stack
+
+    @property
+    def dev_eui(self) -> Eui:
+        """The DevEUI."""
+        return self.record.dev_eui
+
+    @property
+    def identity(self) -> Identity:
+        """What it takes to build join requests in its name."""
+        return Identity(self.dev_eui, JOIN_EUI, self.app_key)
+
+    def session(self) -> Session | None:
+        """The session the server begins with; None for an OTAA device that has not joined."""
+        if self.record.activation is Activation.OTAA and not self.preset_session:
+            return None
+        return Session(
+            dev_eui=self.dev_eui,
+            dev_addr=self.dev_addr,
+            keys=self.keys,
+            f_cnt_up=self.f_cnt_up,
+        )
+
+    def firmware(self, medium: Medium, seed: int, record: Record) -> VirtualDevice:
+        """The device itself; its next counter follows the one the server has."""
+        otaa = self.record.activation is Activation.OTAA
+        activation = Otaa(JOIN_EUI, self.app_key) if otaa else Abp(self.dev_addr, self.keys)
+        device = VirtualDevice(
+            self.record.name,
+            self.dev_eui,
+            activation,
+            medium,
+            seed=seed,
+            record=record,
+            stack=self.stack,
+        )
+        if device.session is not None and self.f_cnt_up is not None:
+            device.session.f_cnt_up = self.f_cnt_up + 1
+        return device
+
+
+def provision(
+    name: str,
+    number: int,
+    seed: int,
+    *,
+    activation: str = "abp",
+    f_cnt: int | None = None,
+    f_cnt_up: int | None = None,
+    dev_addr_text: str | None = None,
+    keys: SessionKeys | None = None,
+    preset_session: bool = False,
+    known: bool = True,
+    stack: Stack = LORAMAC_NODE,
+    **facts: Any,
+) -> Provisioned:
+    """A device with keys of its own, drawn from the seed.
+
+    `f_cnt` is the counter of its next frame, `f_cnt_up` the newest one the server knows (one less
+    by default); with neither nobody has ever heard it. Other facts are those of `EndDevice`.
+    """
+    chance = stream(seed, "keys", name)
+    drawn = [chance.randbytes(16) for _ in range(3)]
+    keys = keys or SessionKeys(drawn[0], drawn[1])
+    address = dev_addr(dev_addr_text or f"{FIRST_DEV_ADDR + number:08X}")
+    otaa = activation == Activation.OTAA
+    record = EndDevice(
+        name=name,
+        dev_eui=eui(f"{FIRST_DEV_EUI + number:016X}"),
+        activation=Activation(activation),
+        join_eui=JOIN_EUI if otaa else None,
+        app_key=drawn[2] if otaa else None,
+        dev_addr=None if otaa else address,
+        session_keys=None if otaa else keys,
+        **facts,
+    )
+    heard = f_cnt - 1 if f_cnt_up is None and f_cnt is not None else f_cnt_up
+    return Provisioned(
+        record=record,
+        dev_addr=address,
+        keys=keys,
+        app_key=drawn[2],
+        f_cnt_up=heard,
+        preset_session=preset_session,
+        known=known,
+        stack=stack,
+    )

@@ -1,0 +1,157 @@
+"""What a scenario may do: send, spoil, replay, restart, wait, expect.
+
+The verbs stand here once; below them a rig brings its own devices, air, stations and network
+server. A scenario never asks which rig it is on.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from bench.device.seam import Joining, Sent
+from bench.expectation import Table
+from lns.dedup.strategy import Strategy
+
+Frame = Sent | Joining
+
+
+class RigDevice(Protocol):
+    """A device by name; every verb returns when the device is done with it."""
+
+    async def send(
+        self,
+        payload: bytes = ...,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        """Send one message; `retries` for a confirmed one, `transmissions` for any (NbTrans)."""
+
+    async def join(self) -> Joining:
+        """Join once, whether or not that succeeds."""
+
+    async def restart(self, *, memory: bool) -> None:
+        """Restart with or without what the device remembers."""
+
+
+class RigStation(Protocol):
+    """A station by name, as far as the tap on its link to the network server goes."""
+
+    def delay_uplinks(self, us: int, receptions: int | None = None) -> None:
+        """Hold the next receptions (all, if no number is given) for so long."""
+
+    def drop_uplinks(self, receptions: int) -> None:
+        """Lose the next receptions."""
+
+    def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
+        """Deliver the next reception again, as a stuttering backhaul does."""
+
+    def clone_uplinks_to(self, station: str, after_us: int) -> None:
+        """Deliver every reception also as if the other station had heard it."""
+
+    def suppress_downlinks(self, downlinks: int) -> None:
+        """Lose the next downlinks: the device misses its window."""
+
+    def delay_downlinks(self, us: int, downlinks: int | None = None) -> None:
+        """Bring the next downlinks late."""
+
+
+class Rig(ABC):
+    """Devices, stations and a network server in a known state, and what may happen to them."""
+
+    strategy: Strategy
+
+    @property
+    def west(self) -> RigStation:
+        """The first station."""
+        return self.station("west")
+
+    @property
+    def east(self) -> RigStation:
+        """The second station."""
+        return self.station("east")
+
+    @property
+    def north(self) -> RigStation:
+        """A third station, for those who ask for it."""
+        return self.station("north")
+
+    @property
+    def alpha(self) -> RigDevice:
+        """An ABP device in the middle of its life: its next frame has FCnt 10."""
+        return self.device("alpha")
+
+    @property
+    def bravo(self) -> RigDevice:
+        """An OTAA device that has not joined yet."""
+        return self.device("bravo")
+
+    @property
+    def charlie(self) -> RigDevice:
+        """A second device like alpha, with other keys and the same counter."""
+        return self.device("charlie")
+
+    @abstractmethod
+    def station(self, name: str) -> RigStation:
+        """A station by name; one that nobody asked for before is added."""
+
+    @abstractmethod
+    def device(self, name: str) -> RigDevice:
+        """A device by name."""
+
+    @abstractmethod
+    def provision(self, name: str, **facts: Any) -> RigDevice:
+        """Provision one more device: `activation`, `strategy`, `relaxed_f_cnt`, `nb_trans`, …
+
+        A fresh device that nobody has heard, unless `f_cnt` says which counter comes next.
+        """
+
+    @abstractmethod
+    def stranger(self, *, activation: str = "abp") -> RigDevice:
+        """A device that the network server does not know."""
+
+    @abstractmethod
+    def only(self, *stations: str) -> None:
+        """Let no other station hear any device from now on."""
+
+    @abstractmethod
+    def heard_by(self, *stations: str | Iterable[str]) -> None:
+        """Let the next transmissions be heard by these: one entry for each transmission."""
+
+    @abstractmethod
+    async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
+        """Deliver a frame once more, `after` µs since it last reached the network server."""
+
+    @abstractmethod
+    async def forge(self, device: RigDevice, *, by: str, confirmed: bool = False) -> Sent:
+        """Deliver a frame in the name of a device, with a wrong MIC."""
+
+    @abstractmethod
+    async def forge_join(self, device: RigDevice, *, by: str) -> Joining:
+        """Deliver the device's next join request with a wrong MIC."""
+
+    @abstractmethod
+    async def restart_lns(self) -> None:
+        """Restart the network server; what it had in memory only is gone."""
+
+    @abstractmethod
+    def step_wall_clock(self, us: int) -> None:
+        """Set the wall clock of the network server's host forward or back."""
+
+    @abstractmethod
+    async def wait(self, us: int) -> None:
+        """Let time pass."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Let everything under way come to its end."""
+
+    @abstractmethod
+    def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
+        """Expect the receptions of a frame to become what the table says for this strategy."""
+
+    @abstractmethod
+    def expect_reply(self, frame: Frame, line: str | None = None) -> None:
+        """Expect the device to say a line; by default what a successful `frame` ends in."""

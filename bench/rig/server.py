@@ -1,0 +1,109 @@
+"""The network server of the simulated rig: started, restarted, its wall clock moved."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from bench.chance import stream
+from bench.radio.medium import Record
+from bench.rig.application import Application
+from bench.rig.provisioning import Provisioned
+from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from lns.clock import now_us
+from lns.events import Event, as_fields
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region
+from lns.network_server import NetworkServer
+from lns.store.memory import MemoryStore
+
+LINK_US = 2_000
+
+
+class SimulatedServer:
+    """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not."""
+
+    def __init__(
+        self,
+        lns: str,
+        region: Region,
+        application: Application,
+        seed: int,
+        record: Record,
+        wall_clock_start: datetime,
+        *,
+        retention_us: int,
+    ) -> None:
+        self.lns = lns
+        self.store = MemoryStore()
+        self._region = region
+        self._application = application
+        self._seed = seed
+        self._record = record
+        self._retention_us = retention_us
+        self._wall_clock_start = wall_clock_start
+        self._stepped_us = 0
+        self._starts = 0
+        self._provisioned: Sequence[Provisioned] = ()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._server: NetworkServer | None = None
+        self._links: list[MemoryLink] = []
+
+    def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
+        """Start it with the devices that it is to know."""
+        self._tasks = tasks
+        self._provisioned = [device for device in provisioned if device.known]
+        for device in self._provisioned:
+            session = device.session()
+            if session is not None:
+                self.store.preset(device.dev_eui, (session,))
+        self._server = self._new_server()
+
+    def restart(self, *, f_cnt_up: int | None = None) -> None:
+        """End every connection and begin with an empty level 1 and what the store has."""
+        if f_cnt_up is not None:
+            for device in self._provisioned:
+                for session in self.store.sessions(device.dev_eui):
+                    session.f_cnt_up = f_cnt_up
+        self.stop()
+        self._server = self._new_server()
+
+    def stop(self) -> None:
+        """End every connection."""
+        links, self._links = self._links, []
+        for link in links:
+            link.close()
+
+    def step_wall_clock(self, us: int) -> None:
+        """Set the wall clock of its host forward or back."""
+        self._stepped_us += us
+
+    async def connect(self, station: Eui) -> TextLink:
+        """A link to the server for one station; LinkClosed when it does not run."""
+        if self._server is None or self._tasks is None:
+            raise LinkClosed("the network server does not run")
+        ours, theirs = link_pair(LINK_US)
+        self._links.append(theirs)
+        self._tasks.create_task(self._server.serve(station, theirs))
+        return ours
+
+    def _new_server(self) -> NetworkServer:
+        self._starts += 1
+        return NetworkServer(
+            self.lns,
+            self._region,
+            [device.record for device in self._provisioned],
+            store=self.store,
+            application=self._application,
+            record=partial(_record_event, self._record, self.lns),
+            utc=self._utc,
+            entropy=stream(self._seed, self.lns, str(self._starts)),
+            retention_us=self._retention_us,
+        )
+
+    def _utc(self) -> datetime:
+        return self._wall_clock_start + timedelta(microseconds=now_us() + self._stepped_us)
+
+
+def _record_event(record: Record, lns: str, event: Event) -> None:
+    record(lns, event.kind, as_fields(event))

@@ -1,0 +1,245 @@
+"""Do the books of a case balance?
+
+Laws over what the parties wrote independently of each other: the tap what stations delivered, the
+network server what became of it, the application what it got, the air what was sent. Each function
+returns the violations of one law as rows of run, case, rule, frame_id, station, expected, observed,
+t_us and text.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from bench.score.read import ARRIVAL
+from bench.score.schema import UPSTREAM_BODY
+from bench.score.station_text import dnmsgs
+
+_ABSENT = ("frame_id", "station", "expected", "observed")
+
+
+def _rows(broken: DataFrame, rule: str, text: F.Column, **columns: F.Column) -> DataFrame:
+    """The violations of one law; `columns` are those of _ABSENT that it can fill, and `explained`."""
+    explained = columns.pop("explained", F.lit(None)).isNotNull()
+    filled = [
+        columns.get(name, F.lit(None)).cast("string").alias(name) for name in _ABSENT
+    ]
+    return broken.select(
+        "run",
+        "case",
+        F.when(explained, F.lit("torn lines")).when(~explained, F.lit(rule)).alias("rule"),
+        *filled,
+        "t_us",
+        text.alias("text"),
+    )
+
+
+def one_outcome_per_reception(matched: DataFrame) -> DataFrame:
+    """A reception without an outcome, or an outcome without a reception."""
+    frame = F.coalesce("frame_id", "outcome.frame_id")
+    named = F.coalesce(frame, F.lit("an unreadable text"))
+    lost = F.when(F.col("heard"), F.concat(named, F.lit(" has no outcome"))).when(
+        F.col("told"), F.concat(named, F.lit(": an outcome without a reception"))
+    )
+    return _rows(
+        matched.where(~(F.col("heard") & F.col("told")) & F.col("case").isNotNull()),
+        "one outcome per reception",
+        lost,
+        frame_id=frame,
+        station=F.col("station"),
+        expected=F.col("heard").cast("int"),
+        observed=F.col("told").cast("int"),
+    )
+
+
+def forwarded_means_published(outcomes: DataFrame, published: DataFrame) -> DataFrame:
+    """Copies forwarded or marked, and messages that the application got, are the same."""
+    key = ["run", "case", "dev_eui", "station", "f_cnt", "marked"]
+    owed = (
+        outcomes.where(F.col("upstream").isin("forwarded", "marked"))
+        .withColumn("marked", F.col("upstream") == "marked")
+        .groupBy(*key)
+        .agg(F.count("*").alias("owed"), F.min("t_us").alias("owed_us"))
+        .select(*key, "owed", "owed_us")
+    )
+    got = published.groupBy(*key).agg(F.count("*").alias("got"), F.min("t_us").alias("got_us"))
+    word = F.when(F.col("marked"), "marked").when(~F.col("marked"), "unmarked")
+    counted = (
+        owed.join(got, on=key, how="full")
+        .withColumn("owed", F.coalesce("owed", F.lit(0)))
+        .withColumn("got", F.coalesce("got", F.lit(0)))
+        .withColumn("t_us", F.coalesce("owed_us", "got_us"))
+        .where((F.col("owed") != F.col("got")) & F.col("case").isNotNull())
+    )
+    text = F.format_string(
+        "%s FCnt %s: %d %s by outcome, %d published", "dev_eui", "f_cnt", "owed", word, "got"
+    )
+    return _rows(
+        counted,
+        "forwarded means published",
+        text,
+        station=F.col("station"),
+        expected=F.col("owed"),
+        observed=F.col("got"),
+    )
+
+
+def one_message_per_id(published: DataFrame, lines: DataFrame) -> DataFrame:
+    """A message id is used once in a case; after a restart of the server it may be sent again."""
+    restarted = lines.where((F.col("kind") == "case.lns") & (F.col("event") == "restart"))
+    used = (
+        published.where(F.col("case").isNotNull())
+        .groupBy("run", "case", "message_id")
+        .agg(F.count("*").alias("times"), F.max("t_us").alias("t_us"))
+        .where(F.col("times") > 1)
+        .join(restarted.select("run", "case"), on=["run", "case"], how="left_anti")
+    )
+    return _rows(
+        used,
+        "forwarded means published",
+        F.format_string("message id %s was used %d times", "message_id", "times"),
+        expected=F.lit(1),
+        observed=F.col("times"),
+    )
+
+
+def one_answer_per_reception(
+    outcomes: DataFrame, downlinks: DataFrame, passed: DataFrame
+) -> DataFrame:
+    """RX1 or RX2 means one downlink scheduled, and no more than that at the tap of the station."""
+    key = ["run", "case", "station", "xtime"]
+    owed = outcomes.where(F.col("answer").isin("RX1", "RX2")).select(
+        *key, F.lit("owed").alias("what"), "t_us"
+    )
+    sent = downlinks.select(*key, F.lit("sent").alias("what"), "t_us")
+    tapped = passed.select(*key, F.lit("tapped").alias("what"), "t_us")
+    counts = [
+        F.count(F.when(F.col("what") == what, 1)).alias(what) for what in ("owed", "sent", "tapped")
+    ]
+    counted = (
+        owed.unionByName(sent)
+        .unionByName(tapped)
+        .where(F.col("case").isNotNull())
+        .groupBy(*key)
+        .agg(*counts, F.min("t_us").alias("t_us"))
+        .where((F.col("owed") != F.col("sent")) | (F.col("tapped") > F.col("owed")))
+    )
+    text = F.format_string(
+        "xtime %s: %d by outcome, %d scheduled, %d passed the tap", "xtime", "owed", "sent", "tapped"
+    )
+    return _rows(
+        counted,
+        "one answer per reception",
+        text,
+        station=F.col("station"),
+        expected=F.col("owed"),
+        observed=F.greatest("sent", "tapped"),
+    )
+
+
+def answer_through_the_station_that_heard(matched: DataFrame, passed: DataFrame) -> DataFrame:
+    """A downlink goes through a station that delivered the reception it answers."""
+    key = ["run", "case", "station", "xtime"]
+    heard = matched.where("heard").select(*key)
+    return _rows(
+        passed.where(F.col("case").isNotNull()).join(heard, on=key, how="left_anti"),
+        "answer through the station that heard it",
+        F.format_string("a downlink for xtime %s, which this station never reported", "xtime"),
+        station=F.col("station"),
+    )
+
+
+def nothing_accepted_that_nobody_sent(outcomes: DataFrame, lines: DataFrame) -> DataFrame:
+    """What goes upstream was sent by a device in the case."""
+    sent = lines.where(
+        (F.col("kind") == "radio.transmit") & (F.col("direction") == "up") & F.col("genuine")
+    ).select("run", "case", "frame_id")
+    accepted = outcomes.where((F.col("upstream") != "dropped") & F.col("case").isNotNull())
+    return _rows(
+        accepted.join(sent, on=["run", "case", "frame_id"], how="left_anti"),
+        "nothing accepted that nobody sent",
+        F.format_string("%s went upstream and no device sent it", "frame_id"),
+        frame_id=F.col("frame_id"),
+        station=F.col("station"),
+    )
+
+
+def no_downlink_counter_twice(downlinks: DataFrame) -> DataFrame:
+    """FCntDown of a session only grows."""
+    before = (
+        Window.partitionBy("dev_addr", "dev_eui", "run", "case")
+        .orderBy(*ARRIVAL)
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    counted = (
+        downlinks.where(F.col("f_cnt_down").isNotNull() & F.col("case").isNotNull())
+        .withColumn("greatest", F.max("f_cnt_down").over(before))
+        .where(F.col("f_cnt_down") <= F.col("greatest"))
+    )
+    return _rows(
+        counted,
+        "no downlink counter twice",
+        F.format_string("%s: FCntDown %s after %s", "dev_eui", "f_cnt_down", "greatest"),
+        frame_id=F.col("frame_id"),
+        station=F.col("station"),
+        expected=F.col("greatest") + 1,
+        observed=F.col("f_cnt_down"),
+    )
+
+
+def no_gaps_in_seq(lines: DataFrame, torn: DataFrame) -> DataFrame:
+    """Every source counts its lines from 0 without gaps.
+
+    Where lines of the same file are torn, the rule is called "torn lines": the gap is explained.
+    """
+    of_stream = Window.partitionBy("stream", "run").orderBy("seq")
+    streams = torn.groupBy("run", "stream").agg(F.lit(True).alias("is_torn"))
+    counted = (
+        lines.withColumn("due", F.coalesce(F.lag("seq").over(of_stream) + 1, F.lit(0)))
+        .where(F.col("seq") != F.col("due"))
+        .join(streams, on=["run", "stream"], how="left")
+    )
+    return _rows(
+        counted,
+        "no gaps in seq",
+        F.format_string("%s goes on with seq %s where %s was due", "stream", "seq", "due"),
+        expected=F.col("due"),
+        observed=F.col("seq"),
+        explained=F.col("is_torn"),
+    )
+
+
+def downlinks(lines: DataFrame) -> DataFrame:
+    """The downlinks that network servers handed to a station."""
+    return lines.where(
+        (F.col("kind") == "lns.downlink") & (F.col("stage") == "scheduled")
+    ).select(
+        "run", "case", "station", "xtime", "dev_eui", "dev_addr", "frame_id", "f_cnt_down", *ARRIVAL
+    )
+
+
+def passed(lines: DataFrame) -> DataFrame:
+    """The downlinks for an uplink that reached the tap of a station."""
+    down = lines.where((F.col("kind") == "station.text") & (F.col("direction") == "down"))
+    return (
+        dnmsgs(down.select("run", "case", "station", "text", "t_us"))
+        .where(F.col("tap_xtime").isNotNull())
+        .select("run", "case", "station", F.col("tap_xtime").alias("xtime"), "t_us")
+    )
+
+
+def published(lines: DataFrame) -> DataFrame:
+    """The messages that the application got."""
+    body = F.from_json("body", UPSTREAM_BODY)
+    return (
+        lines.where(F.col("kind") == "upstream.published")
+        .withColumn("said", body)
+        .select(
+            "run",
+            "case",
+            F.col("said.messageId").alias("message_id"),
+            F.col("said.devEui").alias("dev_eui"),
+            F.col("said.station").alias("station"),
+            F.col("said.fCnt").alias("f_cnt"),
+            F.coalesce("said.dupMsg", F.lit(False)).alias("marked"),
+            "t_us",
+        )
+    )

@@ -1,0 +1,40 @@
+"""What did the scenarios say was due?"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from bench.score.outcomes import WORDS
+from bench.score.read import ARRIVAL
+
+
+def expectations(lines: DataFrame) -> DataFrame:
+    """One row per reception that is due: `copy` counts those of a frame in a case from 0."""
+    of_frame = Window.partitionBy("frame_id", "run", "case").orderBy("seq")
+    return (
+        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "outcome"))
+        .select("night", "run", "case", "frame_id", "station", *WORDS, *ARRIVAL)
+        .withColumn("copy", F.row_number().over(of_frame) - 1)
+        .select("night", "run", "case", "frame_id", "copy", "station", *WORDS, "seq")
+    )
+
+
+def expected_lines(lines: DataFrame) -> DataFrame:
+    """One row per device of a case: the texts it should have said, in order."""
+    due = F.sort_array(F.collect_list(F.struct("seq", "line")))
+    return (
+        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "device"))
+        .groupBy("night", "run", "case", "dev_eui")
+        .agg(due.getField("line").alias("due"), F.min("seq").alias("seq"))
+        .select("night", "run", "case", "dev_eui", "due", "seq")
+    )
+
+
+def said_lines(lines: DataFrame) -> DataFrame:
+    """One row per device of a case: every text it said, in order."""
+    said = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "text")))
+    return (
+        lines.where((F.col("kind") == "device.line") & F.col("case").isNotNull())
+        .groupBy("run", "case", "dev_eui")
+        .agg(said.getField("text").alias("said"))
+        .select("run", "case", "dev_eui", "said")
+    )

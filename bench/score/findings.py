@@ -1,0 +1,211 @@
+"""Who disagrees with whom, about what, and what follows for the case?
+
+A finding has an owner (LNS, device, air or bench) and a `result`: FAIL or INCONCLUSIVE where it decides
+the verdict of its case, null where it only stands in the report, as the disagreements of the oracle do.
+"""
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from bench.score import conservation
+from bench.score.answers import unsaid
+from bench.score.expectations import expected_lines, said_lines
+from bench.score.oracle import oracle_sentence
+from bench.score.outcomes import WORDS, sentence, told
+from bench.score.read import night
+from bench.score.scores import Grade
+
+COLUMNS = (
+    "night", "run", "case", "owner", "rule", "frame_id", "station", "n",
+    "expected", "observed", "t_us", "text", "result", "phase", "place",
+)  # fmt: skip
+FAIL = "FAIL"
+INCONCLUSIVE = "INCONCLUSIVE"
+_AIR = (Grade.NOT_DELIVERED, Grade.OTHER_STATION, Grade.NOT_EXPECTED)
+_LNS = (Grade.DIFFERS, Grade.NO_OUTCOME)
+_EXPLAINED = "torn lines"
+
+
+def findings(
+    lines: DataFrame,
+    torn: DataFrame,
+    matched: DataFrame,
+    outcomes: DataFrame,
+    scores: DataFrame,
+    judged: DataFrame,
+) -> DataFrame:
+    """Every disagreement between expectation, network server, oracle and the books."""
+    names = station_names(lines)
+    due_lines = unsaid(expected_lines(lines), said_lines(lines), conservation.downlinks(lines))
+    parts = (
+        of_scores(scores, names),
+        of_lines(due_lines),
+        of_laws(_violations(lines, torn, matched, outcomes), names),
+        of_oracle(judged, names),
+    )
+    return reduce(DataFrame.unionByName, parts).select(*COLUMNS)
+
+
+def station_names(lines: DataFrame) -> DataFrame:
+    """One row per case: a map from the EUI of a station to its name."""
+    return (
+        lines.where(F.col("kind") == "case.station")
+        .groupBy("run", "case", "eui")
+        .agg(F.first("name").alias("name"))
+        .groupBy("run", "case")
+        .agg(F.map_from_entries(F.collect_list(F.struct("eui", "name"))).alias("names"))
+        .select("run", "case", "names")
+    )
+
+
+def of_scores(scores: DataFrame, names: DataFrame) -> DataFrame:
+    """Receptions whose words differ from what was due, and stimuli that were not delivered."""
+    grade, due, heard = F.col("grade"), _name("due_station"), _name("heard_station")
+    where = F.format_string("%s #%d", "frame_id", "copy")
+    observed = F.coalesce("observed", F.lit("no outcome"))
+    text = (
+        F.when(grade == Grade.NOT_EXPECTED, F.format_string("%s: %s heard it and was not to", where, heard))
+        .when(
+            grade.isin(Grade.NOT_DELIVERED.value, Grade.OTHER_STATION.value),
+            F.format_string(
+                "%s: %s was to hear it, %s did", where, due, F.coalesce(heard, F.lit("nobody"))
+            ),
+        )
+        .when(
+            grade.isin(*(word.value for word in _LNS)),
+            F.format_string("%s through %s: expected %s, observed %s", where, heard, "due", observed),
+        )
+    )
+    of_air = grade.isin(*(word.value for word in _AIR))
+    return (
+        scores.where(grade != Grade.AGREES.value)
+        .join(F.broadcast(names), on=["run", "case"], how="left")
+        .select(
+            "night",
+            "run",
+            "case",
+            F.when(of_air, "air").when(~of_air, "LNS").alias("owner"),
+            F.when(of_air, "stimulus").when(~of_air, "expectation").alias("rule"),
+            "frame_id",
+            F.coalesce("heard_station", "due_station").alias("station"),
+            F.col("copy").alias("n"),
+            F.col("due").alias("expected"),
+            "observed",
+            "t_us",
+            text.alias("text"),
+            F.when(of_air, INCONCLUSIVE).when(~of_air, FAIL).alias("result"),
+            F.lit(0).alias("phase"),
+            F.coalesce("due_seq", F.lit(1 << 62)).alias("place"),
+        )
+    )
+
+
+def of_lines(unsaid: DataFrame) -> DataFrame:
+    """Lines that a device did not say: its own fault when it was answered, else the LNS's."""
+    answered = F.col("answered")
+    return unsaid.select(
+        "night",
+        "run",
+        "case",
+        F.when(answered, "device").when(~answered, "LNS").alias("owner"),
+        F.lit("device line").alias("rule"),
+        _nothing("string").alias("frame_id"),
+        _nothing("string").alias("station"),
+        _nothing("int").alias("n"),
+        F.col("line").alias("expected"),
+        _nothing("string").alias("observed"),
+        _nothing("bigint").alias("t_us"),
+        F.format_string("device %s did not say '%s'", "dev_eui", "line").alias("text"),
+        F.lit(FAIL).alias("result"),
+        F.lit(1).alias("phase"),
+        (F.col("seq") * 1000 + F.col("nth")).alias("place"),
+    )
+
+
+def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
+    """Violations of conservation laws; whose books have holes is the bench's own business."""
+    rule, name = F.col("rule"), _name("station")
+    of_bench = rule.isin("no gaps in seq", _EXPLAINED)
+    through = F.coalesce(F.concat(F.lit(" ("), name, F.lit(")")), F.lit(""))
+    return violations.join(F.broadcast(names), on=["run", "case"], how="left").select(
+        night().alias("night"),
+        "run",
+        "case",
+        F.when(of_bench, "bench").when(~of_bench, "LNS").alias("owner"),
+        "rule",
+        "frame_id",
+        "station",
+        _nothing("int").alias("n"),
+        "expected",
+        "observed",
+        "t_us",
+        F.concat(rule, F.lit(": "), F.col("text"), through).alias("text"),
+        F.when(rule != _EXPLAINED, FAIL).alias("result"),
+        F.lit(2).alias("phase"),
+        F.col("t_us").alias("place"),
+    )
+
+
+def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
+    """Receptions on which the network server and the oracle differ."""
+    observed = sentence(*(told(word) for word in WORDS))
+    agrees = F.col("status_agrees") & F.col("disposition_agrees")
+    rule = F.when(~F.col("status_agrees"), "oracle status").when(
+        F.col("status_agrees"), "oracle disposition"
+    )
+    frame = F.coalesce("frame_id", F.lit("an unreadable text"))
+    return (
+        judged.where(F.col("told") & ~agrees & F.col("unknowable").isNull())
+        .where(F.col("case").isNotNull())
+        .join(F.broadcast(names), on=["run", "case"], how="left")
+        .select(
+            "night",
+            "run",
+            "case",
+            F.lit("LNS").alias("owner"),
+            rule.alias("rule"),
+            "frame_id",
+            "station",
+            F.col("copy").alias("n"),
+            oracle_sentence().alias("expected"),
+            observed.alias("observed"),
+            "t_us",
+            F.format_string(
+                "%s through %s: the oracle says %s, observed %s",
+                frame, _name("station"), oracle_sentence(), observed,
+            ).alias("text"),
+            _nothing("string").alias("result"),
+            F.lit(3).alias("phase"),
+            F.col("t_us").alias("place"),
+        )
+    )  # fmt: skip
+
+
+def _violations(
+    lines: DataFrame, torn: DataFrame, matched: DataFrame, outcomes: DataFrame
+) -> DataFrame:
+    published = conservation.published(lines)
+    downlinks = conservation.downlinks(lines)
+    passed = conservation.passed(lines)
+    laws = (
+        conservation.one_outcome_per_reception(matched),
+        conservation.forwarded_means_published(outcomes, published),
+        conservation.one_message_per_id(published, lines),
+        conservation.one_answer_per_reception(outcomes, downlinks, passed),
+        conservation.answer_through_the_station_that_heard(matched, passed),
+        conservation.nothing_accepted_that_nobody_sent(outcomes, lines),
+        conservation.no_downlink_counter_twice(downlinks),
+        conservation.no_gaps_in_seq(lines, torn),
+    )
+    return reduce(DataFrame.unionByName, laws)
+
+
+def _name(station: str) -> F.Column:
+    """The name of a station for people."""
+    return F.coalesce(F.col("names")[F.col(station)], F.col(station))
+
+
+def _nothing(type_: str) -> F.Column:
+    return F.lit(None).cast(type_)

@@ -1,0 +1,135 @@
+"""Where do captures come from and scores go to? The only module here that knows a path."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from bench.score.answers import answers
+from bench.score.expectations import expectations
+from bench.score.findings import findings
+from bench.score.oracle import judged
+from bench.score.outcomes import WORDS, matched, outcomes, told
+from bench.score.read import lines, within_cases
+from bench.score.receptions import receptions
+from bench.score.schema import TORN
+from bench.score.scores import scores
+from bench.score.session import session
+from bench.score.summary import Tables, summaries
+from bench.score.verdicts import verdicts
+
+_PARTITIONS = ("night", "run")
+
+
+def score(
+    run_folders: Sequence[str | Path],
+    *,
+    lake: str | Path,
+    master: str | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> dict[str, dict[str, Any]]:
+    """Score these runs: Parquet into the lake, score.json into each folder; the scores by run.
+
+    A run is known by the name of its folder, and its earlier scores in the lake are replaced. `lake` is a
+    path or any URI that Spark can write to. FileNotFoundError when a folder holds no capture,
+    ValueError when two folders have one name, JavaMissing (bench.score.java) when there is no Java.
+    """
+    folders = [Path(folder).resolve() for folder in run_folders]
+    files = [str(file) for folder in folders for file in _captures(folder)]
+    runs = [folder.name for folder in folders]
+    if len(set(runs)) < len(runs):
+        raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")
+    began = monotonic()
+    progress("starting Spark")
+    with session(master, progress=progress) as spark:
+        progress(f"reading {len(files)} capture files")
+        read = lines(spark, files).localCheckpoint()
+        tables = _tables(read)
+        progress("working out what was due")
+        found = summaries(tables, runs)
+        progress("writing the lake")
+        nights = {row["run"]: row["night"] for row in read.select("run", "night").distinct().collect()}
+        _write(_of_lake(tables), str(lake), nights)
+        spark.catalog.clearCache()
+        about = {"version": spark.version, "master": spark.sparkContext.master}
+    seconds = round(monotonic() - began, 1)
+    for folder in folders:
+        manifest = _manifest(folder)
+        facts = {name: manifest.get(name) for name in ("run_id", "rig", "seed")}
+        found[folder.name] |= {**facts, "spark": {**about, "seconds": seconds}}
+        _replace_text(folder / "score.json", json.dumps(found[folder.name], indent=1) + "\n")
+    return found
+
+
+def _tables(read: DataFrame) -> Tables:
+    torn = read.where(F.col(TORN).isNotNull())
+    whole = within_cases(read).localCheckpoint()
+    said = outcomes(whole).localCheckpoint()
+    both = matched(receptions(whole), said).localCheckpoint()
+    due = expectations(whole)
+    graded = scores(due, both).localCheckpoint()
+    rows = judged(both, whole).localCheckpoint()
+    found = findings(whole, torn, both, said, graded, rows).localCheckpoint()
+    cases = verdicts(whole, both, found).localCheckpoint()
+    return Tables(read, rows, said, due, graded, answers(said), cases, found)
+
+
+def _of_lake(tables: Tables) -> dict[str, DataFrame]:
+    observed = [told(word).alias(f"observed_{word}") for word in WORDS]
+    return {
+        "receptions": tables.judged.select("*", *observed).drop("outcome", "heard"),
+        "outcomes": tables.outcomes,
+        "expectations": tables.expectations,
+        "scores": tables.scores,
+        "answers": tables.answers,
+        "verdicts": tables.verdicts,
+        "findings": tables.findings.drop("phase", "place"),
+    }
+
+
+def _write(tables: dict[str, DataFrame], lake: str, nights: dict[str, str]) -> None:
+    """Replace the partitions of these runs in every table; other partitions stay."""
+    for name, table in tables.items():
+        (
+            table.repartition(*_PARTITIONS)
+            .write.mode("overwrite")
+            .partitionBy(*_PARTITIONS)
+            .parquet(f"{lake}/{name}")
+        )
+    # A run without rows in a table is no reason for Spark to touch its partition there.
+    filled = [
+        table.select(F.lit(name).alias("table"), "run").distinct() for name, table in tables.items()
+    ]
+    present = {(row["table"], row["run"]) for row in reduce(DataFrame.unionAll, filled).collect()}
+    for name, table in tables.items():
+        for run, night in sorted(nights.items()):
+            if (name, run) not in present:
+                empty = table.drop(*_PARTITIONS).limit(0)
+                empty.write.mode("overwrite").parquet(f"{lake}/{name}/night={night}/run={run}")
+
+
+def _captures(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.jsonl"))
+    if not files:
+        raise FileNotFoundError(f"{folder}: no capture (*.jsonl) in this folder")
+    return files
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _replace_text(path: Path, text: str) -> None:
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    aside.write_text(text, "utf-8")
+    aside.replace(path)

@@ -1,0 +1,42 @@
+"""What may stand in a capture line, a station's text and an upstream body, as explicit schemas?
+
+In the words of SQL, because those need no running session.
+"""
+
+TORN = "torn"
+
+# One row per line, all kinds side by side; what a kind does not have is null.
+CAPTURE_FIELDS = """
+    schema INT, run_id STRING, source STRING, seq BIGINT, t_us BIGINT, kind STRING,
+    case STRING, scenario STRING, file STRING, title STRING, group STRING, rig STRING,
+    strategy STRING, confirmed BOOLEAN, params STRING,
+    expect STRING, frame_id STRING, n INT, station STRING, status STRING, upstream STRING,
+    reason STRING, answer STRING, dev_eui STRING, line STRING,
+    verdict STRING, reasons ARRAY<STRING>, owner STRING, attempt INT,
+    name STRING, eui STRING, activation STRING, relaxed_f_cnt BOOLEAN, f_cnt_bits INT,
+    nb_trans INT, f_cnt_up BIGINT, lorawan STRING, join_eui STRING, server STRING,
+    lns STRING, retention_us BIGINT, region STRING, event STRING,
+    seam STRING, fault STRING, origin STRING, detail STRING,
+    text STRING, transmission BIGINT, direction STRING, sender STRING, session INT, f_cnt BIGINT,
+    genuine BOOLEAN, phy STRING, freq_hz BIGINT, dr INT, airtime_us BIGINT,
+    receiver STRING, cause STRING, held_us BIGINT, dropped BOOLEAN,
+    dev_addr STRING, mic STRING, level2 STRING, xtime BIGINT,
+    stage STRING, diid BIGINT, window STRING, f_cnt_down BIGINT, margin_us BIGINT,
+    key STRING, silent_us BIGINT, topic STRING, body STRING
+"""
+
+
+CAPTURE = f"{CAPTURE_FIELDS}, {TORN} STRING"
+CAPTURE_NAMES = tuple(field.split()[0] for field in CAPTURE_FIELDS.split(","))
+
+# The fields of `updf` and `jreq` that identify and time a frame (Basics Station, LNS protocol).
+STATION_TEXT = """
+    msgtype STRING, MHdr BIGINT, DevAddr BIGINT, FCtrl BIGINT, FCnt BIGINT, FOpts STRING,
+    FPort BIGINT, FRMPayload STRING, MIC BIGINT, JoinEui STRING, DevEui STRING, DevNonce BIGINT,
+    DR BIGINT, Freq BIGINT, xtime BIGINT,
+    upinfo STRUCT<xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
+"""
+
+UPSTREAM_BODY = """
+    messageId STRING, devEui STRING, devAddr STRING, station STRING, fCnt BIGINT, dupMsg BOOLEAN
+"""

@@ -1,0 +1,160 @@
+"""What do the scores of a run say in short? The content of score.json, one object per run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from bench.score.outcomes import told
+from bench.score.scores import confusion
+
+SCHEMA = 1
+VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
+_FINDING = (
+    "case", "owner", "rule", "frame_id", "station", "n", "expected", "observed", "t_us", "text",
+)  # fmt: skip
+_VERDICT = (
+    "case", "scenario", "file", "group", "title", "strategy", "confirmed", "verdict", "reasons",
+    "owner", "attempt", "begin_us", "end_us", "receptions",
+)  # fmt: skip
+_COUNTED = {
+    "outcomes": "lns.outcome",
+    "transmissions": "radio.transmit",
+    "evicted": "lns.evicted",
+    "deliveries": "upstream.published",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that a score is made of, as Spark left them."""
+
+    lines: DataFrame
+    judged: DataFrame
+    outcomes: DataFrame
+    expectations: DataFrame
+    scores: DataFrame
+    answers: DataFrame
+    verdicts: DataFrame
+    findings: DataFrame
+
+
+def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The scores of each run by its name: everything in score.json but `spark` and the manifest."""
+    counts = {row["run"]: row for row in _counts(tables.lines).collect()}
+    heard = {row["run"]: row["receptions"] for row in _receptions(tables.judged).collect()}
+    agreements = _by_run(_agreement(tables.judged).collect())
+    verdicts = _by_run(tables.verdicts.collect())
+    findings = _by_run(tables.findings.collect())
+    confusions = _by_run(confusion(tables.scores).collect())
+    answers = _by_run(tables.answers.collect())
+    return {
+        run: {
+            "schema": SCHEMA,
+            "run": run,
+            "totals": _totals(verdicts.get(run, [])),
+            "counts": {**_counted(counts.get(run)), "receptions": heard.get(run, 0)},
+            "verdicts": _objects(sorted(verdicts.get(run, []), key=_by_time), _VERDICT),
+            "confusion": sorted(
+                (
+                    {
+                        "expected": row["due_status"],
+                        "observed": row["observed_status"],
+                        "count": row["count"],
+                    }
+                    for row in confusions.get(run, [])
+                ),
+                key=str,
+            ),
+            **_oracle(agreements.get(run, [])),
+            "findings": _objects(sorted(findings.get(run, []), key=_by_place), _FINDING),
+            "answers": sorted(
+                _objects(answers.get(run, []), ("strategy", "confirmed", "answer", "count")),
+                key=str,
+            ),
+        }
+        for run in runs
+    }
+
+
+def _counts(lines: DataFrame) -> DataFrame:
+    of_kind = [F.count(F.when(F.col("kind") == k, 1)).alias(name) for name, k in _COUNTED.items()]
+    return (
+        lines.groupBy("run")
+        .agg(
+            F.count("*").alias("lines"),
+            F.count("torn").alias("torn_lines"),
+            F.max("run_id").alias("run_id"),
+            *of_kind,
+        )
+        .select("run", "run_id", "lines", "torn_lines", *_COUNTED)
+    )
+
+
+def _receptions(judged: DataFrame) -> DataFrame:
+    return judged.groupBy("run").agg(F.count("*").alias("receptions")).select("run", "receptions")
+
+
+def _agreement(judged: DataFrame) -> DataFrame:
+    """How often the oracle and the network server agree, by the words of both."""
+    key = ("run", "unknowable", "oracle_status", "observed", "status_agrees", "disposition_agrees")
+    return (
+        judged.withColumn("observed", F.coalesce(told("status"), F.lit("missing")))
+        .groupBy(*key)
+        .count()
+        .select(*key, "count")
+    )
+
+
+def _oracle(rows: Sequence[Row]) -> dict[str, Any]:
+    known = [row for row in rows if row["unknowable"] is None]
+    cells: dict[tuple[str, str], int] = {}
+    reasons: dict[str, int] = {}
+    for row in known:
+        cell = row["oracle_status"], row["observed"]
+        cells[cell] = cells.get(cell, 0) + row["count"]
+    for row in rows:
+        if row["unknowable"] is not None:
+            reasons[row["unknowable"]] = reasons.get(row["unknowable"], 0) + row["count"]
+    return {
+        "oracle": [
+            {"oracle": due, "observed": observed, "count": count}
+            for (due, observed), count in sorted(cells.items())
+        ],
+        "oracle_agreement": {
+            "receptions": sum(row["count"] for row in known),
+            "status_agree": sum(row["count"] for row in known if row["status_agrees"]),
+            "disposition_agree": sum(row["count"] for row in known if row["disposition_agrees"]),
+            "unknowable": dict(sorted(reasons.items())),
+        },
+    }
+
+
+def _by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    by_run: dict[str, list[Row]] = {}
+    for row in rows:
+        by_run.setdefault(row["run"], []).append(row)
+    return by_run
+
+
+def _counted(row: Row | None) -> dict[str, int]:
+    names = ("lines", "torn_lines", *_COUNTED)
+    return {name: row[name] if row is not None else 0 for name in names}
+
+
+def _totals(rows: Sequence[Row]) -> dict[str, int]:
+    return {word: sum(row["verdict"] == word for row in rows) for word in VERDICTS}
+
+
+def _objects(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def _by_time(row: Row) -> tuple[int, str]:
+    return row["begin_us"], row["case"]
+
+
+def _by_place(row: Row) -> tuple[str, int, str, str]:
+    return row["case"] or "", row["t_us"] or 0, row["rule"], row["text"]

@@ -1,0 +1,1 @@
+"""Stations in software, and the tap between a station and the network server."""

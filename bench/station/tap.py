@@ -1,0 +1,297 @@
+"""What passed between a station and the network server, and what did the bench do to it?
+
+The tap stands between one station and the server, in every connection of that station. It records
+each text that leaves it and injects faults into receptions (updf, jreq, broken texts) and into
+dnmsg; everything else passes. Texts it cannot read are forwarded untouched.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from bench.radio.medium import Record
+from bench.station.faults import Fault, FaultKind, Faults
+from bench.station.link import LinkClosed, TextLink, link_pair
+from bench.station.retelling import frame_id_of, told_by
+from lns.clock import now_us
+from lns.lorawan.identifiers import Eui
+from lns.station.json_fields import json_object
+from lns.station.messages import Malformed, is_reception
+
+HISTORY_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """A text on its way out, and what is to be recorded of it."""
+
+    text: str
+    direction: str
+    held_us: int = 0
+    origin: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One connection of the station: both links, and what is about to be sent on each."""
+
+    station: TextLink
+    lns: TextLink
+    to_station: asyncio.Queue[_Leaving] = field(default_factory=asyncio.Queue)
+    to_lns: asyncio.Queue[_Leaving] = field(default_factory=asyncio.Queue)
+
+    def close(self) -> None:
+        self.station.close()
+        self.lns.close()
+
+
+class Tap:
+    """One station's tap; `run` it in a task, and give the station `connect` as its link factory.
+
+    `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
+    `clone_to` and for a fresh xtime. Remembers the faults injected, the texts held back, and the
+    last 10 000 receptions by frame_id. A delayed text whose link is down as it leaves is dropped.
+    """
+
+    def __init__(
+        self,
+        station: Eui,
+        connect_lns: Callable[[], Awaitable[TextLink]],
+        record: Record,
+        *,
+        latency_us: int = 0,
+    ) -> None:
+        self.station = station
+        self.xtime_now: Callable[[], int] = lambda: 0
+        self._connect_lns = connect_lns
+        self._record = record
+        self._latency_us = latency_us
+        self._faults = Faults(station, record)
+        self._connection: _Connection | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._held: list[tuple[str, int]] = []
+        self._history: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Carry texts until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._tasks = None
+
+    async def connect(self) -> TextLink:
+        """A new link for the station, through the tap; LinkClosed while cut or without server."""
+        if self._tasks is None or self._faults.active(FaultKind.CUT):
+            raise LinkClosed("the tap is cut")
+        lns_link = await self._connect_lns()
+        station_end, tap_end = link_pair(self._latency_us)
+        self._tasks.create_task(self._carry(_Connection(tap_end, lns_link)))
+        return station_end
+
+    def delay_up(self, delay_us: int, n: int | None = None) -> Fault:
+        """Let the next `n` receptions leave so much later; None: until cleared."""
+        return self._begin(FaultKind.DELAY, n, after_us=delay_us)
+
+    def drop_up(self, n: int | None = 1) -> Fault:
+        """Let the next `n` receptions not leave; None: until cleared."""
+        return self._begin(FaultKind.DROP, n)
+
+    def repeat_up(self, after_us: int, times: int = 1, n: int | None = 1) -> Fault:
+        """Let the next `n` receptions leave again `times` times, `after_us` between two."""
+        return self._begin(FaultKind.REPEAT, n, after_us=after_us, times=times)
+
+    def clone_to(self, other: "Tap", after_us: int = 0, n: int | None = 1) -> Fault:
+        """Let the next `n` receptions come from another station too, in that station's words."""
+        return self._begin(FaultKind.CLONE, n, after_us=after_us, target=other)
+
+    def suppress_down(self, n: int | None = 1) -> Fault:
+        """Let the next `n` dnmsg not reach the station; None: until cleared."""
+        return self._begin(FaultKind.SUPPRESS, n)
+
+    def delay_down(self, delay_us: int, n: int | None = None) -> Fault:
+        """Let the next `n` dnmsg reach the station so much later; None: until cleared."""
+        return self._begin(FaultKind.DELAY_DOWNLINK, n, after_us=delay_us)
+
+    def hold(self) -> Fault:
+        """Keep receptions back until `release`."""
+        return self._begin(FaultKind.REORDER, None)
+
+    def release(self, *, reverse: bool = False) -> None:
+        """Let the receptions that were kept back leave now, the last one first if `reverse`."""
+        held, self._held = self._held, []
+        self._end(FaultKind.REORDER)
+        for text, since_us in reversed(held) if reverse else held:
+            self._leave(_Leaving(text, "up", now_us() - since_us))
+
+    def cut(self) -> Fault:
+        """End the connection of the station, and let it not connect until `restore`."""
+        fault = self._begin(FaultKind.CUT, None)
+        if self._connection is not None:
+            self._connection.close()
+        return fault
+
+    def restore(self) -> None:
+        """Undo `cut`; the station connects when its back-off is over."""
+        self._end(FaultKind.CUT)
+
+    def clear(self, fault: Fault | None = None) -> None:
+        """End one fault, or all; texts already delayed stay so, held ones are released."""
+        if fault is not None:
+            return self._faults.end(fault)
+        self.release()
+        self._faults.end_all()
+
+    def replay(self, what: str, *, after_us: int = 0, fresh_xtime: bool = True) -> None:
+        """Let a reception, named by frame_id or given as text, come once more from this station.
+
+        With `fresh_xtime` as if heard as it leaves. KeyError for a frame_id that was not seen.
+        """
+        text = what if what.startswith("{") else self._history[what]
+        self.inject(text, after_us=after_us, fresh_xtime=fresh_xtime)
+
+    def inject(self, text: str, *, after_us: int = 0, fresh_xtime: bool = False) -> None:
+        """Let any text, also a broken one, come from this station."""
+        detail: dict[str, object] = {"after_us": after_us, "fresh_xtime": fresh_xtime}
+        fault = self._faults.begin(Fault(FaultKind.REPLAY, None, after_us, detail=detail))
+
+        def leave() -> None:
+            fresh = told_by(self.xtime_now(), text) if fresh_xtime else text
+            self._leave(_Leaving(fresh, "up", origin="injected"))
+            self._faults.end(fault)
+
+        self._later(after_us, leave)
+
+    def _begin(
+        self,
+        kind: FaultKind,
+        n: int | None,
+        *,
+        after_us: int = 0,
+        times: int = 1,
+        target: "Tap | None" = None,
+    ) -> Fault:
+        detail: dict[str, object] = {}
+        if n is not None:
+            detail["n"] = n
+        if after_us:
+            detail["after_us"] = after_us
+        if kind is FaultKind.REPEAT:
+            detail["times"] = times
+        if target is not None:
+            detail["to"] = target.station
+        return self._faults.begin(Fault(kind, n, after_us, times, target, detail))
+
+    def _end(self, kind: FaultKind) -> None:
+        while (fault := self._faults.active(kind)) is not None:
+            self._faults.end(fault)
+
+    def _up(self, text: str) -> None:
+        """Take a text from the station."""
+        if not is_reception(text):
+            return self._leave(_Leaving(text, "up"))
+        self._remember(text)
+        self._clone(text)
+        if self._faults.active(FaultKind.REORDER):
+            return self._held.append((text, now_us()))
+        if self._faults.take(FaultKind.DROP):
+            return self._note(_Leaving(text, "up"), dropped=True)
+        delay = self._faults.take(FaultKind.DELAY)
+        delay_us = delay.after_us if delay else 0
+        self._later(delay_us, lambda: self._leave(_Leaving(text, "up", delay_us)))
+        repeat = self._faults.take(FaultKind.REPEAT)
+        for copy in range(1, repeat.times + 1 if repeat else 1):
+            assert repeat is not None
+            after_us = delay_us + copy * repeat.after_us
+            self._later(after_us, lambda: self._leave(_Leaving(text, "up", origin="injected")))
+
+    def _down(self, text: str) -> None:
+        """Take a text from the server."""
+        fields = json_object(text)
+        if isinstance(fields, Malformed) or fields.get("msgtype") != "dnmsg":
+            return self._leave(_Leaving(text, "down"))
+        if self._faults.take(FaultKind.SUPPRESS):
+            return self._note(_Leaving(text, "down"), dropped=True)
+        delay = self._faults.take(FaultKind.DELAY_DOWNLINK)
+        delay_us = delay.after_us if delay else 0
+        self._later(delay_us, lambda: self._leave(_Leaving(text, "down", delay_us)))
+
+    def _clone(self, text: str) -> None:
+        clone = self._faults.take(FaultKind.CLONE)
+        if clone is None:
+            return
+        assert isinstance(clone.target, Tap)
+        other = clone.target
+        copy = told_by(other.xtime_now(), text, teller_now=self.xtime_now())
+        self._later(clone.after_us, lambda: other._leave(_Leaving(copy, "up", origin="injected")))
+
+    def _remember(self, text: str) -> None:
+        frame_id = frame_id_of(text)
+        if frame_id is None:
+            return
+        self._history.pop(frame_id, None)
+        self._history[frame_id] = text
+        if len(self._history) > HISTORY_MAX:
+            del self._history[next(iter(self._history))]
+
+    def _leave(self, leaving: _Leaving) -> None:
+        """Send a text on; it is recorded when it is sent, or dropped for want of a link."""
+        connection = self._connection
+        if connection is None:
+            return self._note(leaving, dropped=True)
+        queue = connection.to_lns if leaving.direction == "up" else connection.to_station
+        queue.put_nowait(leaving)
+
+    def _note(self, leaving: _Leaving, *, dropped: bool) -> None:
+        fields: dict[str, object] = {
+            "station": self.station,
+            "direction": leaving.direction,
+            "text": leaving.text,
+        }
+        if leaving.held_us:
+            fields["held_us"] = leaving.held_us
+        if dropped:
+            fields["dropped"] = True
+        if leaving.origin is not None:
+            fields["origin"] = leaving.origin
+        self._record(f"tap-{self.station}", "station.text", fields)
+
+    def _later(self, after_us: int, action: Callable[[], None]) -> None:
+        """At once if there is nothing to wait for, else after that time."""
+        if after_us <= 0:
+            return action()
+        asyncio.get_running_loop().call_at((now_us() + after_us) / 1_000_000, action)
+
+    async def _carry(self, connection: _Connection) -> None:
+        """Carry texts both ways until either end closes."""
+        self._connection = connection
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_read(connection.station, self._up))
+                tasks.create_task(_read(connection.lns, self._down))
+                tasks.create_task(self._send(connection.lns, connection.to_lns))
+                tasks.create_task(self._send(connection.station, connection.to_station))
+        except* LinkClosed:
+            pass
+        finally:
+            connection.close()
+            if self._connection is connection:
+                self._connection = None
+            for queue in (connection.to_lns, connection.to_station):
+                while not queue.empty():
+                    self._note(queue.get_nowait(), dropped=True)
+
+    async def _send(self, link: TextLink, leaving: asyncio.Queue[_Leaving]) -> None:
+        while True:
+            text = await leaving.get()
+            try:
+                await link.send(text.text)
+            except LinkClosed:
+                self._note(text, dropped=True)
+                raise
+            self._note(text, dropped=False)
+
+
+async def _read(link: TextLink, take: Callable[[str], None]) -> None:
+    while True:
+        take(await link.receive())

@@ -1,0 +1,154 @@
+"""A restarted device that happens to send the same measurement: ADR 007, same concentrator."""
+
+from bench.duration import seconds
+from bench.expectation import Table
+
+SAME_FIRST_MESSAGE = Table("""
+    strategy kind        | first                           | again
+    Drop     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
+    Mark     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission marked RX1
+    None     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission forwarded RX1
+    Drop     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
+    Mark     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission marked NotAsked
+    None     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission forwarded NotAsked
+""")  # fmt: skip
+SAME_FIRST_MESSAGE_ELSEWHERE = Table("""
+    strategy kind        | first                           | again
+    Drop     confirmed   | NonDuplicate forwarded RX1      | Duplicate dropped(Duplicate) Suppressed
+    Mark     confirmed   | NonDuplicate forwarded RX1      | SoftDuplicate marked Suppressed
+    None     confirmed   | NonDuplicate forwarded RX1      | SoftDuplicate forwarded Suppressed
+    Drop     unconfirmed | NonDuplicate forwarded NotAsked | Duplicate dropped(Duplicate) NotAsked
+    Mark     unconfirmed | NonDuplicate forwarded NotAsked | SoftDuplicate marked NotAsked
+    None     unconfirmed | NonDuplicate forwarded NotAsked | SoftDuplicate forwarded NotAsked
+""")
+NEW = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+REFUSED = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+
+
+async def test_a_relaxed_device_sends_its_first_measurement_again(rig, strategy, confirmed):
+    """The first message may go up again: it could be a restarted device (first-message rule)."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    uplink = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    await device.send(b"21.5 C", confirmed=confirmed)
+    rig.expect(uplink, SAME_FIRST_MESSAGE, first="west", again="west")
+
+
+async def test_the_same_first_measurement_through_the_other_station(rig, strategy, confirmed):
+    """Heard elsewhere, the first measurement of a new life is a copy; with Drop it is lost."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.heard_by("west", "east")
+    uplink = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    await device.send(b"21.5 C", confirmed=confirmed)
+    rig.expect(uplink, SAME_FIRST_MESSAGE_ELSEWHERE, first="west", again="east")
+
+
+async def test_a_relaxed_device_goes_on_from_its_first_counter(rig, strategy, confirmed):
+    """Another first measurement is new; the counter starts again and the next frame passes."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    before = [await device.send(b"old", confirmed=confirmed) for _ in range(3)]
+    await device.restart(memory=False)
+    after = [await device.send(b"new", confirmed=confirmed) for _ in range(2)]
+    for uplink in before + after:
+        rig.expect(uplink, NEW, first="west")
+
+
+async def test_a_device_that_remembers_its_counter_sends_something_new(rig, strategy, confirmed):
+    """A restart with memory is no restart for the network server."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    before = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=True)
+    after = await device.send(b"21.5 C", confirmed=confirmed)
+    for uplink in (before, after):
+        rig.expect(uplink, NEW, first="west")
+
+
+async def test_a_strict_device_cannot_start_its_counter_again(rig, strategy, confirmed):
+    """A strict ABP device that forgets its counter is refused until it passes the old one."""
+    device = rig.provision("strict", strategy=strategy, relaxed_f_cnt=False)
+    rig.only("west")
+    before = [await device.send(b"old", confirmed=confirmed) for _ in range(2)]
+    await device.restart(memory=False)
+    refused = await device.send(b"new", confirmed=confirmed)
+    for uplink in before:
+        rig.expect(uplink, NEW, first="west")
+    rig.expect(refused, REFUSED, first="west")
+
+
+STRICT_SAME = Table("""
+    strategy kind        | first                           | again
+    Drop     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
+    Mark     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission marked RX1
+    None     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
+""")  # fmt: skip
+
+
+async def test_a_strict_device_sends_its_first_measurement_again(rig, strategy, confirmed):
+    """A strict device cannot have restarted: unconfirmed it is dropped, confirmed answered."""
+    device = rig.provision("strict", strategy=strategy, relaxed_f_cnt=False)
+    rig.only("west")
+    uplink = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    await device.send(b"21.5 C", confirmed=confirmed)
+    rig.expect(uplink, STRICT_SAME, first="west", again="west")
+
+
+JOIN = Table("""
+    strategy kind | first
+    *        join | NonDuplicate dropped RX1
+""")
+
+
+async def test_an_otaa_device_joins_again_and_starts_a_new_session(rig, strategy, confirmed):
+    """After a re-join the same measurement with the same counter is a new frame."""
+    device = rig.provision("joiner", activation="otaa", strategy=strategy)
+    rig.only("west")
+    first_join = await device.join()
+    before = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    second_join = await device.join()
+    after = await device.send(b"21.5 C", confirmed=confirmed)
+    for join in (first_join, second_join):
+        rig.expect(join, JOIN, first="west")
+    for uplink in (before, after):
+        rig.expect(uplink, NEW, first="west")
+
+
+async def test_a_restart_after_the_retention_is_a_new_first_message(rig, strategy, confirmed):
+    """After sixty seconds of silence the same first measurement is new again."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    uplink = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    await rig.wait(seconds(61))
+    await device.send(b"21.5 C", confirmed=confirmed)
+    rig.expect(uplink, NEW + NEW, first="west")
+
+
+async def test_the_network_server_restarts_between_two_copies(rig, strategy, confirmed):
+    """A restart of the server empties level 1; the counters outlive it and still judge."""
+    rig.only("west")
+    uplink = await rig.alpha.send(b"21.5 C", confirmed=confirmed)
+    await rig.restart_lns()
+    await rig.replay(uplink, by="east")
+    rig.expect(uplink, AFTER_LNS_RESTART, first="west", again="east")
+
+
+AFTER_LNS_RESTART = Table("""
+    strategy kind        | first                           | again
+    *        confirmed   | NonDuplicate forwarded RX1      | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")  # fmt: skip

@@ -1,0 +1,94 @@
+"""The sliding minute of level 1: ADR 007, "sliding expiration of 1 minute"."""
+
+import pytest
+
+from bench.duration import microseconds, seconds
+from bench.expectation import Table
+
+FIRST = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+COPY = Table("""
+    strategy kind        | copy
+    Drop     confirmed   | Duplicate dropped(Duplicate) Suppressed
+    Drop     unconfirmed | Duplicate dropped(Duplicate) NotAsked
+    Mark     confirmed   | SoftDuplicate marked Suppressed
+    Mark     unconfirmed | SoftDuplicate marked NotAsked
+    None     confirmed   | SoftDuplicate forwarded Suppressed
+    None     unconfirmed | SoftDuplicate forwarded NotAsked
+""")
+EXPIRED = Table("""
+    strategy kind        | again
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+JUST_BEFORE = seconds(60) - microseconds(1)
+
+
+@pytest.mark.parametrize("silence_us", [seconds(59), JUST_BEFORE], ids=["59s", "59.999999s"])
+async def test_within_the_minute_a_copy_is_a_copy(rig, strategy, confirmed, silence_us):
+    """Up to the last microsecond of the retention the frame is known."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.replay(uplink, by="east", after=silence_us)
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+
+
+@pytest.mark.parametrize(
+    "silence_us", [seconds(60), seconds(60) + microseconds(1)], ids=["60s", "60.000001s"]
+)
+async def test_at_sixty_seconds_of_silence_the_frame_is_forgotten(
+    rig, strategy, confirmed, silence_us
+):
+    """The entry is gone when sixty seconds have passed, not after them."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.replay(uplink, by="east", after=silence_us)
+    rig.expect(uplink, FIRST + EXPIRED, first="west", again="east")
+
+
+async def test_every_copy_renews_the_minute(rig, strategy, confirmed):
+    """Copies less than a minute apart keep the entry for longer than a minute."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    for _ in range(3):
+        await rig.replay(uplink, by="east", after=JUST_BEFORE)
+    await rig.replay(uplink, by="east", after=seconds(60))
+    rig.expect(uplink, FIRST + COPY * 3 + EXPIRED, first="west", copy="east", again="east")
+
+
+async def test_a_dropped_copy_renews_the_minute_too(rig, strategy):
+    """Even a copy that validation refuses is heard, and keeps the entry alive."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=False)
+    await rig.replay(uplink, by="west", after=seconds(59))
+    await rig.replay(uplink, by="east", after=seconds(59))
+    rig.expect(uplink, FIRST + REFUSED + COPY, first="west", again="west", copy="east")
+
+
+REFUSED = Table("""
+    strategy kind        | again
+    *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
+""")
+
+
+async def test_the_station_that_comes_after_the_expiry_owns_the_frame(rig, strategy):
+    """A new entry has a new owner: the old station's copy is then the copy."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.replay(uplink, by="east", after=seconds(60))
+    await rig.replay(uplink, by="west", after=seconds(1))
+    rig.expect(uplink, FIRST + EXPIRED + COPY, first="west", again="east", copy="west")
+
+
+async def test_a_step_of_the_wall_clock_changes_nothing(rig, strategy, confirmed):
+    """The retention is measured on the monotonic clock."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.step_wall_clock(-seconds(3_600))
+    await rig.replay(uplink, by="east", after=seconds(30))
+    rig.step_wall_clock(seconds(7_200))
+    await rig.replay(uplink, by="east", after=seconds(30))
+    rig.expect(uplink, FIRST + COPY * 2, first="west", copy="east")

@@ -1,0 +1,77 @@
+"""The program as a person meets it: help, mistakes, JSON, exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.cli.program import COMMANDS, main
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_the_help_of_every_command_has_an_example_and_the_exit_codes(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"  lorabench {command}" in shown
+    assert "12  the bench itself failed" in shown
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_prints_json_on_demand(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "--help"])
+    assert "--json" in capsys.readouterr().out
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(command in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rum"], 'Unknown command "rum"'),
+        (["run", "--sede", "3"], "Unknown option: --sede"),
+        (["run", "--seed", "x"], 'unable to convert "x" into int'),
+        (["run", "--rig", "cardboard"], 'Choose from: "simulated"'),
+        (["run", "test_nowhere.py"], "There is no file test_nowhere.py"),
+        (["score", "nowhere"], "There is no run nowhere"),
+        (["report", "nowhere"], "There is no run nowhere"),
+        (["import", "nowhere.json"], "There is no file nowhere.json"),
+    ],
+)
+def test_a_mistake_is_answered_in_words(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 4
+    output = capsys.readouterr()
+    assert said in output.err
+    assert "Traceback" not in output.err
+    assert output.out == ""
+
+
+def test_the_list_of_scenarios_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenarios", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert all({"group", "name", "title", "file", "line"} <= set(entry) for entry in listed)
+    assert listed
+
+
+def test_a_run_that_is_not_scored_has_no_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "20261120T020003Z-7f3a"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    assert main(["report", str(folder)]) == 4
+    assert f"lorabench score {folder}" in capsys.readouterr().err

