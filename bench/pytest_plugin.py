@@ -184,13 +184,14 @@ def _title(item: Any) -> Title:
     file = Path(item.location[0])
     group = file.stem.removeprefix("test_")
     chosen = item.callspec.params if hasattr(item, "callspec") else {}
+    titles = [p.title for p in chosen.values() if isinstance(getattr(p, "title", None), str)]
     doc = inspect.getdoc(item.obj) or item.originalname
     return Title(
         case=f"{group}/{item.name.removeprefix('test_')}",
         scenario=item.originalname,
         file=file.as_posix(),
         group=group,
-        title=chosen.get("title") or doc.splitlines()[0],
+        title=next(iter(titles), doc.splitlines()[0]),
         strategy=chosen.get("strategy"),
         confirmed=chosen.get("confirmed"),
         params={"id": item.callspec.id} if chosen else {},

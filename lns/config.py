@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -48,9 +49,29 @@ def _key(value: object, info: Any) -> bytes:
     return bytes.fromhex(digits)
 
 
+def _eui(value: object) -> str:
+    """An EUI in any spelling; what was written is not repeated, it could be a key."""
+    with suppress(ValueError):
+        return identifiers.eui(value if isinstance(value, str) else "")
+    raise ValueError("an EUI is text: 16 hex digits")
+
+
+def _dev_addr(value: object) -> str:
+    with suppress(ValueError):
+        return identifiers.dev_addr(value if isinstance(value, str) else "")
+    raise ValueError("a DevAddr is text: 8 hex digits")
+
+
+def _stations(value: object) -> object:
+    if value != "any" and not isinstance(value, list):
+        raise ValueError('either "any" or a list of station EUIs')
+    return [_eui(station) for station in value] if isinstance(value, list) else value
+
+
 Key = Annotated[bytes, BeforeValidator(_key)]
-EuiText = Annotated[Eui, BeforeValidator(identifiers.eui)]
-DevAddrText = Annotated[DevAddr, BeforeValidator(identifiers.dev_addr)]
+EuiText = Annotated[Eui, BeforeValidator(_eui)]
+DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
+StationsAllowed = Annotated[Literal["any"] | list[Eui], BeforeValidator(_stations)]
 
 
 class _Section(BaseModel):
@@ -123,7 +144,7 @@ class LnsSection(_Section):
     devices: str = "devices.toml"
     listen: str = "127.0.0.1:6090"
     public_uri: str | None = None
-    stations: Literal["any"] | list[EuiText] = "any"
+    stations: StationsAllowed = "any"
 
 
 class TlsSection(_Section):
@@ -185,47 +206,53 @@ class Config:
 
 def load(path: Path) -> Config:
     """Read `lns.toml` and the devices it names; ConfigError with every mistake found."""
-    settings = _read(path, LnsFile)
-    devices = load_devices(path.parent / settings.lns.devices)
-    return Config(path, settings, devices)
+    settings, text = _read(path, LnsFile)
+    devices = path.parent / settings.lns.devices
+    if not devices.is_file():
+        line = _line(text, ["lns", "devices"])
+        raise ConfigError(f"{path}:{line}: lns.devices: there is no file {devices}")
+    return Config(path, settings, load_devices(devices))
 
 
 def load_devices(path: Path) -> tuple[EndDevice, ...]:
     """Read `devices.toml`; ConfigError with every mistake found."""
-    sections = _read(path, DevicesFile).device
+    devices, text = _read(path, DevicesFile)
     mistakes = [
-        f"{path}: {what} {value} belongs to two devices; give each its own"
-        for what, value in _repeated(sections)
+        f"{path}:{_line(text, ['device', number, what])}: device[{number}].{what}: "
+        f"belongs to another device already; give each its own"
+        for number, what in _repeated(devices.device)
     ]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    return tuple(section.end_device() for section in sections)
+    return tuple(section.end_device() for section in devices.device)
 
 
-def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[str, str]]:
+def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[int, str]]:
     for what in ("name", "dev_eui"):
         seen: set[str] = set()
-        for section in sections:
+        for number, section in enumerate(sections):
             value = getattr(section, what)
             if value in seen:
-                yield what, value
+                yield number, what
             seen.add(value)
 
 
 Model = TypeVar("Model", bound=_Section)
 
 
-def _read(path: Path, model: type[Model]) -> Model:
+def _read(path: Path, model: type[Model]) -> tuple[Model, str]:
+    """The file as a model and as text, which has the lines."""
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{path}: cannot be read: {said}") from error
     try:
-        return model.model_validate(tomllib.loads(text), context=path.parent)
+        return model.model_validate(tomllib.loads(text), context=path.parent), text
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else len(text.splitlines())
+        raise ConfigError(f"{path}:{line}: not TOML: {error}") from None
     except ValidationError as error:
         mistakes = [_sentence(path, text, model, dict(mistake)) for mistake in error.errors()]
         raise ConfigError("\n".join(mistakes)) from None
@@ -233,9 +260,8 @@ def _read(path: Path, model: type[Model]) -> Model:
 
 def _sentence(path: Path, text: str, model: type[BaseModel], mistake: dict[str, Any]) -> str:
     """One mistake as file:line, key and what to do about it."""
-    where = [part for part in mistake["loc"] if part != "function-after[_complete()"]
+    where = list(mistake["loc"])
     key = ".".join(f"[{part}]" if isinstance(part, int) else part for part in where)
-    key = key.replace(".[", "[") or "the file"
     said = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "extra_forbidden":
         known = _known_keys(model, where[:-1])
@@ -244,7 +270,7 @@ def _sentence(path: Path, text: str, model: type[BaseModel], mistake: dict[str, 
         said = f"unknown key; {hint}"
     elif mistake["type"] == "missing":
         said = "is missing"
-    return f"{path}:{_line(text, where)}: {key}: {said}"
+    return f"{path}:{_line(text, where)}: {key.replace('.[', '[')}: {said}"
 
 
 def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
@@ -260,17 +286,10 @@ def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
 def _line(text: str, where: list[str | int]) -> int:
     """The line (from 1) of a key, or of the section that lacks it."""
     lines = text.splitlines()
-    if not where:
-        return 1
-    start = 0
-    if len(where) > 1 or any(re.match(rf"\s*\[+{where[0]}\]+", line) for line in lines):
-        headers = [
-            number
-            for number, line in enumerate(lines)
-            if re.match(rf"\s*\[+\s*{re.escape(str(where[0]))}\s*\]+", line)
-        ]
-        index = where[1] if len(where) > 1 and isinstance(where[1], int) else 0
-        start = headers[index] if index < len(headers) else 0
+    section = re.compile(rf"\s*\[+\s*\"?{re.escape(str(where[0]))}\"?\s*\]+")
+    headers = [number for number, line in enumerate(lines) if section.match(line)]
+    index = next((part for part in where if isinstance(part, int)), 0)
+    start = headers[index] if index < len(headers) else 0
     key = re.escape(str(where[-1]))
     for number in range(start, len(lines)):
         if number > start and re.match(r"\s*\[", lines[number]):

@@ -56,8 +56,8 @@ def score_runs(
 
     if len({folder.name for folder in folders}) < len(folders):
         raise NotScorable(
-            "Two of these run folders have the same name, by which their scores are told apart: "
-            f"score them one at a time, each with a --lake of its own. {', '.join(map(str, folders))}"
+            "Two of these run folders have the same name, by which their scores are told apart. "
+            "Score them one at a time, each with a --lake of its own."
         )
     try:
         return job.score(folders, lake=lake, master=master, progress=progress)

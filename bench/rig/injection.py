@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 
 from bench.capture.reading import Event
+from bench.device.crafted import Identity
 from bench.station.retelling import frame_id_of
+from lns.lorawan.crypto import SessionKeys, derive_session_keys
+from lns.lorawan.frame import MalformedFrame, open_join_accept
+from lns.lorawan.identifiers import DevAddr
 from lns.lorawan.region import Region
-from lns.station.messages import UpInfo
+from lns.station.messages import Dnmsg, Jreq, UpInfo, parse_down, parse_up
 from lns.station.spelling import frame_text
 
 RSSI_DBM = -80
@@ -28,3 +32,35 @@ def last_heard_us(events: Sequence[Event], frame_id: str) -> int:
         if frame_id_of(event["text"]) == frame_id:
             return int(event["t_us"])
     raise LookupError(f"no station has delivered {frame_id} yet, so it cannot be replayed")
+
+
+def sessions_opened(
+    events: Sequence[Event], identity: Identity
+) -> list[tuple[DevAddr, SessionKeys]]:
+    """The sessions that join accepts have opened for a device, as who has its key can tell."""
+    assert identity.app_key is not None
+    sessions = []
+    dev_nonces: dict[int, int] = {}
+    for event in events:
+        if event["kind"] != "station.text":
+            continue
+        if event["direction"] == "up":
+            request = parse_up(event["text"])
+            if isinstance(request, Jreq) and request.dev_eui == identity.dev_eui:
+                dev_nonces[request.upinfo.xtime] = request.dev_nonce
+            continue
+        answer = parse_down(event["text"])
+        if not isinstance(answer, Dnmsg) or answer.xtime not in dev_nonces:
+            continue
+        try:
+            accept = open_join_accept(identity.app_key, answer.pdu)
+        except MalformedFrame:
+            continue
+        keys = derive_session_keys(
+            identity.app_key,
+            join_nonce=accept.join_nonce,
+            net_id=accept.net_id,
+            dev_nonce=dev_nonces[answer.xtime],
+        )
+        sessions.append((accept.dev_addr, keys))
+    return sessions

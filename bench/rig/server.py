@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -63,8 +64,9 @@ class SimulatedServer:
         """End every connection and begin with an empty level 1 and what the store has."""
         if f_cnt_up is not None:
             for device in self._provisioned:
-                for session in self.store.sessions(device.dev_eui):
-                    session.f_cnt_up = f_cnt_up
+                kept = self.store.sessions(device.dev_eui)
+                stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
+                self.store.preset(device.dev_eui, stale)
         self.stop()
         self._server = self._new_server()
 

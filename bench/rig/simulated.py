@@ -19,14 +19,15 @@ from bench.expectation import Due, Table
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
 from bench.rig.application import Application
-from bench.rig.injection import last_heard_us, reception_text
+from bench.rig.injection import last_heard_us, reception_text, sessions_opened
 from bench.rig.provisioning import Provisioned, provision
 from bench.rig.rig import Frame, Rig
 from bench.rig.server import SimulatedServer
 from bench.rig.simulated_station import SimulatedStation
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
-from lns.lorawan.identifiers import Eui, eui
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, eui
 from lns.lorawan.region import EU868, Region
 
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -176,7 +177,7 @@ class SimulatedRig(Rig):
     async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
         await self.start()
         due_us = last_heard_us(self.case.events, frame.frame_id) + after
-        await self.wait(max(0, due_us - now_us()))
+        await self.wait(due_us - now_us())
         self.deliver(frame, by=by)
         await self.wait(0)
 
@@ -212,6 +213,10 @@ class SimulatedRig(Rig):
             facts |= {"session": frame.session, "f_cnt": frame.f_cnt}
         self.medium.announce(frame.dev_eui, frame.phy, {**facts, "genuine": genuine})
 
+    def sessions_opened(self, device: Provisioned) -> list[tuple[DevAddr, SessionKeys]]:
+        """The sessions that join accepts have opened for a device, oldest first."""
+        return sessions_opened(self.case.events, device.identity)
+
     def deliver(self, frame: Frame, *, by: str) -> None:
         """Let a station deliver a frame now, as if it had just heard it."""
         station = self._stations[by]
@@ -223,15 +228,20 @@ class SimulatedRig(Rig):
         """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
         await self.start()
         self.server.restart(f_cnt_up=f_cnt_up)
-        self.case.lns(self.server.lns, "restart")
+        facts = {} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}
+        self.case.lns(self.server.lns, "restart", **facts)
         await self.wait(100_000)  # until the stations notice
         await self._until_stations_are_up()
 
     def step_wall_clock(self, us: int) -> None:
         self.server.step_wall_clock(us)
 
+    def now_us(self) -> int:
+        """The time of the rig (µs)."""
+        return now_us()
+
     async def wait(self, us: int) -> None:
-        await asyncio.sleep(us / 1_000_000)
+        await asyncio.sleep(max(0, us) / 1_000_000)
 
     async def settle(self) -> None:
         delays_us = [station.longest_delay_us for station in self._stations.values()]

@@ -25,6 +25,7 @@ from bench.score.summary import Tables, summaries
 from bench.score.verdicts import verdicts
 
 _PARTITIONS = ("night", "run")
+_INTERPRETED_BYTES_MAX = 64 << 20  # below this, compiling the queries takes longer than running them
 
 
 def score(
@@ -41,15 +42,16 @@ def score(
     ValueError when two folders have one name, JavaMissing (bench.score.java) when there is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
-    files = [str(file) for folder in folders for file in _captures(folder)]
+    files = [file for folder in folders for file in _captures(folder)]
     runs = [folder.name for folder in folders]
     if len(set(runs)) < len(runs):
         raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")
     began = monotonic()
     progress("starting Spark")
-    with session(master, progress=progress) as spark:
+    size = sum(file.stat().st_size for file in files)
+    with session(master, compiled=size > _INTERPRETED_BYTES_MAX, progress=progress) as spark:
         progress(f"reading {len(files)} capture files")
-        read = lines(spark, files).localCheckpoint()
+        read = lines(spark, [str(file) for file in files]).localCheckpoint()
         tables = _tables(read)
         progress("working out what was due")
         found = summaries(tables, runs)
@@ -68,6 +70,8 @@ def score(
 
 
 def _tables(read: DataFrame) -> Tables:
+    # Each table is cut from the plan that made it: plans that contain each other's plans grow faster
+    # than the captures.
     torn = read.where(F.col(TORN).isNotNull())
     whole = within_cases(read).localCheckpoint()
     said = outcomes(whole).localCheckpoint()

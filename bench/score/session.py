@@ -53,10 +53,12 @@ def session(
     profile: Profile = Profile.THROUGHPUT,
     memory: str = "2g",
     shuffle_partitions: int | None = None,
+    compiled: bool = True,
     progress: Callable[[str], None] = _silent,
 ) -> Iterator[SparkSession]:
     """A Spark session on `master` (default: all cores of this machine), stopped at the end.
 
+    `compiled` lets Spark compile each query, which pays from some hundred thousand rows on.
     A session that is already active in this process is lent instead, and left running. The first session
     on a JDK 25 or later also builds the archive of aot_cache, which makes its end 20 to 30 s longer, once.
     Raises JavaMissing.
@@ -76,6 +78,7 @@ def session(
         master or LOCAL_MASTER,
         memory=memory,
         shuffle_partitions=shuffle_partitions,
+        compiled=compiled,
         java_options=_java_options(archive, recording=recording, profile=profile),
     )
     if archive is not None and not recording:
@@ -106,7 +109,12 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
 
 
 def _build(
-    master: str, *, memory: str, shuffle_partitions: int | None, java_options: list[str]
+    master: str,
+    *,
+    memory: str,
+    shuffle_partitions: int | None,
+    compiled: bool,
+    java_options: list[str],
 ) -> SparkSession:
     local = master.startswith("local")
     settings = {
@@ -121,7 +129,12 @@ def _build(
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.debug.maxToStringFields": "200",
+        # Every column expression would otherwise look up the Python line that made it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
+    if not compiled:
+        settings["spark.sql.codegen.wholeStage"] = "false"
+        settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     if local:
         settings["spark.driver.bindAddress"] = "127.0.0.1"
         settings["spark.driver.host"] = "127.0.0.1"

@@ -18,7 +18,7 @@ Line = tuple[str, int, str, dict[str, Any]]  # source, t_us, kind, fields
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session tuned for a quick start; `score` borrows it."""
-    with session("local[2]", profile=Profile.QUICK_START, shuffle_partitions=2) as spark:
+    with session("local[2]", profile=Profile.QUICK_START, compiled=False) as spark:
         yield spark
 
 

@@ -4,8 +4,8 @@ SESSION_A, SESSION_B = 94, 139
 
 
 def test_an_xtime_of_a_real_station_comes_apart() -> None:
-    assert split(26458648088757040) == XtimeParts(0, 94, 39812780851)
-    assert join(0, 94, 39812780851) == 26458648088757040
+    assert split(26458648088757040) == XtimeParts(0, 94, 277955376)
+    assert join(0, 94, 277955376) == 26458648088757040
     assert split(join(3, 255, (1 << 48) - 1)) == XtimeParts(3, 255, (1 << 48) - 1)
 
 
@@ -28,7 +28,7 @@ def test_clocks_may_drift_apart_by_50_ppm_and_no_more() -> None:
     clock = StationClock()
     clock.sample(join(0, SESSION_A, 0), 1_000)
     hour_us = 3_600_000_000
-    clock.sample(join(0, SESSION_A, hour_us), hour_us + 1_000 + 180_001)
+    clock.sample(join(0, SESSION_A, hour_us), hour_us + 1_000 + 180_100)
     assert clock.lns_time_us(join(0, SESSION_A, 0)) == 1_000
     clock.sample(join(0, SESSION_A, hour_us), hour_us + 1_000 + 180_000)
     assert clock.lns_time_us(join(0, SESSION_A, 0)) == 181_000

@@ -1,0 +1,121 @@
+import asyncio
+
+import pytest
+
+from bench.clock import Deadlock, run
+from lns.clock import now_us
+
+HOUR_S = 3600.0
+
+
+def test_an_hour_of_waiting_takes_an_hour_of_virtual_time() -> None:
+    async def wait() -> int:
+        await asyncio.sleep(HOUR_S)
+        return now_us()
+
+    assert run(wait()) == 3_600_000_000
+    assert run(wait(), start_us=500) == 3_600_000_500
+
+
+def test_timers_of_the_same_microsecond_run_in_the_order_they_were_set() -> None:
+    async def collect() -> list[int]:
+        order: list[int] = []
+        loop = asyncio.get_running_loop()
+        for number in range(50):
+            loop.call_at(1.0 + (number % 2) * 1e-8, order.append, number)
+        loop.call_at(0.5, order.append, -1)
+        await asyncio.sleep(2)
+        return order
+
+    assert run(collect()) == [-1, *range(50)]
+
+
+def test_the_clock_stands_still_while_anything_can_run() -> None:
+    async def busy() -> int:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        return now_us()
+
+    assert run(busy()) == 0
+
+
+def test_a_timer_in_the_past_runs_now() -> None:
+    async def late() -> int:
+        await asyncio.sleep(1)
+        ran = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_at(0.5, lambda: ran.set_result(now_us()))
+        result: int = await ran
+        return result
+
+    assert run(late()) == 1_000_000
+
+
+def test_time_outs_and_task_groups_work() -> None:
+    async def main() -> tuple[int, int]:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await asyncio.sleep(5)
+        timed_out_us = now_us()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(asyncio.sleep(1))
+            tasks.create_task(asyncio.sleep(2))
+        return timed_out_us, now_us()
+
+    assert run(main()) == (3_000_000, 5_000_000)
+
+
+def test_waiting_for_nothing_is_a_deadlock_that_names_who_waits() -> None:
+    async def waits_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock, match="waits_for_ever"):
+        run(waits_for_ever())
+
+
+def test_a_cancelled_timer_does_not_hide_a_deadlock() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(5, print).cancel()
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock, match="at 0 us"):
+        run(main())
+
+
+def test_many_cancelled_timers_are_forgotten() -> None:
+    async def main() -> int:
+        for _ in range(5000):
+            asyncio.get_running_loop().call_later(9, print).cancel()
+        await asyncio.sleep(1)
+        return now_us()
+
+    assert run(main()) == 1_000_000
+
+
+def test_an_exception_in_a_callback_ends_the_run() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("in a callback")
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(1, fail)
+        await asyncio.sleep(HOUR_S)
+
+    with pytest.raises(ZeroDivisionError, match="in a callback"):
+        run(main())
+
+
+def test_tasks_left_over_are_cancelled() -> None:
+    ended: list[str] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(HOUR_S)
+        finally:
+            ended.append("cancelled")
+
+    async def main() -> None:
+        task = asyncio.get_running_loop().create_task(forever())
+        await asyncio.sleep(1)
+        assert not task.done()
+
+    run(main())
+    assert ended == ["cancelled"]
