@@ -4,7 +4,6 @@ Reads the capture lines only, with the station's own spelling of a frame; it ask
 server nothing.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -136,17 +135,8 @@ def _read_text(evidence: Evidence, event: Event) -> None:
         case messages.Updf() | messages.Jreq():
             heard = Heard(event["station"], message.frame_id, message.upinfo.xtime, event["t_us"])
             evidence.receptions.append(heard)
-        case messages.Malformed() if _is_reception(event["text"]):
+        case messages.Malformed() if message.is_reception:
             evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
-
-
-def _is_reception(text: str) -> bool:
-    """Broken JSON, or a frame whose fields cannot be read; other broken messages are none."""
-    try:
-        message = json.loads(text)
-    except ValueError:
-        return True
-    return isinstance(message, dict) and message.get("msgtype") in ("updf", "jreq")
 
 
 def _read_dnmsg(evidence: Evidence, event: Event) -> None:

@@ -79,13 +79,15 @@ def _forwarded_means_published(evidence: Evidence) -> Broken:
 
 def _one_answer_per_reception(evidence: Evidence) -> Broken:
     rule = "one answer per reception"
-    owed = Counter(
+    owed: Counter[tuple[str, int | None]] = Counter(
         (outcome["station"], outcome.get("xtime"))
         for outcome in evidence.outcomes
         if outcome["answer"] in ("RX1", "RX2")
     )
-    sent = Counter((event["station"], event["xtime"]) for event in evidence.downlinks)
-    at_the_tap = Counter(evidence.dnmsgs)
+    sent: Counter[tuple[str, int | None]] = Counter(
+        (event["station"], event["xtime"]) for event in evidence.downlinks
+    )
+    at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
     for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
         if owed[key] != sent[key] or at_the_tap[key] > owed[key]:
             yield (

@@ -48,9 +48,7 @@ class BenchRun:
     def run(self, title: Title, rig: SimulatedRig, scenario: Any) -> Verdict:
         """Run one scenario on its rig and close its case with a verdict."""
         case = Case(title, self._open(), rig=self.rig)
-        verdict, self._next_us = clock.run(
-            _play(case, rig, scenario), start_us=self._next_us
-        )
+        verdict, self._next_us = clock.run(_play(case, rig, scenario), start_us=self._next_us)
         self.verdicts[verdict.result] += 1
         return verdict
 
@@ -69,9 +67,7 @@ class BenchRun:
                 argv=run_folder.argv_of_this_process(),
                 inventory={"devices": "virtual", "stations": "virtual"},
             )
-            self._capture = Capture(
-                self._folder.path, self._folder.run_id, now_us, buffered=True
-            )
+            self._capture = Capture(self._folder.path, self._folder.run_id, now_us, buffered=True)
         return self._capture
 
 
@@ -176,8 +172,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     words = ", ".join(f"{count} {word}" for word, count in sorted(run.verdicts.items()))
     terminalreporter.line(f"verdicts   {words}")
     terminalreporter.line(f"captures   {run.folder}")
-    terminalreporter.line(f"repeat it  pytest {' '.join(config.invocation_params.args)}"
-                          f" --seed {run.seed}")
+    terminalreporter.line(
+        f"repeat it  pytest {' '.join(config.invocation_params.args)} --seed {run.seed}"
+    )
 
 
 def _title(item: Any) -> Title:

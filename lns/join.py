@@ -135,7 +135,7 @@ class Joins:
         `device` is None where no MIC proved who asked.
         """
         if answer is None:
-            answer = Answer.NOT_ASKED if status is None else Answer.SUPPRESSED
+            answer = Answer.NOT_ASKED if device is None else Answer.SUPPRESSED
         return Outcome(
             station=reception.station,
             lns=self._lns,

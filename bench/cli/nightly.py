@@ -124,11 +124,15 @@ def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
                 ]
             ),
         ]
-    return [*lines, "", sentence(code), f"Repeat it: {repeat}"]
+    findings = sum(len(run.score.get("findings", [])) for run in judged)
+    return [*lines, "", sentence(code, findings), f"Repeat it: {repeat}"]
 
 
-def sentence(code: ExitCode) -> str:
+def sentence(code: ExitCode, findings: int) -> str:
     """The end of a night that took place, in one sentence."""
+    if code is ExitCode.PASSED and findings:
+        number = "1 finding is" if findings == 1 else f"{findings} findings are"
+        return f"Everything passed at the first attempt, but {number} to be read in the report."
     return {
         ExitCode.PASSED: "A good night: everything passed at the first attempt.",
         ExitCode.FAILED: "Something failed. The report names who did not do what was due.",

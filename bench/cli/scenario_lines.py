@@ -1,11 +1,13 @@
 """How does a person follow the scenarios while pytest runs them?
 
-A pytest plugin in the place of pytest's own terminal output: one line per scenario, the reason
-below it when it did not pass, and nothing else. On a terminal a bar stands for those that passed.
+A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many of
+its cases passed, the reason of each that did not, and nothing else. On a terminal a bar stands for
+the lines.
 """
 
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from bench.cli.progress import ProgressDisplay
+from bench.cli.verdicts import in_words
 
 REASON_LINES_MAX = 12
 PASSED = "PASS"
@@ -21,7 +24,7 @@ EXCEPTION_NAME = re.compile(r"^(?:Failed|(?:\w+\.)+\w+): ")
 
 @dataclass(slots=True, eq=False)
 class ScenarioLines:
-    """Remembers, for one pytest run, how many scenarios ended and how each stage of one went."""
+    """Remembers how many cases of a pytest run ended, and how those of this scenario went."""
 
     display: ProgressDisplay
     total: int = 0
@@ -29,6 +32,9 @@ class ScenarioLines:
     failed: int = 0
     broken: list[str] = field(default_factory=list)
     _stages: dict[str, list[pytest.TestReport]] = field(default_factory=dict)
+    _scenario: str = ""
+    _verdicts: Counter[str] = field(default_factory=Counter)
+    _duration_s: float = 0.0
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -52,31 +58,43 @@ class ScenarioLines:
         stages.append(report)
         if report.when == "teardown":
             del self._stages[report.nodeid]
-            self._scenario_ended(stages)
+            self._case_ended(stages)
 
-    def _scenario_ended(self, stages: Sequence[pytest.TestReport]) -> None:
+    def pytest_sessionfinish(self) -> None:
+        self._print_scenario()
+
+    def _case_ended(self, stages: Sequence[pytest.TestReport]) -> None:
+        name = short_name(stages[0].nodeid)
+        scenario = name.partition("[")[0]
+        if scenario != self._scenario:
+            self._print_scenario()
+            self._scenario = scenario
+        verdict = verdict_of(stages)
         self.ended += 1
         self.failed += any(stage.failed for stage in stages)
-        verdict = verdict_of(stages)
+        self._verdicts[verdict] += 1
+        self._duration_s += sum(stage.duration for stage in stages)
         if self.display.is_terminal:
-            self.display("scenarios", self.ended, self.total)
-        if verdict != PASSED or not self.display.is_terminal:
-            self._print(verdict, stages)
-
-    def _print(self, verdict: str, stages: Sequence[pytest.TestReport]) -> None:
-        duration_s = sum(stage.duration for stage in stages)
-        width = len(str(self.total))
-        self.display.line(
-            f"[{self.ended:{width}}/{self.total}] {verdict:12} {short_name(stages[0].nodeid)}  "
-            f"{duration_s:.2f} s"
-        )
+            self.display("cases", self.ended, self.total)
         if verdict != PASSED:
+            self.display.line(f"{verdict}: {name}")
             for line in _reason(stages).splitlines():
-                self.display.line(f"{'':{2 * width + 4}}{line}")
+                self.display.line(f"    {line}")
+
+    def _print_scenario(self) -> None:
+        """The line of the scenario whose cases have all ended; on a terminal the bar will do."""
+        if self._verdicts and not self.display.is_terminal:
+            width = len(str(self.total))
+            self.display.line(
+                f"[{self.ended:{width}}/{self.total}] {self._scenario}: "
+                f"{in_words(self._verdicts)}, {self._duration_s:.2f} s"
+            )
+        self._verdicts.clear()
+        self._duration_s = 0.0
 
 
 def verdict_of(stages: Sequence[pytest.TestReport]) -> str:
-    """The verdict of a scenario: what the rig's plugin noted, else what pytest makes of it."""
+    """The verdict of a case: what the rig's plugin noted, else what pytest makes of it."""
     for stage in reversed(stages):
         for name, value in reversed(stage.user_properties):
             if name == "verdict":
@@ -96,7 +114,7 @@ def short_name(node_id: str) -> str:
 
 
 def _reason(stages: Sequence[pytest.TestReport] | Sequence[pytest.CollectReport]) -> str:
-    """Why a scenario did not pass: the message of what was raised, else the end of its trace."""
+    """Why a case did not pass: the message of what was raised, else the end of its trace."""
     for stage in stages:
         if stage.passed:
             continue

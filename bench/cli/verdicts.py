@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def exit_code_of(verdicts: Sequence[CaseVerdict]) -> ExitCode:
     return ExitCode(exit_code({"verdicts": rows}))
 
 
-def in_words(counts: dict[str, int]) -> str:
+def in_words(counts: Mapping[str, int]) -> str:
     """The totals as a person reads them: `41 PASS, 1 FAIL`; words that did not occur left out."""
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
 

@@ -76,6 +76,13 @@ def join(
     return Joining(identity.dev_eui, request.frame_id, phy, dev_nonce)
 
 
+def found(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
+    """A data frame that somebody else has built; MalformedFrame if it is none."""
+    frame = parse(phy)
+    assert isinstance(frame, Data)
+    return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
+
+
 def forged(sent: Sent) -> Sent:
     """The same frame with a wrong MIC."""
     frame = parse(_spoilt(sent.phy))

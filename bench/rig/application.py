@@ -37,13 +37,15 @@ class Application:
         if self._refusals:
             self._refusals -= 1
             cause = "refused by the application"
-            self._record("upstream", "upstream.failed", {"topic": message.topic, "cause": cause,
-                                                         "message_id": message.message_id})
+            fields: dict[str, object] = {"topic": message.topic, "cause": cause}
+            fields["message_id"] = message.message_id
+            self._record("upstream", "upstream.failed", fields)
             raise UpstreamUnavailable(cause)
         self._numbers[message.topic] += 1
         body = message.body(self._numbers[message.topic])
         self._record("upstream", "upstream.published", {"topic": message.topic, "body": body})
 
     def _fault(self, fault: str, **detail: int) -> None:
-        fields = {"seam": "upstream", "fault": fault, "origin": "injected", "detail": detail}
+        fields: dict[str, object] = {"seam": "upstream", "fault": fault, "origin": "injected"}
+        fields["detail"] = detail
         self._record("bench", "fault.begin", fields)

@@ -21,7 +21,9 @@ def reception_text(phy: bytes, region: Region, xtime: int, *, dr: int = DR) -> s
     """The text of a station that has heard this frame at `xtime`, on the first channel."""
     upinfo = UpInfo(xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB)
     freq_hz = region.default_channels_hz[0]
-    return frame_text(phy, dr=dr, freq_hz=freq_hz, upinfo=upinfo)
+    text = frame_text(phy, dr=dr, freq_hz=freq_hz, upinfo=upinfo)
+    assert text is not None, "a station would not report this frame"
+    return text
 
 
 def last_heard_us(events: Sequence[Event], frame_id: str) -> int:

@@ -125,6 +125,10 @@ class Rig(ABC):
         """Deliver a frame once more, `after` µs since it last reached the network server."""
 
     @abstractmethod
+    async def hear(self, phy: str, *, of: RigDevice, f_cnt: int, by: str) -> Sent:
+        """Deliver a given frame of a device (hex), as if a station had just heard it."""
+
+    @abstractmethod
     async def forge(self, device: RigDevice, *, by: str, confirmed: bool = False) -> Sent:
         """Deliver a frame in the name of a device, with a wrong MIC."""
 

@@ -181,6 +181,14 @@ class SimulatedRig(Rig):
         self.deliver(frame, by=by)
         await self.wait(0)
 
+    async def hear(self, phy: str, *, of: Any, f_cnt: int, by: str) -> Sent:
+        await self.start()
+        sent = crafted.found(of.provisioned.dev_eui, bytes.fromhex(phy), f_cnt)
+        self.announce(sent)
+        self.deliver(sent, by=by)
+        await self.wait(1_000_000)
+        return sent
+
     async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
         await self.start()
         session = device.firmware.session

@@ -3,6 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.score.station_text import eui_no
+
 _DEVICE = (
     "activation",
     "strategy",
@@ -17,7 +19,7 @@ RETENTION_US = 60_000_000
 
 
 def devices(lines: DataFrame) -> DataFrame:
-    """One row per device of a case: `device` holds its facts, `own_join_eui` its JoinEUI."""
+    """One row per device of a case: `device` is the struct of its facts."""
     first = F.min_by(F.struct(*_DEVICE, "join_eui"), "t_us")
     return (
         lines.where(F.col("kind") == "case.device")
@@ -41,15 +43,17 @@ def servers(lines: DataFrame) -> DataFrame:
     )
 
 
-def addresses(receptions: DataFrame, devices: DataFrame) -> DataFrame:
-    """Who uses a DevAddr in a case: the device and session whose genuine frames bore it."""
+def addresses(lines: DataFrame, devices: DataFrame) -> DataFrame:
+    """Who uses a DevAddr in a case: the device and session whose genuine frames bear it."""
     known = devices.select("run", "case", "dev_eui")
+    data = (F.col("kind") == "radio.transmit") & F.col("genuine") & F.col("session").isNotNull()
     return (
-        receptions.where(F.col("genuine") & ~F.col("is_join"))
-        .join(known, on=["run", "case", "dev_eui"], how="left_semi")
+        lines.where(data & F.col("case").isNotNull())
+        .join(F.broadcast(known), on=["run", "case", "dev_eui"], how="left_semi")
+        .withColumn("dev_addr", F.substring_index("frame_id", ":", 1))
         .groupBy("run", "case", "dev_addr")
         .agg(
-            F.max_by("dev_eui_no", "session").alias("owner_no"),
+            F.max_by(eui_no("dev_eui"), "session").alias("owner_no"),
             F.max("session").alias("owner_session"),
         )
         .select("run", "case", "dev_addr", "owner_no", "owner_session")

@@ -70,7 +70,7 @@ def oracle_sentence() -> F.Column:
 def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
     """Who sent the frame and who got it; `reaches`: it is proven to be of a device known here."""
     known = devices(lines)
-    owners = addresses(heard, known)
+    owners = addresses(lines, known)
     provable = F.col("genuine") & F.col("device").isNotNull() & ~F.col("elsewhere")
     joins_here = F.col("is_join") & (F.col("device.activation") == "otaa")
     elsewhere = F.col("device.server").isNotNull() & (F.col("device.server") != F.col("own_lns"))

@@ -49,13 +49,17 @@ def dnmsgs(texts: DataFrame) -> DataFrame:
 def _said() -> F.Column:
     text = F.replace("text", F.lit('"JoinEUI"'), F.lit('"JoinEui"'))
     text = F.replace(text, F.lit('"DevEUI"'), F.lit('"DevEui"'))
-    return F.from_json(text, STATION_TEXT)
+    return F.when(~_trails(), F.from_json(text, STATION_TEXT))
+
+
+def _trails() -> F.Column:
+    """Whether something follows the object in the text, which Spark's JSON readers do not mind."""
+    return F.col("text").rlike(r"^\s*\{") & ~F.col("text").rlike(r"\}\s*$")
 
 
 def _is_reception() -> F.Column:
-    text = F.col("text")
-    is_json = F.try_parse_json(text).isNotNull() & text.rlike(r"[}\]\"0-9a-z]\s*$")
-    return F.col("said.msgtype").isin("updf", "jreq") | ~is_json
+    is_json = F.try_parse_json("text").isNotNull() & ~_trails()
+    return F.coalesce(F.col("said.msgtype").isin("updf", "jreq"), F.lit(False)) | ~is_json
 
 
 def _columns() -> list[F.Column]:

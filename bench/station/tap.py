@@ -86,7 +86,8 @@ class Tap:
             raise LinkClosed("the tap is cut")
         lns_link = await self._connect_lns()
         station_end, tap_end = link_pair(self._latency_us)
-        self._tasks.create_task(self._carry(_Connection(tap_end, lns_link)))
+        self._connection = _Connection(tap_end, lns_link)
+        self._tasks.create_task(self._carry(self._connection))
         return station_end
 
     def delay_up(self, delay_us: int, n: int | None = None) -> Fault:
@@ -264,7 +265,6 @@ class Tap:
 
     async def _carry(self, connection: _Connection) -> None:
         """Carry texts both ways until either end closes."""
-        self._connection = connection
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_read(connection.station, self._up))

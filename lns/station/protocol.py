@@ -6,14 +6,23 @@ raises. A connection has no other state than what these objects hold; a new one 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from lns.clock import Utc
-from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
+from lns.station.events import (
+    Configured,
+    DownlinkWanted,
+    Event,
+    Passed,
+    Rejected,
+    TimeTold,
+    Transmitted,
+    Uplink,
+    Versioned,
+    XtimeSample,
+)
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
@@ -23,8 +32,6 @@ from lns.station.messages import (
     Malformed,
     Propdf,
     RouterConfig,
-    RouterInfoAnswer,
-    RouterInfoRequest,
     Timesync,
     TimesyncAnswer,
     Updf,
@@ -44,6 +51,22 @@ from lns.station.messages import (
 from lns.station.router_config import router_config
 from lns.station.spelling import router_config_text
 
+__all__ = [
+    "Configured",
+    "DownlinkWanted",
+    "Event",
+    "Passed",
+    "Rejected",
+    "Side",
+    "StationProtocol",
+    "TimeTold",
+    "Transmitted",
+    "Uplink",
+    "Versioned",
+    "XtimeSample",
+    "gps_time_us",
+]
+
 _GPS_EPOCH_S = 315_964_800
 _GPS_LEAP_S = 18
 _MUX_TIME_MAX = 1 << 40
@@ -55,88 +78,6 @@ class Side(StrEnum):
 
     LNS = "lns"
     STATION = "station"
-
-
-@dataclass(frozen=True, slots=True)
-class Versioned:
-    """A station introduced itself."""
-
-    station_version: str
-    features: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Uplink:
-    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request."""
-
-    phy: bytes
-    dr: int
-    freq_hz: int
-    xtime: int
-    rctx: int
-    rssi_dbm: float
-    snr_db: float
-    join: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Transmitted:
-    """A downlink is on the air; `xtime` is its start on the station's clock."""
-
-    diid: int
-    dev_eui: Eui
-    dr: int
-    freq_hz: int
-    xtime: int
-
-
-@dataclass(frozen=True, slots=True)
-class XtimeSample:
-    """What the station's clock showed just now."""
-
-    xtime: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A reception that cannot be read."""
-
-    why: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A message without use here, or one that cannot be read and is no reception."""
-
-    msgtype: str
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """The server's channel plan: a station's radio starts anew."""
-
-    config: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class DownlinkWanted:
-    """The server asks for a transmission."""
-
-    dnmsg: Dnmsg
-
-
-@dataclass(frozen=True, slots=True)
-class TimeTold:
-    """The server's time in seconds UTC, from any message that carries MuxTime."""
-
-    mux_time: float
-
-
-Event = (
-    Versioned | Uplink | Transmitted | XtimeSample | Rejected | Passed
-    | Configured | DownlinkWanted | TimeTold
-)  # fmt: skip
 
 
 class StationProtocol:
@@ -232,7 +173,7 @@ class StationProtocol:
                 self._events.append(Passed(msgtype))
             case Propdf():
                 self._events.append(Passed("propdf"))
-            case RouterInfoRequest():
+            case _:
                 self._events.append(Passed("router-info"))
 
     def _configure(self) -> None:
@@ -270,7 +211,7 @@ class StationProtocol:
                 self._events.append(Passed(msgtype))
             case TimesyncAnswer():
                 self._events.append(Passed("timesync"))
-            case RouterInfoAnswer():
+            case _:
                 self._events.append(Passed("router-info"))
 
 

@@ -124,7 +124,7 @@ class Station:
         self.link: MemoryLink
 
     def xtime_now(self) -> int:
-        return self.session << 48 | now_us() + 77
+        return self.session << 48 | now_us() + 10_000_077
 
     @property
     def dnmsgs(self) -> list[Dnmsg]:

@@ -44,4 +44,11 @@ def test_the_summary_names_the_report_and_the_command_that_repeats_it() -> None:
 
 def test_every_end_of_a_night_has_a_sentence() -> None:
     ends = set(ExitCode) - {ExitCode.INTERRUPTED, ExitCode.USAGE}
-    assert all(sentence(code) for code in sorted(ends))
+    assert all(sentence(code, 0) for code in sorted(ends))
+
+
+def test_a_night_with_findings_is_not_called_good() -> None:
+    assert sentence(ExitCode.PASSED, 0).startswith("A good night")
+    assert sentence(ExitCode.PASSED, 6) == (
+        "Everything passed at the first attempt, but 6 findings are to be read in the report."
+    )

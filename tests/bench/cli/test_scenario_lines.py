@@ -18,9 +18,9 @@ def test_bad():
     print("noise of the scenario")
     pytest.fail("expected Duplicate, observed NonDuplicate", pytrace=False)
 
-@pytest.mark.parametrize("strategy", ["Mark"])
+@pytest.mark.parametrize("strategy", ["Drop", "Mark", "None"])
 def test_noted(strategy, record_property):
-    record_property("verdict", "INCONCLUSIVE")
+    record_property("verdict", "INCONCLUSIVE" if strategy == "Mark" else "PASS")
 
 @pytest.fixture
 def rig(): raise RuntimeError("no rig")
@@ -40,7 +40,7 @@ def run_pytest(file: Path) -> tuple[str, ScenarioLines, int]:
     return re.sub(r"\d+\.\d\d s", "0.00 s", stream.getvalue()), lines, outcome
 
 
-def test_one_line_a_scenario_and_the_reason_below(
+def test_a_line_for_each_scenario_and_the_reason_of_what_did_not_pass(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "test_joins.py"
@@ -49,14 +49,17 @@ def test_one_line_a_scenario_and_the_reason_below(
     shown, lines, outcome = run_pytest(file)
     assert outcome == pytest.ExitCode.TESTS_FAILED
     assert shown.splitlines() == [
-        "[1/4] PASS         joins/good  0.00 s",
-        "[2/4] FAIL         joins/bad  0.00 s",
-        "      expected Duplicate, observed NonDuplicate",
-        "[3/4] INCONCLUSIVE joins/noted[Mark]  0.00 s",
-        "[4/4] ERROR        joins/setup  0.00 s",
-        "      RuntimeError: no rig",
+        "[1/6] joins/good: 1 PASS, 0.00 s",
+        "FAIL: joins/bad",
+        "    expected Duplicate, observed NonDuplicate",
+        "[2/6] joins/bad: 1 FAIL, 0.00 s",
+        "INCONCLUSIVE: joins/noted[Mark]",
+        "[5/6] joins/noted: 2 PASS, 1 INCONCLUSIVE, 0.00 s",
+        "ERROR: joins/setup",
+        "    RuntimeError: no rig",
+        "[6/6] joins/setup: 1 ERROR, 0.00 s",
     ]
-    assert (lines.ended, lines.failed) == (4, 2)
+    assert (lines.ended, lines.failed) == (6, 2)
     assert capfd.readouterr().out == ""
 
 

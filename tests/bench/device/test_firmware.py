@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.clock import run
+from bench.device.activation import fixed_session
 from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
 from bench.device.seam import CommandRefused, Sent
 from bench.device.stack import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Stack
@@ -155,7 +156,7 @@ def sends(
 
     async def scene() -> Bench:
         bench = Bench(*plans, **setup)  # type: ignore[arg-type]
-        for _ in range(times):
+        while len(sent) < times:
             sent.append(await bench.device.send(b"\xc0\xff\xee", confirmed=confirmed))
         return bench
 
@@ -253,7 +254,7 @@ def test_a_repetition_is_the_same_frame_on_another_channel(stack: Stack) -> None
 
 
 def test_a_repetition_ends_with_the_acknowledgement() -> None:
-    bench, (first, second) = sends(None, Plan(), Plan(), times=2, settings=Settings(retries=3))
+    _, (first, second) = sends(None, Plan(), Plan(), times=2, settings=Settings(retries=3))
     assert (len(first.transmissions), len(second.transmissions)) == (2, 1)
     assert (first.f_cnt, second.f_cnt) == (1, 2)
 
@@ -510,6 +511,47 @@ def test_an_acknowledgement_longer_than_the_window_is_awaited() -> None:
     assert ended == [2_000_000 + 991_232]
 
 
+def test_a_fixed_session_has_joined() -> None:
+    async def scene() -> Bench:
+        bench = Bench()
+        assert await bench.device.join()
+        return bench
+
+    bench = play(scene)
+    assert (bench.lines, bench.air) == (["OK"], [])
+
+
+def test_a_join_accept_of_another_key_is_none() -> None:
+    async def scene() -> Bench:
+        bench = Bench(JOIN_RX1, activation=Otaa(OTAA.join_eui, bytes(16)))
+        assert not await bench.device.join()
+        return bench
+
+    play(scene)
+
+
+@pytest.mark.parametrize("phy", ["", "60efcdab01", "20" + "00" * 16, "40efcdab0100010000000000",
+                                 "6000000000000100000000ff"])  # fmt: skip
+def test_frames_for_nobody_or_another_device_are_not_believed(phy: str) -> None:
+    async def scene() -> Bench:
+        bench = Bench()
+        session = bench.device.session
+        assert session is not None
+        assert session.believe(bytes.fromhex(phy)) is None
+        return bench
+
+    play(scene)
+
+
+def test_answers_that_do_not_fit_fopts_are_left_out() -> None:
+    session = fixed_session(ABP, EU868, first_f_cnt=1)
+    session.answers = [DevStatusAns(255, 0)] * 6
+    frame = parse(session.next_uplink(b"", 2, confirmed=False, adr=True))
+    assert isinstance(frame, Data)
+    assert len(parse_uplink(frame.f_opts)) == 5
+    assert frame.adr
+
+
 def test_the_console_sets_retries() -> None:
     async def scene() -> Bench:
         bench = Bench()
@@ -523,7 +565,7 @@ def test_the_console_sets_retries() -> None:
 
 
 def test_in_us915_a_device_uses_sub_band_2() -> None:
-    bench, sent = sends(Plan(), times=20, region=US915, settings=Settings(dr=3))
+    _, sent = sends(Plan(), times=20, region=US915, settings=Settings(dr=3))
     freqs_hz = {message.transmissions[0].freq_hz for message in sent}
     assert freqs_hz <= {903_900_000 + 200_000 * n for n in range(8)}
     assert len(freqs_hz) > 4

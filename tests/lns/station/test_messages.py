@@ -223,6 +223,13 @@ def test_a_field_that_cannot_be_spoils_the_reception(fields: dict[str, object]) 
     assert broken.is_reception
 
 
+@pytest.mark.parametrize("fields", [{"MHdr": 1}, {"DevNonce": 65536}, {"DevEui": 1 << 64}])
+def test_a_join_request_that_cannot_be_is_spoilt_too(fields: dict[str, object]) -> None:
+    broken = parse_up(changed(JREQ, **fields))
+    assert isinstance(broken, Malformed)
+    assert broken.is_reception
+
+
 @pytest.mark.parametrize("field", ["MHdr", "DevAddr", "FCtrl", "FCnt", "FOpts", "FPort", "MIC"])
 def test_a_missing_field_spoils_the_reception(field: str) -> None:
     message = json.loads(UPDF)

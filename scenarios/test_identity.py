@@ -1,0 +1,37 @@
+"""Which fields make two frames the same: ADR 007, "DevEui, Mic and frame counter"."""
+
+from bench.expectation import Table
+from lns.lorawan.crypto import SessionKeys
+
+NEW = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+
+# Two devices, one counter (10), one MIC: found by birthday search under these keys.
+ONE = ("01020304", SessionKeys(
+    bytes.fromhex("44024241ed4ce9a68c6a8bc055233fd3"),
+    bytes.fromhex("ec925802ae430ca77fd3dd73cb2cc588"),
+))  # fmt: skip
+OTHER = ("01020305", SessionKeys(
+    bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c"),
+    bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c"),
+))  # fmt: skip
+EQUAL_MICS = {
+    True: ("8004030201000a000160307e6470186a4a", "8005030201000a0001aa17869d70186a4a"),
+    False: ("4004030201000a00016030a81d701f0cdb", "4005030201000a0001aa17a489701f0cdb"),
+}
+
+
+async def test_equal_mics_of_two_devices_are_two_frames(rig, strategy, confirmed):
+    """The DevEUI is part of the key: what another device sent is no copy."""
+    one, other = (
+        rig.provision(name, dev_addr_text=dev_addr, keys=keys, f_cnt=10)
+        for name, (dev_addr, keys) in {"one": ONE, "other": OTHER}.items()
+    )
+    first, second = EQUAL_MICS[confirmed]
+    ours = await rig.hear(first, of=one, f_cnt=10, by="west")
+    theirs = await rig.hear(second, of=other, f_cnt=10, by="east")
+    rig.expect(ours, NEW, first="west")
+    rig.expect(theirs, NEW, first="east")

@@ -1,0 +1,175 @@
+"""The oracle against the sequential model, on random histories that love the edges."""
+
+import ast
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame as Rows
+
+import bench.score
+from bench.chance import stream
+from bench.score.oracle import judged
+from bench.score.outcomes import matched, outcomes
+from bench.score.receptions import receptions
+from tests.bench.score.conftest import Line
+from tests.bench.score.frames import DataFrame, Frame, JoinRequest
+from tests.reference.dedup_model import DedupModel, Device, Due, Heard
+
+pytestmark = pytest.mark.spark
+
+RETENTION_US = 60_000_000
+STATIONS = ("B827EBFFFE000001", "B827EBFFFE000002", "B827EBFFFE000003")
+DEVICES = ("70B3D57ED0000001", "F0B3D57ED0000002")
+JOIN_EUI = "70B3D57ED0000000"
+WAITS_US = (1, 700_000, 20_000_000, RETENTION_US - 1, RETENTION_US, RETENTION_US + 1)
+CASES = 60
+RECEPTIONS = 20
+
+Read = Callable[[list[Line]], Rows]
+
+
+def test_the_oracle_agrees_with_the_model_on_random_histories(read_lines: Read) -> None:
+    lines: list[Line] = []
+    due: dict[int, Due] = {}
+    for number in range(CASES):
+        history = History(number, stream(7, f"history {number}"))
+        lines += history.lines
+        due |= history.due
+    observed = _judged(read_lines(lines))
+    wrong = {t: (due[t], observed[t]) for t in due if due[t] != observed.get(t)}
+    assert wrong == {}
+    assert len(observed) == len(due) == CASES * RECEPTIONS
+    met = {words[0] for words in due.values()} | {words[2] for words in due.values()}
+    assert met >= {
+        "NonDuplicate", "Duplicate", "SoftDuplicate", "DuplicateDueToResubmission", "-",
+        "MicMismatch", "UnknownDevice", "InvalidFrameCounter", "ResubmissionLimit",
+        "ResubmissionSuppressed", "DevNonceUsed",
+    }  # fmt: skip
+
+
+def test_the_oracle_shares_no_code_with_the_network_server() -> None:
+    for file in Path(bench.score.__path__[0]).rglob("*.py"):
+        for imported in _imports(ast.parse(file.read_text("utf-8"))):
+            assert imported.split(".")[0] != "lns", file
+            assert not imported.startswith("bench.") or imported.startswith("bench.score"), file
+
+
+class History:
+    """One case: devices of random character, what they sent, and what the model says is due."""
+
+    def __init__(self, number: int, chance: random.Random) -> None:
+        self.case = f"case-{number}"
+        self.t_us = number * 10_000_000_000
+        self.chance = chance
+        self.lines: list[Line] = []
+        self.due: dict[int, Due] = {}
+        self.model = DedupModel(RETENTION_US)
+        self.sent: list[tuple[str, Frame, int, int]] = []
+        self.sessions = dict.fromkeys(DEVICES, 0)
+        self.counters = dict.fromkeys(DEVICES, 0)
+        self._note("bench", "case.begin", case=self.case, scenario="test_it")
+        self._note(
+            "bench", "case.lns", case=self.case, lns="a", retention_us=RETENTION_US, event="start"
+        )
+        self.devices = {dev_eui: self._device(dev_eui, number) for dev_eui in DEVICES}
+        for _ in range(RECEPTIONS):
+            self._hear()
+        self._note("bench", "case.end", case=self.case, verdict="PASS", reasons=[])
+
+    def _device(self, dev_eui: str, number: int) -> Device:
+        otaa = dev_eui == DEVICES[1]
+        device = Device(
+            strategy=("Drop", "Mark", "None")[number % 3],
+            relaxed=not otaa and number % 2 == 0,
+            lorawan=self.chance.choice(("1.0.2", "1.0.4")),
+        )
+        facts: dict[str, object] = {
+            "case": self.case, "dev_eui": dev_eui, "name": dev_eui, "strategy": device.strategy,
+            "activation": "otaa" if otaa else "abp", "relaxed_f_cnt": device.relaxed,
+            "f_cnt_bits": 32, "nb_trans": 1, "lorawan": device.lorawan,
+        }  # fmt: skip
+        if not otaa and number % 5 < 2:
+            device.last[0] = facts["f_cnt_up"] = self.chance.choice((0, 3, 40_000))
+            self.counters[dev_eui] = device.last[0]
+        self._note("bench", "case.device", **facts)
+        return device
+
+    def _hear(self) -> None:
+        self.t_us += self.chance.choice(WAITS_US[:3] if self.chance.random() < 0.7 else WAITS_US)
+        if self.chance.random() < 0.04:
+            self._note("bench", "case.lns", case=self.case, lns="a", event="restart")
+            self.model.restart()
+        if not self.sent or self.chance.random() < 0.45:
+            self._send()
+        recent = self.sent[-3:] if self.chance.random() < 0.8 else self.sent
+        dev_eui, frame, counter, session = self.chance.choice(recent)
+        forged = self.chance.random() < 0.05
+        station = self.chance.choice(STATIONS)
+        self.t_us += 1
+        changed = {"MIC": 99} if forged else {}
+        text = frame.text(self.t_us, **changed)
+        self._note(f"tap-{station}", "station.text", station=station, direction="up", text=text)
+        join = isinstance(frame, JoinRequest)
+        heard = Heard(
+            self.t_us, station, dev_eui + frame.frame_id, counter, session=session, join=join,
+            confirmed=isinstance(frame, DataFrame) and frame.confirmed,
+            f_port=frame.f_port if isinstance(frame, DataFrame) else 2, genuine=not forged,
+        )  # fmt: skip
+        words = self.model.receive(self.devices[dev_eui], heard)
+        if forged and not join and session < self.devices[dev_eui].newest_session:
+            words = "-", "dropped", "UnknownDevice", "NotAsked"
+        self.due[self.t_us] = words
+
+    def _send(self) -> None:
+        dev_eui = self.chance.choice(DEVICES)
+        frame: Frame
+        if dev_eui == DEVICES[1] and self.chance.random() < 0.3:
+            counter = self.chance.randrange(6)
+            frame = JoinRequest(JOIN_EUI, dev_eui, counter)
+            if self.chance.random() < 0.5:
+                self.sessions[dev_eui] += 1
+                self.counters[dev_eui] = 0
+        else:
+            counter = self._next_counter(dev_eui)
+            frame = DataFrame(
+                f"{DEVICES.index(dev_eui):04X}{self.sessions[dev_eui]:04X}",
+                counter,
+                confirmed=self.chance.random() < 0.5,
+                payload=self.chance.choice(("AA", "BB")),
+                f_port=2,
+            )
+        session = self.sessions[dev_eui]
+        self.sent.append((dev_eui, frame, counter, session))
+        fields: dict[str, object] = {
+            "transmission": len(self.sent), "direction": "up", "dev_eui": dev_eui, "phy": frame.phy,
+            "frame_id": frame.frame_id, "genuine": True, "origin": "device",
+        }  # fmt: skip
+        if isinstance(frame, DataFrame):
+            fields |= {"session": session, "f_cnt": counter}
+        self._note("air", "radio.transmit", **fields)
+
+    def _next_counter(self, dev_eui: str) -> int:
+        step = self.chance.choice((1, 1, 1, 1, 0, -1, 16_384, 16_385, 30_000))
+        last = self.counters[dev_eui]
+        counter = self.chance.choice((0, 1)) if self.chance.random() < 0.15 else last + step
+        self.counters[dev_eui] = min(max(counter, 0), 65_535)
+        return self.counters[dev_eui]
+
+    def _note(self, source: str, kind: str, **fields: object) -> None:
+        self.lines.append((source, self.t_us, kind, dict(fields)))
+
+
+def _judged(lines: Rows) -> dict[int, Due]:
+    rows = judged(matched(receptions(lines), outcomes(lines)), lines)
+    words = ("oracle_status", "oracle_upstream", "oracle_reason", "oracle_answer")
+    return {row["t_us"]: tuple(row[word] for word in words) for row in rows.collect()}
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""

@@ -1,0 +1,112 @@
+"""What a frame asks of the network, and what the network says."""
+
+from dataclasses import replace
+
+import pytest
+
+from lns import mac_layer
+from lns.end_device import EndDevice, Session
+from lns.lorawan.frame import Data, parse
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.mac_commands import LinkADRReq, LinkCheckAns, LinkCheckReq
+from lns.lorawan.region import EU868, US915, Region
+from lns.mac_layer import Requests
+from lns.reception import Reception
+from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, uplink
+
+NOTHING = Requests(ack=False, link_check=False, any_downlink=False, commands=())
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS)
+
+
+def reception(dr: int = 5, snr_db: float = 9.5) -> Reception:
+    return Reception(Eui("0016C001F1500001"), b"", dr, 868_100_000, -71, snr_db, 1, 0, 1, 1)
+
+
+def asked(phy: bytes, session: Session, f_cnt: int) -> Requests:
+    frame = parse(phy)
+    assert isinstance(frame, Data)
+    return mac_layer.requests(frame, session, f_cnt)
+
+
+def test_a_plain_frame_asks_nothing(session: Session) -> None:
+    assert not asked(uplink(10), session, 10).wants_answer
+
+
+@pytest.mark.parametrize(
+    ("phy", "requests"),
+    [
+        (uplink(10, confirmed=True), replace(NOTHING, ack=True)),
+        (uplink(10, adr_ack_req=True), replace(NOTHING, any_downlink=True)),
+        (
+            uplink(10, f_opts=b"\x02"),
+            replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
+        ),
+        (
+            uplink(10, f_port=0, payload=b"\x02"),
+            replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
+        ),
+    ],
+    ids=["confirmed", "ADRACKReq", "LinkCheckReq in FOpts", "LinkCheckReq on FPort 0"],
+)
+def test_each_request_wants_an_answer(phy: bytes, requests: Requests, session: Session) -> None:
+    found = asked(phy, session, 10)
+    assert found == requests
+    assert found.wants_answer
+
+
+@pytest.mark.parametrize(
+    ("dr", "snr_db", "margin_db"),
+    [
+        (5, 9.5, 17),  # SF7 needs -7.5 dB
+        (0, -20.0, 0),  # SF12 needs -20 dB
+        (0, -25.0, 0),
+        (0, 1e9, 254),
+        (7, 9.5, 0),  # FSK has no such figure
+        (15, 9.5, 0),  # no data rate of this region
+    ],
+)
+def test_the_margin_of_a_link_check(
+    dr: int, snr_db: float, margin_db: int, session: Session
+) -> None:
+    said = mac_layer.answers(
+        replace(NOTHING, link_check=True), ALPHA, session, reception(dr, snr_db), EU868
+    )
+    assert said == [LinkCheckAns(margin_db, gateway_count=1)]
+
+
+@pytest.mark.parametrize(
+    ("region", "ch_mask"),
+    [(EU868, 0b111), (US915, 0xFF00)],  # the default channels; sub-band 2
+    ids=["EU868", "US915"],
+)
+def test_repetitions_are_asked_for_with_the_channels_that_stations_hear(
+    region: Region, ch_mask: int, session: Session
+) -> None:
+    device = replace(ALPHA, nb_trans=3)
+    said = mac_layer.answers(NOTHING, device, session, reception(dr=3), region)
+    assert said == [LinkADRReq(dr=3, tx_power=15, ch_mask=ch_mask, ch_mask_cntl=0, nb_trans=3)]
+    assert session.nb_trans_asked
+
+
+@pytest.mark.parametrize(
+    ("f_opts", "nb_trans"),
+    [(b"\x03\x07", 3), (b"\x03\x06", 1), (b"\x03\x05", 1), (b"\x03\x03", 1), (b"\x02", 1)],
+    ids=["all accepted", "no mask", "no data rate", "no power", "no answer"],
+)
+def test_repetitions_are_granted_only_as_a_whole(
+    f_opts: bytes, nb_trans: int, session: Session
+) -> None:
+    device: EndDevice = replace(ALPHA, nb_trans=3)
+    session.nb_trans_asked = True
+    mac_layer.apply(asked(uplink(10, f_opts=f_opts), session, 10), device, session)
+    assert session.nb_trans == nb_trans
+
+
+def test_an_answer_that_was_not_asked_for_changes_nothing(session: Session) -> None:
+    device = replace(ALPHA, nb_trans=3)
+    mac_layer.apply(asked(uplink(10, f_opts=b"\x03\x07"), session, 10), device, session)
+    assert session.nb_trans == 1

@@ -1,0 +1,259 @@
+"""Would the scenarios notice? `make mutants` breaks the network server, one line at a time.
+
+Each mutant is one edit in a copy of the tree. The whole scenario set runs against it on the
+simulated rig, and at least one case must end in FAIL. The unbroken copy must pass in full. Exit
+status 1 when a mutant survives, 2 when an edit no longer fits the code.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("lns", "bench", "scenarios", "conftest.py", "pyproject.toml")
+SIDE_BY_SIDE = 2
+RUN_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One deliberate bug: `old` stands exactly once in `file` and becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How the scenarios judged a tree: verdicts by word, and the first case that failed."""
+
+    verdicts: dict[str, int]
+    first: str
+
+    @property
+    def caught(self) -> bool:
+        """Whether at least one case is a FAIL."""
+        return self.verdicts.get("FAIL", 0) > 0
+
+
+MUTANTS = (
+    Mutant(
+        "no slide on a hit",
+        "lns/dedup/concentrator.py",
+        "        self._entries[key] = Sighting(first, self._now_us())",
+        "        if known is None:\n"
+        "            self._entries[key] = Sighting(first, self._now_us())",
+    ),
+    Mutant(
+        "station replaced on a hit",
+        "lns/dedup/concentrator.py",
+        "self._entries[key] = Sighting(first, self._now_us())",
+        "self._entries[key] = Sighting(station, self._now_us())",
+    ),
+    Mutant(
+        "> for >= at 60 s",
+        "lns/dedup/concentrator.py",
+        "super().__init__(maxsize=entries_max, ttl=retention_us, timer=now_us)",
+        "super().__init__(maxsize=entries_max, ttl=retention_us + 1, timer=now_us)",
+    ),
+    Mutant(
+        "retention half as long",
+        "lns/dedup/concentrator.py",
+        "super().__init__(maxsize=entries_max, ttl=retention_us, timer=now_us)",
+        "super().__init__(maxsize=entries_max, ttl=retention_us // 2, timer=now_us)",
+    ),
+    Mutant(
+        "key without MIC",
+        "lns/uplink.py",
+        "DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)",
+        'DataKey(match.device.dev_eui, Mic(""), frame.f_cnt)',
+    ),
+    Mutant(
+        "key without DevEUI",
+        "lns/uplink.py",
+        "DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)",
+        'DataKey(type(match.device.dev_eui)(""), _mic(frame), frame.f_cnt)',
+    ),
+    Mutant(
+        "join key without DevNonce",
+        "lns/join.py",
+        "JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)",
+        "JoinKey(request.join_eui, request.dev_eui, 0)",
+    ),
+    Mutant(
+        "soft duplicate answered",
+        "lns/dedup/strategy.py",
+        "Disposition(_COPY_OF[s])",
+        "Disposition(_COPY_OF[s], answers=True)",
+    ),
+    Mutant(
+        "Duplicate forwarded",
+        "lns/dedup/strategy.py",
+        "_COPY_DROPPED = Disposition(Upstream.DROPPED, Reason.DUPLICATE)",
+        "_COPY_DROPPED = Disposition(Upstream.FORWARDED)",
+    ),
+    Mutant(
+        "None marks copies",
+        "lns/dedup/strategy.py",
+        "Strategy.NONE: Upstream.FORWARDED,",
+        "Strategy.NONE: Upstream.MARKED,",
+    ),
+    Mutant(
+        "unconfirmed resubmission forwarded",
+        "lns/dedup/strategy.py",
+        "repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)",
+        "repeats = may_have_restarted or standing is Standing.EQUAL",
+    ),
+    Mutant(
+        "resubmission sends data under Drop",
+        "lns/dedup/strategy.py",
+        "        Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True",
+        "        Upstream.FORWARDED, answers=True",
+    ),
+    Mutant(
+        "no resubmission limit",
+        "lns/dedup/strategy.py",
+        "RESUBMISSIONS_MAX = 3",
+        "RESUBMISSIONS_MAX = 1_000",
+    ),
+    Mutant(
+        "late copy of an older frame passes",
+        "lns/dedup/strategy.py",
+        "return done if standing is Standing.EQUAL or may_have_restarted else _INVALID",
+        "return done",
+    ),
+    Mutant(
+        "every device may have restarted",
+        "lns/end_device.py",
+        "return self.activation is Activation.ABP and self.relaxed_f_cnt",
+        "return True",
+    ),
+    Mutant(
+        "no gap check",
+        "lns/end_device.py",
+        "return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR",
+        "return Standing.NEWER",
+    ),
+    Mutant(
+        "counter rollover at 65 535",
+        "lns/lorawan/frame_counter.py",
+        "tries = (same, same + _WIRE_SPAN, same - _WIRE_SPAN, wire)",
+        "tries = (same, same - _WIRE_SPAN, wire)",
+    ),
+    Mutant(
+        "answer from the wrong station",
+        "lns/network_server.py",
+        "    async def send(self, station: Eui, downlink: Dnmsg) -> bool:\n"
+        "        connection = self._current.get(station)",
+        "    async def send(self, station: Eui, downlink: Dnmsg) -> bool:\n"
+        "        connection = max(self._current.items(), key=lambda one: one[0])[1]",
+    ),
+    Mutant(
+        "FCntDown used again",
+        "lns/end_device.py",
+        "        self.f_cnt_down += 1\n",
+        "",
+    ),
+    Mutant(
+        "answer always in RX1",
+        "lns/receive_window.py",
+        "    if rx1_us >= lead_us:",
+        "    if True:",
+    ),
+    Mutant(
+        "join level 1 before its MIC",
+        "lns/join.py",
+        "        if not request.mic_is_valid(device.app_key):",
+        "        self._note(reception, request)\n"
+        "        if not request.mic_is_valid(device.app_key):",
+    ),
+    Mutant(
+        "DevNonce forgotten",
+        "lns/join.py",
+        "        if request.dev_nonce in used:\n            return Reason.DEV_NONCE_USED",
+        "        used = frozenset()",
+    ),
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run all mutants, or those whose name contains a word given on the command line."""
+    chosen = [m for m in MUTANTS if not argv or any(word in m.name for word in argv)]
+    misfits = [mutant for mutant in chosen if _text(mutant).count(mutant.old) != 1]
+    for mutant in misfits:
+        print(f"{mutant.name}: {mutant.file} does not contain its line exactly once any more")
+    if misfits:
+        return 2
+    unbroken = _judge(None)
+    if set(unbroken.verdicts) != {"PASS"}:
+        print(f"the unbroken tree does not pass: {unbroken.verdicts} {unbroken.first}")
+        return 1
+    cases = unbroken.verdicts["PASS"]
+    print(f"{len(chosen)} mutants against {cases} cases (simulated rig)\n")
+    print(f"{'mutant':36} {'caught':>7} {'FAIL':>5}  first case that failed")
+    survivors = 0
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        for mutant, finding in zip(chosen, pool.map(_judge, chosen), strict=True):
+            survivors += not finding.caught
+            caught = "yes" if finding.caught else "NO"
+            fails = finding.verdicts.get("FAIL", 0)
+            print(f"{mutant.name:36} {caught:>7} {fails:>5}  {finding.first}", flush=True)
+    print(f"\n{len(chosen) - survivors} of {len(chosen)} mutants caught")
+    return 1 if survivors else 0
+
+
+def _judge(mutant: Mutant | None) -> Finding:
+    with tempfile.TemporaryDirectory(prefix="lorabench-mutant-") as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, tree / name)
+        if mutant is not None:
+            broken = _text(mutant).replace(mutant.old, mutant.new)
+            (tree / mutant.file).write_text(broken, encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "scenarios", "-q", "-p", "no:cacheprovider"]
+        # Python looks into the tree before it looks for an installed project.
+        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        ran = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True,
+            timeout=RUN_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        return _finding(tree, ran.stdout[-400:])
+
+
+def _finding(tree: Path, output: str) -> Finding:
+    verdicts: dict[str, int] = {}
+    first = ""
+    for end in _case_ends(tree):
+        verdicts[end["verdict"]] = verdicts.get(end["verdict"], 0) + 1
+        if end["verdict"] == "FAIL" and not first:
+            first = end["case"]
+    return Finding(verdicts, first or output.strip().replace("\n", " ")[-120:])
+
+
+def _case_ends(tree: Path) -> Iterator[dict[str, str]]:
+    for path in sorted((tree / "runs").glob("*/bench.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            if event["kind"] == "case.end":
+                yield event
+
+
+def _text(mutant: Mutant) -> str:
+    return (ROOT / mutant.file).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
