@@ -124,6 +124,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A scenario that takes `strategy` runs for each; one that takes `confirmed`, for both kinds."""
+    if "rig" not in metafunc.fixturenames:
+        return
     if "strategy" in metafunc.fixturenames:
         only = metafunc.config.getoption("--strategy")
         strategies = [s for s in Strategy if only is None or s.value == only]

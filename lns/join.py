@@ -10,7 +10,7 @@ from collections.abc import Callable
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
 from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink import Downlinks
-from lns.end_device import EndDevice, LoRaWanVersion, Session
+from lns.end_device import Activation, EndDevice, LoRaWanVersion, Session
 from lns.events import Outcome
 from lns.lorawan.crypto import derive_session_keys
 from lns.lorawan.frame import DlSettings, JoinAcceptFields, JoinRequest, build_join_accept
@@ -50,8 +50,9 @@ class Joins:
     async def receive(self, reception: Reception, request: JoinRequest) -> Outcome:
         """Handle one reception of a join request and tell what became of it."""
         device = self._registry.device(request.dev_eui)
-        if device is None or device.app_key is None:
+        if device is None or device.activation is not Activation.OTAA:
             return self._outcome(reception, request, None, reason=Reason.UNKNOWN_DEVICE)
+        assert device.app_key is not None
         if not request.mic_is_valid(device.app_key):
             return self._outcome(reception, request, None, reason=Reason.MIC_MISMATCH)
         if device.server not in (None, self._lns):

@@ -1,6 +1,8 @@
-"""Options of the scenarios themselves."""
+"""Gives every scenario its rig (see `bench.pytest_plugin`), and the options of the scenarios."""
 
 import pytest
+
+pytest_plugins = ["bench.pytest_plugin"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("lns", "bench", "scenarios", "conftest.py", "pyproject.toml")
+COPIED = ("lns", "bench", "scenarios", "pyproject.toml")
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
 

@@ -90,17 +90,18 @@ class Medium:
         self.region = region
         self.links = links
         self._record = record
-        self._listeners: dict[Direction, dict[Eui, Listener]] = {"up": {}, "down": {}}
+        # By object: two stations may use one EUI, as a copied configuration has it.
+        self._listeners: dict[Direction, dict[int, Listener]] = {"up": {}, "down": {}}
         self._on_air: dict[int, _OnAir] = {}
         self._numbers = 0
 
     def attach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of one direction, from now on."""
-        self._listeners[hears][listener.eui] = listener
+        self._listeners[hears][id(listener)] = listener
 
     def detach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of this direction no more; frames under way included."""
-        self._listeners[hears].pop(listener.eui, None)
+        self._listeners[hears].pop(id(listener), None)
 
     def ongoing(self, direction: Direction) -> list[Transmission]:
         """The transmissions of one direction under way."""
@@ -158,9 +159,9 @@ class Medium:
 
     def _begin(self, transmission: Transmission) -> None:
         deaf = tuple(
-            eui
-            for eui in self._listeners[transmission.direction]
-            if self.links.is_cut(transmission.sender, eui)
+            listener.eui
+            for listener in self._listeners[transmission.direction].values()
+            if self.links.is_cut(transmission.sender, listener.eui)
         )
         frame = _OnAir(transmission, deaf)
         for other in self._on_air.values():

@@ -5,13 +5,15 @@ from typing import Any
 
 from bench.chance import stream
 from bench.device.crafted import Identity
-from bench.device.firmware import Abp, Otaa, VirtualDevice
+from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
 from bench.device.stack import LORAMAC_NODE, Stack
 from bench.radio.medium import Medium, Record
 from lns.end_device import Activation, EndDevice, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
+from lns.lorawan.region import DataRate, Region
 
+FASTEST = DataRate(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")
 FIRST_DEV_EUI = 0x70B3D57ED0000000
 FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it
@@ -26,6 +28,8 @@ class Provisioned:
     keys: SessionKeys
     app_key: bytes
     f_cnt_up: int | None
+    f_cnt_down: int
+    dr: int | None
     preset_session: bool
     known: bool
     stack: Stack
@@ -49,6 +53,7 @@ class Provisioned:
             dev_addr=self.dev_addr,
             keys=self.keys,
             f_cnt_up=self.f_cnt_up,
+            f_cnt_down=self.f_cnt_down,
         )
 
     def firmware(self, medium: Medium, seed: int, record: Record) -> VirtualDevice:
@@ -63,10 +68,16 @@ class Provisioned:
             seed=seed,
             record=record,
             stack=self.stack,
+            settings=Settings(dr=self._dr(medium.region)),
         )
         if device.session is not None and self.f_cnt_up is not None:
             device.session.f_cnt_up = self.f_cnt_up + 1
+        if device.session is not None and self.f_cnt_down:
+            device.session.f_cnt_down = self.f_cnt_down - 1
         return device
+
+    def _dr(self, region: Region) -> int:
+        return region.uplink_dr(FASTEST) if self.dr is None else self.dr
 
 
 def provision(
@@ -77,6 +88,8 @@ def provision(
     activation: str = "abp",
     f_cnt: int | None = None,
     f_cnt_up: int | None = None,
+    f_cnt_down: int = 0,
+    dr: int | None = None,
     dev_addr_text: str | None = None,
     keys: SessionKeys | None = None,
     preset_session: bool = False,
@@ -87,7 +100,8 @@ def provision(
     """A device with keys of its own, drawn from the seed.
 
     `f_cnt` is the counter of its next frame, `f_cnt_up` the newest one the server knows (one less
-    by default); with neither nobody has ever heard it. Other facts are those of `EndDevice`.
+    by default); with neither nobody has ever heard it. `f_cnt_down` is the counter of its next
+    downlink, `dr` its data rate (SF7 by default). Other facts are those of `EndDevice`.
     """
     chance = stream(seed, "keys", name)
     drawn = [chance.randbytes(16) for _ in range(3)]
@@ -111,6 +125,8 @@ def provision(
         keys=keys,
         app_key=drawn[2],
         f_cnt_up=heard,
+        f_cnt_down=f_cnt_down,
+        dr=dr,
         preset_session=preset_session,
         known=known,
         stack=stack,

@@ -30,6 +30,8 @@ logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.window.name = org.apache.spark.sql.execution.window.WindowExec
 logger.window.level = error
+logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
+logger.scheduler.level = error
 logger.fields.name = org.apache.spark.sql.catalyst.util.SparkStringUtils
 logger.fields.level = error
 """

@@ -86,6 +86,15 @@ class MemoryLink:
         self._end()
         self._after_latency(self.peer._end)
 
+    def vanish(self, noticed_after_us: int) -> None:
+        """End the connection for this end only; the other end notices so much later (half open)."""
+        if self._closed:
+            return
+        self._arrived.clear()
+        self._end()
+        loop = asyncio.get_running_loop()
+        loop.call_at((now_us() + noticed_after_us) / 1_000_000, self.peer._end)
+
     def _after_latency(self, callback: Callable[..., None], *args: str) -> None:
         loop = asyncio.get_running_loop()
         loop.call_at((now_us() + self._latency_us) / 1_000_000, callback, *args)

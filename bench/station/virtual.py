@@ -32,7 +32,9 @@ class VirtualStation:
 
     Remembers its radio session, frames not yet told and downlinks planned. `link_factory` connects
     it to its server (or to a tap); LinkClosed means that nobody is there. The radio starts with the
-    first `router_config` and goes on while the link is down.
+    first `router_config` and goes on while the link is down. `antennas_db`: how much weaker each
+    antenna hears (its place is its `rctx`). `gps_start_us`: GPS time at the start of the bench's
+    clock; None without a receiver. A station that does not introduce itself sends no `version`.
     """
 
     def __init__(
@@ -46,8 +48,13 @@ class VirtualStation:
         ppm: int = 0,
         offset_us: int | None = None,
         duty_cycle: bool = False,
+        antennas_db: tuple[int, ...] = (0,),
+        gps_start_us: int | None = None,
     ) -> None:
         self.eui = eui
+        self.introduces_itself = True
+        self._antennas_db = antennas_db
+        self._gps_start_us = gps_start_us
         self._medium = medium
         self._link_factory = link_factory
         self._record = record
@@ -147,16 +154,18 @@ class VirtualStation:
     def frame_heard(self, heard: Heard) -> None:
         """Take an uplink, at its end; the medium calls it."""
         sent = heard.transmission
-        self.deliver(
-            sent.phy,
-            dr=sent.dr,
-            freq_hz=sent.freq_hz,
-            rssi_dbm=heard.rssi_dbm,
-            snr_db=heard.snr_db,
-            end_us=heard.end_us,
-            origin="device",
-            transmission=sent.number,
-        )
+        for antenna, weaker_db in enumerate(self._antennas_db):
+            self.deliver(
+                sent.phy,
+                dr=sent.dr,
+                freq_hz=sent.freq_hz,
+                rssi_dbm=heard.rssi_dbm - weaker_db,
+                snr_db=heard.snr_db - weaker_db,
+                rctx=antenna,
+                end_us=heard.end_us,
+                origin="device",
+                transmission=sent.number,
+            )
 
     def _note_injected(self, phy: bytes) -> None:
         fault = {"seam": "air", "fault": "replay", "station": self.eui, "origin": "injected"}
@@ -187,12 +196,18 @@ class VirtualStation:
                 xtime=frame.xtime,
                 rssi_dbm=frame.rssi_dbm,
                 snr_db=frame.snr_db,
+                gpstime=self._gps_us(frame),
                 rxtime=ref_time,
             )
             self._protocol.send_uplink(
                 frame.phy, dr=frame.dr, freq_hz=frame.freq_hz, upinfo=upinfo, ref_time=ref_time
             )
         self._push()
+
+    def _gps_us(self, frame: RadioFrame) -> int:
+        """When the frame ended by GPS; 0 without a receiver."""
+        ended_us = self._clock.time_us(frame.xtime)
+        return 0 if self._gps_start_us is None or ended_us is None else self._gps_start_us + ended_us
 
     def _utc_s(self) -> float:
         """What the server last told, and the time since; 0 if it never did."""
@@ -206,7 +221,8 @@ class VirtualStation:
         self._link = link
         self._outgoing = asyncio.Queue()
         self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
-        self._protocol.send_version()
+        if self.introduces_itself:
+            self._protocol.send_version()
         self._tell_frames()
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -208,7 +208,7 @@ REFUSED = ("-", "dropped")
     [
         (ALPHA, request(7), (*REFUSED, "UnknownDevice", "NotAsked")),
         (
-            ALPHA,
+            replace(ALPHA, app_key=APP_KEY, join_eui=JOIN_EUI),
             request(7, dev_eui="70B3D57ED0000001"),
             (*REFUSED, "UnknownDevice", "NotAsked"),
         ),

@@ -1,0 +1,149 @@
+"""What is real traffic, once it was read from whatever file it lay in?
+
+A file holds logs; a log becomes one case: devices with their keys, and uplinks in order of time, each
+with one hearing per report of a station. Times are µs since the first uplink of the log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lns.end_device import Activation
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui
+
+
+class TrafficError(ValueError):
+    """Traffic that cannot be used: which file, where in it, and what is wrong there."""
+
+    def __init__(self, file: Path, place: str, wrong: str) -> None:
+        super().__init__(": ".join(part for part in (file.name, place, wrong) if part))
+        self.file = file
+        self.place = place
+        self.wrong = wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """One report of one uplink by one station; `arrival_us` is when it reached the server."""
+
+    station: Eui
+    arrival_us: int
+    rssi_dbm: float
+    snr_db: float
+
+
+@dataclass(frozen=True, slots=True)
+class Uplink:
+    """One frame that a device sent once; `at_us` is its end on the air.
+
+    `f_cnt` has 32 bits and is None for a join request. `genuine` is False where the capture says that
+    the MIC is wrong. `wants_answer`: confirmed, ADRACKReq or LinkCheckReq.
+    """
+
+    at_us: int
+    phy: bytes
+    frame_id: str
+    dev_eui: Eui
+    dr: int
+    freq_hz: int
+    hearings: tuple[Hearing, ...]
+    f_cnt: int | None
+    f_port: int | None = None
+    join_eui: Eui | None = None
+    confirmed: bool = False
+    wants_answer: bool = False
+    genuine: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device as the network server is to know it.
+
+    `f_cnt_up`: the newest counter the server has of it, None for none. `relaxed_f_cnt`: an ABP device
+    that may begin again at FCnt 0 or 1. OTAA devices have `join_eui` and `app_key`, the others
+    `dev_addr` and `keys`.
+    """
+
+    name: str
+    dev_eui: Eui
+    activation: Activation
+    relaxed_f_cnt: bool = False
+    f_cnt_up: int | None = None
+    dev_addr: DevAddr | None = None
+    keys: SessionKeys | None = field(default=None, repr=False)
+    join_eui: Eui | None = None
+    app_key: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One continuous piece of traffic: `name` is unique in its file, `title` is for people."""
+
+    name: str
+    title: str
+    devices: tuple[Device, ...]
+    stations: dict[Eui, str]
+    uplinks: tuple[Uplink, ...]
+    facts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def receptions(self) -> int:
+        """How many reports of stations there are."""
+        return sum(len(uplink.hearings) for uplink in self.uplinks)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficFile:
+    """What one file held: its logs, the records left out and why, the licence it stands under."""
+
+    path: Path
+    file_format: str
+    logs: tuple[Log, ...]
+    notices: tuple[str, ...] = ()
+    left_out: tuple[TrafficError, ...] = ()
+
+    def facts(self) -> dict[str, object]:
+        """What the manifest of a run tells about the file."""
+        return {
+            "file": self.path.name,
+            "format": self.file_format,
+            "logs": len(self.logs),
+            "uplinks": sum(len(log.uplinks) for log in self.logs),
+            "receptions": sum(log.receptions for log in self.logs),
+            **self._sums(),
+            "left_out": [str(error) for error in self.left_out],
+        }
+
+    def _sums(self) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for log in self.logs:
+            for name, count in log.facts.items():
+                sums[name] = sums.get(name, 0) + count
+        return sums
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens: an uplink ends (`hearing` None), or a report of it arrives."""
+
+    at_us: int
+    uplink: Uplink
+    hearing: Hearing | None
+
+
+def steps(log: Log) -> Iterator[Step]:
+    """Everything that happens in a log, in order, no two things at the same µs.
+
+    So the order of arrival at the server is certain, and the order of the capture too.
+    """
+    due: list[tuple[int, int, int, Hearing | None]] = []
+    for number, uplink in enumerate(log.uplinks):
+        due.append((uplink.at_us, number, -1, None))
+        for place, hearing in enumerate(uplink.hearings):
+            due.append((max(hearing.arrival_us, uplink.at_us), number, place, hearing))
+    due.sort(key=lambda entry: entry[:3])
+    now_us = -1
+    for at_us, number, _, hearing in due:
+        now_us = max(at_us, now_us + 1)
+        yield Step(now_us, log.uplinks[number], hearing)

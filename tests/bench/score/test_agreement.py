@@ -1,0 +1,135 @@
+"""The verdict that pytest shows and the one that Spark finds are the same, good news or bad."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.capture.reading import cases, read
+from bench.expectation import judge
+from bench.score.job import score
+
+ROOT = Path(__file__).resolve().parents[3]
+
+GOOD_AND_BAD = '''
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+
+NEW = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+WRONG_STATUS = Table("""
+    strategy kind        | first
+    *        *           | SoftDuplicate forwarded NotAsked
+""")
+WRONG_ANSWER = Table("""
+    strategy kind        | first
+    *        *           | NonDuplicate forwarded RX2
+""")
+
+
+async def test_right(rig, strategy):
+    """Everything as expected."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), NEW, first="west")
+
+
+async def test_wrong_status(rig, strategy):
+    """The words differ."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), WRONG_STATUS, first="west")
+
+
+async def test_wrong_answer(rig):
+    """One word differs."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(confirmed=True), WRONG_ANSWER, first="west")
+
+
+async def test_nobody_hears(rig):
+    """The stimulus did not happen."""
+    rig.only()
+    rig.expect(await rig.alpha.send(), NEW, first="west")
+
+
+async def test_the_wrong_station_hears(rig):
+    """The stimulus was another one."""
+    rig.only("east")
+    rig.expect(await rig.alpha.send(), NEW, first="west")
+
+
+async def test_one_too_many_hears(rig):
+    """A reception that was not to be."""
+    rig.east.delay_uplinks(milliseconds(50))
+    rig.expect(await rig.alpha.send(), NEW, first="west")
+
+
+async def test_wrong_words_and_a_deaf_station(rig):
+    """A failure beats a doubt."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), WRONG_STATUS + NEW, first="west")
+
+
+async def test_the_device_says_something_else(rig):
+    """A line that never came, though it was answered."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
+
+
+async def test_nothing_is_expected(rig):
+    """A scenario that proves nothing."""
+    await rig.alpha.send()
+
+
+async def test_the_bench_breaks(rig):
+    """A bug of the bench itself."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), NEW, first="west")
+    raise OSError("the bench is broken")
+
+
+async def test_it_breaks_before_anything_is_due(rig):
+    """A bug of the bench before the first frame."""
+    raise OSError("the bench is broken")
+'''
+
+
+def _run(folder: Path, *arguments: str) -> Path:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+    command += ["--capture-dir", str(folder), *arguments]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    runs = list(folder.glob("*"))
+    assert len(runs) == 1, ran.stdout + ran.stderr
+    return runs[0]
+
+
+@pytest.mark.spark
+def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSession) -> None:
+    bad = tmp_path / "test_good_and_bad.py"
+    bad.write_text(GOOD_AND_BAD, encoding="utf-8")
+    runs = [
+        _run(tmp_path / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
+        _run(tmp_path / "good", "scenarios", "-k", "multi_concentrator or joins or replay"),
+    ]
+    scores = score(runs, lake=tmp_path / "lake", master="local[2]")
+    for run in runs:
+        events = read(run).events
+        shown = {e["case"]: (e["verdict"], e.get("owner")) for e in events if e["kind"] == "case.end"}
+        assert shown, "a run without cases proves nothing"
+        found = {
+            row["case"]: (row["verdict"], row["owner"]) for row in scores[run.name]["verdicts"]
+        }
+        assert found == shown
+        again = {part[0]["case"]: str(judge(part).result) for part in cases(events)}
+        assert again == {case: verdict for case, (verdict, _) in shown.items()}
+    words = {row["verdict"] for row in scores[runs[0].name]["verdicts"]}
+    assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
+    assert {row["verdict"] for row in scores[runs[1].name]["verdicts"]} == {"PASS"}
+    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 3

@@ -1,0 +1,108 @@
+"""The message of an uplink: its identity and its body."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from lns.delivery.publisher import Message, message_of
+from lns.end_device import Session
+from lns.lorawan.frame import Data, parse
+from lns.reception import Reception
+from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
+
+RECEIVED_AT = datetime(2026, 11, 20, 2, 0, 30, 393_999, tzinfo=UTC)
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=42)
+
+
+def message(
+    session: Session,
+    f_cnt: int = 42,
+    *,
+    phy: bytes | None = None,
+    reception: Reception | None = None,
+    first: bool = True,
+    dup_msg: bool = False,
+) -> Message:
+    frame = parse(phy or uplink(f_cnt, confirmed=True))
+    assert isinstance(frame, Data)
+    heard = reception or Reception(WEST, b"", 5, 868_100_000, -71.0, 9.5, 1, 0, 1, 1)
+    return message_of(
+        "lns-a", session, f_cnt, frame, heard, received_at=RECEIVED_AT, first=first, dup_msg=dup_msg
+    )
+
+
+def test_the_body_of_the_interface(session: Session) -> None:
+    body = message(session, dup_msg=True).body(17)
+    assert body == {
+        "messageId": "70B3D57ED0000001-01ABCDEF-42",
+        "partitionKey": "70B3D57ED0000001",
+        "sequenceNumber": 17,
+        "lns": "lns-a",
+        "devEui": "70B3D57ED0000001",
+        "devAddr": "01ABCDEF",
+        "fCnt": 42,
+        "fPort": 2,
+        "confirmed": True,
+        "payload": "c0ffee",
+        "station": "0016C001F1500001",
+        "rssi": -71,
+        "snr": 9.5,
+        "freqHz": 868100000,
+        "dr": 5,
+        "receivedAt": "2026-11-20T02:00:30.393Z",
+        "dupMsg": True,
+    }
+    assert list(body)[-1] == "dupMsg"
+
+
+def test_whole_numbers_have_no_point(session: Session) -> None:
+    heard = Reception(WEST, b"", 5, 868_100_000, -71.0, 9.0, 1, 0, 1, 1)
+    body = message(session, reception=heard).body(1)
+    assert (repr(body["rssi"]), repr(body["snr"])) == ("-71", "9")
+
+
+def test_dup_msg_is_there_only_as_true(session: Session) -> None:
+    assert "dupMsg" not in message(session).body(1)
+
+
+def test_the_topic(session: Session) -> None:
+    assert message(session).topic == "lorawan/lns-a/70B3D57ED0000001/up"
+
+
+def test_a_counter_of_32_bits_is_told_and_decrypts(session: Session) -> None:
+    body = message(session, 0x12345).body(1)
+    assert (body["fCnt"], body["payload"]) == (0x12345, "c0ffee")
+    assert body["messageId"] == "70B3D57ED0000001-01ABCDEF-74565"
+
+
+def test_without_port_there_is_no_payload(session: Session) -> None:
+    body = message(session, phy=uplink(42, f_port=None)).body(1)
+    assert (body["fPort"], body["payload"], body["confirmed"]) == (None, "", False)
+
+
+def test_the_first_message_of_a_frame_has_the_same_id_every_time(session: Session) -> None:
+    assert message(session).message_id == message(session).message_id
+
+
+def test_every_copy_has_an_id_of_its_own(session: Session) -> None:
+    west = Reception(WEST, b"", 5, 868_100_000, -71.0, 9.5, 1, 0, 1, 1)
+    east = replace(west, station=EAST)
+    ids = [message(session, reception=r, first=False).message_id for r in (east, west, east)]
+    assert ids == [
+        "70B3D57ED0000001-01ABCDEF-42-0016C001F1500002-1",
+        "70B3D57ED0000001-01ABCDEF-42-0016C001F1500001-2",
+        "70B3D57ED0000001-01ABCDEF-42-0016C001F1500002-3",
+    ]
+
+
+def test_a_counter_that_began_again_has_other_ids(session: Session) -> None:
+    session.advance(0)
+    assert message(session, 0).message_id == "70B3D57ED0000001-01ABCDEF.1-0"
+    assert message(session, 0, first=False).message_id == (
+        "70B3D57ED0000001-01ABCDEF.1-0-0016C001F1500001-1"
+    )
