@@ -114,6 +114,18 @@ class Case:
         """Expect a device to say something, after what it was expected to say before."""
         self._fact("case.expect", {"expect": "device", "dev_eui": dev_eui, "line": line})
 
+    def expect_upstream(
+        self, dev_eui: Eui, f_cnt: int, station: Eui, body: dict[str, object]
+    ) -> None:
+        """Expect every message of an uplink through a station to have these fields."""
+        which = {"dev_eui": dev_eui, "f_cnt": f_cnt, "station": station}
+        self._fact("case.expect", {"expect": "upstream", **which, "body": body})
+
+    def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
+        """Expect stations to report just these answers to a frame on the air, in this order."""
+        facts = {"frame_id": frame_id, "windows": list(windows)}
+        self._fact("case.expect", {"expect": "on_air", **facts})
+
     def end(self, error: str | None = None) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it."""
         verdict = judge(sorted(self._events, key=_in_order))

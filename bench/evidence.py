@@ -5,7 +5,7 @@ server nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,16 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedBody:
+    """Fields that every message of one uplink through one station should have."""
+
+    dev_eui: str
+    f_cnt: int
+    station: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
     """One reception as it left the tap towards the network server, with its outcome."""
 
@@ -55,6 +65,8 @@ class Evidence:
     names: dict[str, str] = field(default_factory=dict)
     expected: dict[str, list[Expected]] = field(default_factory=lambda: defaultdict(list))
     expected_lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    expected_bodies: list["ExpectedBody"] = field(default_factory=list)
+    expected_on_air: dict[str, list[str]] = field(default_factory=dict)
     lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     receptions: list[Heard] = field(default_factory=list)
     outcomes: list[Event] = field(default_factory=list)
@@ -63,6 +75,7 @@ class Evidence:
     forged: set[str] = field(default_factory=set)
     published: list[dict[str, Any]] = field(default_factory=list)
     downlinks: list[Event] = field(default_factory=list)
+    on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     lns_restarts: int = 0
     error: str | None = None
@@ -117,11 +130,17 @@ def _words(event: Event) -> Words:
 
 
 def _read_expect(evidence: Evidence, event: Event) -> None:
-    if event["expect"] == "device":
-        evidence.expected_lines[event["dev_eui"]].append(event["line"])
-    else:
-        row = Expected(event["station"], _words(event))
-        evidence.expected[event["frame_id"]].append(row)
+    match event["expect"]:
+        case "device":
+            evidence.expected_lines[event["dev_eui"]].append(event["line"])
+        case "upstream":
+            which = event["dev_eui"], event["f_cnt"], event["station"]
+            evidence.expected_bodies.append(ExpectedBody(*which, event["body"]))
+        case "on_air":
+            evidence.expected_on_air[event["frame_id"]] = event["windows"]
+        case _:
+            row = Expected(event["station"], _words(event))
+            evidence.expected[event["frame_id"]].append(row)
 
 
 def _read_text(evidence: Evidence, event: Event) -> None:
@@ -153,6 +172,8 @@ def _read_transmit(evidence: Evidence, event: Event) -> None:
 def _read_downlink(evidence: Evidence, event: Event) -> None:
     if event["stage"] == "scheduled":
         evidence.downlinks.append(event)
+    else:
+        evidence.on_air[event["frame_id"]].append(event["window"])
 
 
 def _read_lns(evidence: Evidence, event: Event) -> None:
@@ -164,7 +185,7 @@ def _read_end(evidence: Evidence, event: Event) -> None:
         evidence.error = "; ".join(event["reasons"]) or "the bench failed"
 
 
-_READERS = {
+_READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "case.expect": _read_expect,
     "case.station": lambda evidence, event: evidence.names.update({event["eui"]: event["name"]}),
     "case.lns": _read_lns,

@@ -145,6 +145,8 @@ def judge(events: Sequence[Event]) -> Verdict:
     evidence = Evidence.of(events)
     failures, doubts = _compare(evidence)
     failures += _missing_lines(evidence)
+    failures += _wrong_bodies(evidence)
+    failures += _wrong_windows(evidence)
     failures += [("LNS", str(violation)) for violation in violations(evidence)]
     if failures:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
@@ -203,6 +205,33 @@ def _missing_lines(evidence: Evidence) -> Reasons:
             if line not in observed:  # consumes up to the match: the order counts
                 owner = "device" if evidence.answered(dev_eui) else "LNS"
                 reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
+    return reasons
+
+
+def _wrong_bodies(evidence: Evidence) -> Reasons:
+    reasons: Reasons = []
+    for due in evidence.expected_bodies:
+        which = due.dev_eui, due.f_cnt, due.station
+        for body in evidence.published:
+            if (body["devEui"], body["fCnt"], body["station"]) != which:
+                continue
+            for name, value in due.body.items():
+                if body.get(name) != value:
+                    where = f"message {body['messageId']} through {evidence.name(due.station)}"
+                    told = f"expected {name} {value!r}, observed {body.get(name)!r}"
+                    reasons.append(("LNS", f"{where}: {told}"))
+    return reasons
+
+
+def _wrong_windows(evidence: Evidence) -> Reasons:
+    reasons: Reasons = []
+    for frame_id, due in evidence.expected_on_air.items():
+        observed = evidence.on_air.get(frame_id, [])
+        if observed != due:
+            said = ", ".join(observed) or "none"
+            wanted = ", ".join(due) or "none"
+            told = f"expected {wanted}, observed {said}"
+            reasons.append(("gateway", f"answers to {frame_id} on the air: {told}"))
     return reasons
 
 

@@ -123,7 +123,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A scenario that takes `strategy` runs for each; one that takes `confirmed`, for both kinds."""
+    """A scenario that takes `strategy` runs for each; one with `confirmed`, for both kinds."""
     if "rig" not in metafunc.fixturenames:
         return
     if "strategy" in metafunc.fixturenames:

@@ -14,7 +14,8 @@ NAME_MAX = 24  # characters
 class Cast:
     """The parties of one case: devices and stations by EUI, servers by id, each with its name.
 
-    Stations are lettered in the order of their EUIs: station A, station B, …
+    A station that nobody named is lettered in the order of EUIs: station A, station B, … A device
+    that is only provisioned, and neither speaks nor sends, takes no part.
     """
 
     devices: dict[str, str]
@@ -24,7 +25,7 @@ class Cast:
     def name(self, eui: str) -> str:
         """The name of a device or a station; the EUI itself if it takes no part."""
         if eui in self.stations:
-            return f"station {self.stations[eui]}"
+            return self.stations[eui]
         return self.devices.get(eui) or visible(eui, NAME_MAX)
 
 
@@ -34,13 +35,19 @@ def cast_of(events: Iterable[Event]) -> Cast:
     stations: set[str] = set()
     deaf: set[str] = set()
     servers: dict[str, None] = {}
+    names: dict[str, str] = {}
+    provisioned: dict[str, str] = {}
     for event in events:
         kind, dev_eui = event.get("kind"), event.get("dev_eui")
-        if isinstance(dev_eui, str) and kind in ("case.device", "device.line", "device.command"):
+        if isinstance(dev_eui, str) and kind == "case.device":
+            provisioned[dev_eui] = _device_name(event, dev_eui)
+        if isinstance(dev_eui, str) and kind in ("device.line", "device.command"):
             devices.setdefault(dev_eui, _device_name(event, dev_eui))
+        if kind == "case.station" and isinstance(event.get("eui"), str):
+            names[event["eui"]] = visible(str(event.get("name", "")), NAME_MAX)
         sender = event.get("sender")
         if isinstance(sender, str) and kind == "radio.transmit" and event.get("direction") == "up":
-            devices.setdefault(sender, visible(sender, NAME_MAX))
+            devices.setdefault(sender, provisioned.get(sender) or visible(sender, NAME_MAX))
         receiver = event.get("receiver")
         if isinstance(receiver, str) and kind == "radio.lost":
             deaf.add(receiver)
@@ -51,9 +58,11 @@ def cast_of(events: Iterable[Event]) -> Cast:
         if isinstance(lns, str) and lns:
             servers.setdefault(lns)
     # Who misses a frame is a device or a station, and devices have introduced themselves.
-    stations |= deaf - devices.keys()
-    letters = {eui: _letter(n) for n, eui in enumerate(sorted(stations))}
-    return Cast(devices, letters, tuple(servers))
+    stations |= deaf - devices.keys() - provisioned.keys()
+    called = {
+        eui: names.get(eui) or f"station {_letter(n)}" for n, eui in enumerate(sorted(stations))
+    }
+    return Cast(devices, called, tuple(servers))
 
 
 def _device_name(event: Event, dev_eui: str) -> str:

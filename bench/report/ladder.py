@@ -116,8 +116,7 @@ class _Stage:
         radio = any(str(event.get("kind")).startswith("radio.") for event in events)
         self.devices = self._stand(list(cast.devices)[:DEVICES_MAX], 120, cast.devices)
         self.air = self._lane(140, "air", "") if radio else None
-        letters = {eui: f"station {letter}" for eui, letter in cast.stations.items()}
-        self.stations = self._stand(list(cast.stations)[:STATIONS_MAX], 124, letters)
+        self.stations = self._stand(list(cast.stations)[:STATIONS_MAX], 124, cast.stations)
         servers = cast.servers or ("LNS",)
         self.servers = {server: self._lane(150, server, "LNS") for server in servers}
         self.upstream = self._lane(400, "upstream", "application")

@@ -80,6 +80,14 @@ def _case_expect(event: Event, cast: Cast) -> str:
     if event.get("expect") == "device":
         who = cast.name(str(event.get("dev_eui")))
         return f"due: {who} prints “{event.get('line')}”"
+    if event.get("expect") == "upstream":
+        body = ", ".join(f"{name} {value}" for name, value in dict(event.get("body") or {}).items())
+        through = cast.name(str(event.get("station")))
+        return f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {body}"
+    if event.get("expect") == "on_air":
+        windows = event.get("windows")
+        said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""
+        return f"due: answers to {event.get('frame_id')} on the air: {said or 'none'}"
     status = event.get("status")
     wanted = {**event, "status": None if status == "-" else status}
     where = f" at {cast.name(str(event['station']))}" if "station" in event else ""

@@ -1,29 +1,55 @@
 """How does a frame that nobody sends now reach a station, and when did it reach the server last?"""
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from bench.capture.reading import Event
 from bench.device.crafted import Identity
+from bench.device.radio import channels
 from bench.station.retelling import frame_id_of
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import MalformedFrame, open_join_accept
 from lns.lorawan.identifiers import DevAddr
-from lns.lorawan.region import Region
+from lns.lorawan.region import DataRate, Region
 from lns.station.messages import Dnmsg, Jreq, UpInfo, parse_down, parse_up
 from lns.station.spelling import frame_text
 
 RSSI_DBM = -80
 SNR_DB = 7.5
-DR = 5
+DATA_RATE = DataRate(7, 125_000)
 
 
-def reception_text(phy: bytes, region: Region, xtime: int, *, dr: int = DR) -> str:
-    """The text of a station that has heard this frame at `xtime`, on the first channel."""
-    upinfo = UpInfo(xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB)
-    freq_hz = region.default_channels_hz[0]
-    text = frame_text(phy, dr=dr, freq_hz=freq_hz, upinfo=upinfo)
+class Signal(TypedDict):
+    """Data rate, frequency and strength of a reception."""
+
+    dr: int
+    freq_hz: int
+    rssi_dbm: int
+    snr_db: float
+
+
+def reception_text(
+    phy: bytes, region: Region, xtime: int, *, dr: int | None = None, freq_hz: int | None = None
+) -> str:
+    """The text of a station that has heard this frame at `xtime`.
+
+    By default with SF7 on the first channel that the devices of this bench use in the region.
+    """
+    heard = first_channel(region)
+    text = frame_text(
+        phy,
+        dr=heard["dr"] if dr is None else dr,
+        freq_hz=heard["freq_hz"] if freq_hz is None else freq_hz,
+        upinfo=UpInfo(xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB),
+    )
     assert text is not None, "a station would not report this frame"
     return text
+
+
+def first_channel(region: Region) -> Signal:
+    """How a station hears what `reception_text` tells by default."""
+    freq_hz, dr = channels(region)[0].freq_hz, region.uplink_dr(DATA_RATE)
+    return {"dr": dr, "freq_hz": freq_hz, "rssi_dbm": RSSI_DBM, "snr_db": SNR_DB}
 
 
 def last_heard_us(events: Sequence[Event], frame_id: str) -> int:

@@ -28,11 +28,11 @@ class Provisioned:
     keys: SessionKeys
     app_key: bytes
     f_cnt_up: int | None
-    f_cnt_down: int
-    dr: int | None
     preset_session: bool
     known: bool
     stack: Stack
+    f_cnt_down: int = 0
+    dr: int | None = None
 
     @property
     def dev_eui(self) -> Eui:

@@ -5,7 +5,7 @@ server. A scenario never asks which rig it is on.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from bench.device.seam import Joining, Sent
@@ -57,6 +57,33 @@ class RigStation(Protocol):
     def delay_downlinks(self, us: int, downlinks: int | None = None) -> None:
         """Bring the next downlinks late."""
 
+    def cut(self) -> None:
+        """Take the link away, until `restore`."""
+
+    def restore(self) -> None:
+        """Let the station connect again, when its back-off is over."""
+
+    def leave_half_open(self, noticed_after_us: int) -> None:
+        """End the connection so that the network server notices only so much later."""
+
+    def reconnect_without_version(self) -> None:
+        """End the connection; on the next ones the station does not introduce itself."""
+
+    def restart(self) -> None:
+        """Restart the station: its radio begins a new session."""
+
+    def weaken(self, db: int) -> None:
+        """Put so much more between this station and every device; before the first act."""
+
+    def add_antenna(self, *, weaker_db: int) -> None:
+        """Let it hear every frame once more, so much weaker; before the first act."""
+
+    def fit_gps(self) -> None:
+        """Give it a GPS receiver, so that it tells the time of each frame; before the first act."""
+
+    def keep_duty_cycle(self) -> None:
+        """Let it send no more than EU868 allows in each band; before the first act."""
+
 
 class Rig(ABC):
     """Devices, stations and a network server in a known state, and what may happen to them."""
@@ -94,6 +121,14 @@ class Rig(ABC):
         return self.device("charlie")
 
     @abstractmethod
+    def in_region(self, name: str) -> None:
+        """Use another region than EU868; before the first act."""
+
+    @abstractmethod
+    def impersonate(self, station: str, *, by: str) -> RigStation:
+        """Add a station, named `by`, that says it has the EUI of another one."""
+
+    @abstractmethod
     def station(self, name: str) -> RigStation:
         """A station by name; one that nobody asked for before is added."""
 
@@ -129,6 +164,26 @@ class Rig(ABC):
         """Deliver a given frame of a device (hex), as if a station had just heard it."""
 
     @abstractmethod
+    async def craft(
+        self, device: RigDevice, *, confirmed: bool = False, payload: bytes = ..., port: int = 2
+    ) -> Sent:
+        """The next frame of a device, built by the bench; nobody hears it before `say`."""
+
+    @abstractmethod
+    async def flood(self, device: RigDevice, *, by: str, frames: int) -> list[Sent]:
+        """Let a station's radio hear so many frames of a device at one moment."""
+
+    @abstractmethod
+    def told(
+        self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
+    ) -> str:
+        """The text of a station that has just heard a frame, or believes so."""
+
+    @abstractmethod
+    async def say(self, text: str, *, by: str) -> None:
+        """Let a station say something to the network server, whatever it is."""
+
+    @abstractmethod
     async def forge(self, device: RigDevice, *, by: str, confirmed: bool = False) -> Sent:
         """Deliver a frame in the name of a device, with a wrong MIC."""
 
@@ -137,8 +192,19 @@ class Rig(ABC):
         """Deliver the device's next join request with a wrong MIC."""
 
     @abstractmethod
-    async def restart_lns(self) -> None:
-        """Restart the network server; what it had in memory only is gone."""
+    async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
+        """Restart the network server; what it had in memory only is gone.
+
+        `f_cnt_up`: the newest counter that it had made durable, if that was not its newest.
+        """
+
+    @abstractmethod
+    def delay_upstream(self, us: int, messages: int = 1) -> None:
+        """Let the application take each of the next messages only after so long."""
+
+    @abstractmethod
+    def refuse_upstream(self, messages: int = 1) -> None:
+        """Let the application take none of the next messages."""
 
     @abstractmethod
     def step_wall_clock(self, us: int) -> None:
@@ -147,6 +213,10 @@ class Rig(ABC):
     @abstractmethod
     async def wait(self, us: int) -> None:
         """Let time pass."""
+
+    @abstractmethod
+    async def meanwhile(self, us: int, action: Callable[[], None]) -> None:
+        """Do something so much later, while the scenario goes on."""
 
     @abstractmethod
     async def settle(self) -> None:
@@ -159,3 +229,14 @@ class Rig(ABC):
     @abstractmethod
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         """Expect the device to say a line; by default what a successful `frame` ends in."""
+
+    @abstractmethod
+    def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
+        """Expect these fields in every message that the application gets of an uplink by a station.
+
+        How many messages it gets is a matter of `expect`.
+        """
+
+    @abstractmethod
+    def expect_on_air(self, frame: Frame, *windows: str) -> None:
+        """Expect the answers to a frame that stations report on the air to use these windows."""

@@ -37,7 +37,7 @@ class SimulatedServer:
     ) -> None:
         self.lns = lns
         self.store = MemoryStore()
-        self._region = region
+        self.region = region
         self._application = application
         self._seed = seed
         self._record = record
@@ -48,7 +48,7 @@ class SimulatedServer:
         self._provisioned: Sequence[Provisioned] = ()
         self._tasks: asyncio.TaskGroup | None = None
         self._server: NetworkServer | None = None
-        self._links: list[MemoryLink] = []
+        self._links: list[tuple[Eui, MemoryLink]] = []
 
     def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
         """Start it with the devices that it is to know."""
@@ -73,8 +73,14 @@ class SimulatedServer:
     def stop(self) -> None:
         """End every connection."""
         links, self._links = self._links, []
-        for link in links:
+        for _, link in links:
             link.close()
+
+    def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
+        """End the station's connection; this server notices so much later."""
+        for eui, theirs in self._links:
+            if eui == station:
+                theirs.peer.vanish(noticed_after_us)
 
     def step_wall_clock(self, us: int) -> None:
         """Set the wall clock of its host forward or back."""
@@ -85,7 +91,7 @@ class SimulatedServer:
         if self._server is None or self._tasks is None:
             raise LinkClosed("the network server does not run")
         ours, theirs = link_pair(LINK_US)
-        self._links.append(theirs)
+        self._links.append((station, theirs))
         self._tasks.create_task(self._server.serve(station, theirs))
         return ours
 
@@ -93,7 +99,7 @@ class SimulatedServer:
         self._starts += 1
         return NetworkServer(
             self.lns,
-            self._region,
+            self.region,
             [device.record for device in self._provisioned],
             store=self.store,
             application=self._application,

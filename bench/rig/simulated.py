@@ -1,178 +1,31 @@
-"""The simulated rig: everything in one process, on virtual time, from one seed.
-
-Devices, air, stations, taps and the network server are the real ones of this project; only links,
-store and application are kept in memory.
-"""
+"""The simulated rig: everything in one process, on virtual time, from one seed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
-from bench.case import Case
-from bench.chance import stream
 from bench.device import crafted
-from bench.device.firmware import VirtualDevice
 from bench.device.seam import Joining, Sent
 from bench.expectation import Due, Table
-from bench.radio.medium import Medium
-from bench.radio.propagation import Links
-from bench.rig.application import Application
-from bench.rig.injection import last_heard_us, reception_text, sessions_opened
-from bench.rig.provisioning import Provisioned, provision
-from bench.rig.rig import Frame, Rig
-from bench.rig.server import SimulatedServer
-from bench.rig.simulated_station import SimulatedStation
+from bench.rig.assembly import Assembly
+from bench.rig.injection import first_channel, last_heard_us, reception_text, sessions_opened
+from bench.rig.provisioning import Provisioned
+from bench.rig.rig import Frame
+from bench.rig.simulated_device import PAYLOAD
 from lns.clock import now_us
-from lns.dedup.strategy import Strategy
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, eui
-from lns.lorawan.region import EU868, Region
+from lns.lorawan.identifiers import DevAddr
 
-WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
-MID_LIFE_F_CNT = 10
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 SETTLE_US = 3_000_000
-PAYLOAD = b"21.5 C"
 
 
-class SimulatedDevice:
-    """A virtual device as a scenario uses it; starts the rig with its first act."""
+class SimulatedRig(Assembly):
+    """What a scenario may do on the simulated rig."""
 
-    def __init__(self, rig: "SimulatedRig", provisioned: Provisioned) -> None:
-        self._rig = rig
-        self.provisioned = provisioned
-        self.firmware: VirtualDevice | None = None
+    _longest_delay_us = 0
 
-    async def send(
-        self,
-        payload: bytes = PAYLOAD,
-        *,
-        confirmed: bool = False,
-        port: int = 2,
-        retries: int = 0,
-        transmissions: int = 1,
-    ) -> Sent:
-        firmware = await self._running()
-        if retries != firmware.settings.retries:
-            firmware.set_retries(retries)
-        if transmissions > 1:
-            firmware.set_nb_trans(transmissions)
-        return await firmware.send(payload, port=port, confirmed=confirmed)
-
-    async def join(self) -> Joining:
-        firmware = await self._running()
-        await firmware.join()
-        assert firmware.last_join is not None
-        return firmware.last_join
-
-    async def restart(self, *, memory: bool) -> None:
-        firmware = await self._running()
-        await firmware.restart(memory=memory)
-
-    async def _running(self) -> VirtualDevice:
-        await self._rig.start()
-        assert self.firmware is not None
-        return self.firmware
-
-
-class SimulatedRig(Rig):
-    """One case's rig; use it inside `running`. Nothing is on the air before the first act."""
-
-    def __init__(
-        self,
-        *,
-        seed: int,
-        case: str,
-        strategy: Strategy,
-        region: Region = EU868,
-        retention_us: int = 60_000_000,
-    ) -> None:
-        self.strategy = strategy
-        self.region = region
-        self.links = Links(seed=seed)
-        self._seed = stream(seed, case).getrandbits(63)
-        self._retention_us = retention_us
-        self._devices: dict[str, SimulatedDevice] = {}
-        self._stations: dict[str, SimulatedStation] = {}
-        self._schedule: list[tuple[str, ...]] = []
-        self._hearing: tuple[str, ...] | None = None
-        self._started = False
-        self._tasks: asyncio.TaskGroup | None = None
-        self.medium = Medium(region, self.links, self.record)
-        self.application = Application(self.record)
-        self.server = SimulatedServer(
-            "lns-a", region, self.application, self._seed, self.record, WALL_CLOCK_START,
-            retention_us=retention_us,
-        )
-        self._case: Case | None = None
-
-    @asynccontextmanager
-    async def running(self, case: Case) -> AsyncIterator[None]:
-        """Run the rig for one case; everything it started ends with it."""
-        self._case = case
-        self.provision("alpha", f_cnt=MID_LIFE_F_CNT)
-        self.provision("bravo", activation="otaa")
-        self.provision("charlie", f_cnt=MID_LIFE_F_CNT)
-        for name in ("west", "east"):
-            self.station(name)
-        try:
-            async with asyncio.TaskGroup() as self._tasks:
-                yield
-                for station in self._stations.values():
-                    station.stop()
-                self.server.stop()
-        finally:
-            self._tasks = None
-
-    # --- what there is --------------------------------------------------------------------
-
-    def station(self, name: str) -> SimulatedStation:
-        if name not in self._stations:
-            self._before_start(f"station {name!r}")
-            number = len(self._stations) + 1
-            station = SimulatedStation(
-                name,
-                eui(f"0016C001F150{number:04X}"),
-                self.medium,
-                self.server,
-                seed=self._seed,
-                record=self.record,
-                taps=self._tap_of,
-            )
-            self._stations[name] = station
-            self.case.station(station.eui, name)
-        return self._stations[name]
-
-    def device(self, name: str) -> SimulatedDevice:
-        return self._devices[name]
-
-    def provision(self, name: str, **facts: Any) -> SimulatedDevice:
-        self._before_start(f"device {name!r}")
-        facts = {"strategy": self.strategy, **facts}
-        provisioned = provision(name, len(self._devices) + 1, self._seed, **facts)
-        device = self._devices[name] = SimulatedDevice(self, provisioned)
-        return device
-
-    def stranger(self, *, activation: str = "abp") -> SimulatedDevice:
-        return self.provision("stranger", activation=activation, known=False)
-
-    # --- what happens on the air ------------------------------------------------------------
-
-    def only(self, *stations: str) -> None:
-        self._hearing = stations
-        self._connect_air()
-
-    def heard_by(self, *stations: str | Iterable[str]) -> None:
-        self._schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
-
-    def _connect_air(self) -> None:
-        for device in self._devices.values():
-            for name, station in self._stations.items():
-                hears = self._hearing is None or name in self._hearing
-                between = self.links.restore if hears else self.links.cut
-                between(device.provisioned.dev_eui, station.eui)
+    # --- frames that nobody sends now ---------------------------------------------------------
 
     async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
         await self.start()
@@ -214,6 +67,43 @@ class SimulatedRig(Rig):
         await self.wait(1_000_000)
         return joining
 
+    async def craft(
+        self, device: Any, *, confirmed: bool = False, payload: bytes = PAYLOAD, port: int = 2
+    ) -> Sent:
+        await self.start()
+        session = device.firmware.session
+        f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
+        sent = crafted.data(
+            device.provisioned.dev_eui,
+            session.dev_addr,
+            session.keys,
+            f_cnt,
+            confirmed=confirmed,
+            payload=payload,
+            port=port,
+        )
+        self.announce(sent)
+        return sent
+
+    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
+        await self.start()
+        sent = [await self.craft(device) for _ in range(frames)]
+        for frame in sent:
+            self._stations[by].station.deliver(frame.phy, **first_channel(self.region))
+        await self.wait(1_000_000)
+        return sent
+
+    def told(
+        self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
+    ) -> str:
+        xtime = self._stations[by].station.xtime_now()
+        return reception_text(frame.phy, self.region, xtime, dr=dr, freq_hz=freq_hz)
+
+    async def say(self, text: str, *, by: str) -> None:
+        await self.start()
+        self._stations[by].tap.inject(text)
+        await self.wait(0)
+
     def announce(self, frame: Frame, *, genuine: bool = True) -> None:
         """Note a frame that the bench made, so that the books know who sent it."""
         facts: dict[str, object] = {"dev_eui": frame.dev_eui, "frame_id": frame.frame_id}
@@ -227,10 +117,9 @@ class SimulatedRig(Rig):
 
     def deliver(self, frame: Frame, *, by: str) -> None:
         """Let a station deliver a frame now, as if it had just heard it."""
-        station = self._stations[by]
-        station.tap.replay(reception_text(frame.phy, self.region, station.station.xtime_now()))
+        self._stations[by].tap.replay(self.told(frame, by=by))
 
-    # --- network server, time -----------------------------------------------------------------
+    # --- network server, application, time ----------------------------------------------------
 
     async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
         """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
@@ -240,6 +129,13 @@ class SimulatedRig(Rig):
         self.case.lns(self.server.lns, "restart", **facts)
         await self.wait(100_000)  # until the stations notice
         await self._until_stations_are_up()
+
+    def delay_upstream(self, us: int, messages: int = 1) -> None:
+        self._longest_delay_us = max(self._longest_delay_us, us)
+        self.application.delay(us, messages)
+
+    def refuse_upstream(self, messages: int = 1) -> None:
+        self.application.refuse(messages)
 
     def step_wall_clock(self, us: int) -> None:
         self.server.step_wall_clock(us)
@@ -251,8 +147,13 @@ class SimulatedRig(Rig):
     async def wait(self, us: int) -> None:
         await asyncio.sleep(max(0, us) / 1_000_000)
 
+    async def meanwhile(self, us: int, action: Callable[[], None]) -> None:
+        await self.start()
+        asyncio.get_running_loop().call_at((now_us() + us) / 1_000_000, action)
+
     async def settle(self) -> None:
         delays_us = [station.longest_delay_us for station in self._stations.values()]
+        delays_us.append(self._longest_delay_us)
         await self.wait(max(delays_us, default=0) + SETTLE_US)
 
     # --- what is due ----------------------------------------------------------------------------
@@ -273,50 +174,9 @@ class SimulatedRig(Rig):
             line = "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
         self.case.expect_line(frame.dev_eui, line)
 
-    # --- below the verbs --------------------------------------------------------------------------
+    def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
+        station = self._stations[through].eui
+        self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
 
-    @property
-    def case(self) -> Case:
-        """The case that is running."""
-        assert self._case is not None, "a rig is used inside `running`"
-        return self._case
-
-    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write an event; an uplink on the air is heard by whom the schedule names."""
-        if kind == "radio.transmit" and fields["direction"] == "up" and self._schedule:
-            if fields["origin"] == "device":
-                self.only(*self._schedule.pop(0))
-        self.case.record(source, kind, fields)
-
-    async def start(self) -> None:
-        """Switch everything on, once, and wait until the stations hear and are heard."""
-        if self._started:
-            return
-        self._started = True
-        assert self._tasks is not None
-        case = self.case
-        for device in self._devices.values():
-            if device.provisioned.known:
-                case.device(device.provisioned.record, f_cnt_up=device.provisioned.f_cnt_up)
-        facts = {"region": self.region.name, "retention_us": self._retention_us}
-        case.lns(self.server.lns, "start", **facts)
-        self._connect_air()
-        provisioned = [device.provisioned for device in self._devices.values()]
-        self.server.start(self._tasks, provisioned)
-        for device in self._devices.values():
-            device.firmware = device.provisioned.firmware(self.medium, self._seed, self.record)
-        for station in self._stations.values():
-            station.start(self._tasks)
-        await self._until_stations_are_up()
-
-    async def _until_stations_are_up(self) -> None:
-        while not all(s.station.connected and s.station.radio_on for s in self._stations.values()):
-            await self.wait(10_000)
-        await self.wait(100_000)
-
-    def _tap_of(self, name: str) -> Any:
-        return self.station(name).tap
-
-    def _before_start(self, what: str) -> None:
-        if self._started:
-            raise RuntimeError(f"{what}: ask for it before the first frame of the scenario")
+    def expect_on_air(self, frame: Frame, *windows: str) -> None:
+        self.case.expect_on_air(frame.frame_id, windows)

@@ -13,66 +13,134 @@ LINK_US = 2_000
 
 
 class SimulatedStation:
-    """One station of the simulated rig; remembers the longest delay it was given (µs)."""
+    """One station of the simulated rig.
+
+    Remembers the longest delay it was given (µs), how much weaker than others it hears (dB), and
+    until it is switched on, what it is to be equipped with.
+    """
 
     def __init__(
         self,
         name: str,
         eui: Eui,
-        medium: Medium,
         server: SimulatedServer,
         *,
         seed: int,
         record: Record,
         taps: Callable[[str], Tap],
+        gps_start_us: int,
     ) -> None:
         self.name = name
         self.eui = eui
         self.longest_delay_us = 0
+        self.weaker_db = 0
+        self._server = server
+        self._seed = seed
+        self._record = record
         self._taps = taps
+        self._gps_start_us = gps_start_us
+        self._antennas_db = [0]
+        self._has_gps = False
+        self._duty_cycle = False
         self._task: list[asyncio.Task[None]] = []
+        self._station: VirtualStation | None = None
         self.tap = Tap(eui, lambda: server.connect(eui), record, latency_us=LINK_US)
-        self.station = VirtualStation(
-            eui, medium, self.tap.connect, seed=seed, record=record, ppm=_ppm(eui)
-        )
-        self.tap.xtime_now = self.station.xtime_now
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
+    @property
+    def station(self) -> VirtualStation:
+        """The station itself, once it is switched on."""
+        assert self._station is not None, "stations are switched on by the first act"
+        return self._station
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it hears and is heard."""
+        return self.station.connected and self.station.radio_on
+
+    def start(self, tasks: asyncio.TaskGroup, medium: Medium) -> None:
         """Switch station and tap on."""
-        self._task = [tasks.create_task(self.tap.run()), tasks.create_task(self.station.run())]
+        self._station = VirtualStation(
+            self.eui,
+            medium,
+            self.tap.connect,
+            seed=self._seed,
+            record=self._record,
+            ppm=_ppm(self.eui),
+            duty_cycle=self._duty_cycle,
+            antennas_db=tuple(self._antennas_db),
+            gps_start_us=self._gps_start_us if self._has_gps else None,
+        )
+        self.tap.xtime_now = self._station.xtime_now
+        self._task = [tasks.create_task(self.tap.run()), tasks.create_task(self._station.run())]
 
     def stop(self) -> None:
         """Switch station and tap off."""
         for task in self._task:
             task.cancel()
 
+    # --- equipment, before the first act ---------------------------------------------------
+
+    def weaken(self, db: int) -> None:
+        self._before_start()
+        self.weaker_db = db
+
+    def add_antenna(self, *, weaker_db: int) -> None:
+        self._before_start()
+        self._antennas_db.append(weaker_db)
+
+    def fit_gps(self) -> None:
+        self._before_start()
+        self._has_gps = True
+
+    def keep_duty_cycle(self) -> None:
+        self._before_start()
+        self._duty_cycle = True
+
+    def _before_start(self) -> None:
+        if self._station is not None:
+            raise RuntimeError(f"equip {self.name} before the first frame of the scenario")
+
+    # --- its link --------------------------------------------------------------------------
+
     def delay_uplinks(self, us: int, receptions: int | None = None) -> None:
-        """Hold the next receptions (all, if no number is given) for so long."""
         self._note(us)
         self.tap.delay_up(us, receptions)
 
     def drop_uplinks(self, receptions: int) -> None:
-        """Lose the next receptions."""
         self.tap.drop_up(receptions)
 
     def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
-        """Deliver the next reception again, as a stuttering backhaul does."""
         self._note(after_us * times)
         self.tap.repeat_up(after_us, times)
 
     def clone_uplinks_to(self, station: str, after_us: int) -> None:
-        """Deliver every reception also as if the other station had heard it."""
         self._note(after_us)
         self.tap.clone_to(self._taps(station), after_us, None)
 
     def suppress_downlinks(self, downlinks: int) -> None:
-        """Lose the next downlinks: the device misses its window."""
         self.tap.suppress_down(downlinks)
 
     def delay_downlinks(self, us: int, downlinks: int | None = None) -> None:
-        """Bring the next downlinks late."""
         self._note(us)
         self.tap.delay_down(us, downlinks)
+
+    def cut(self) -> None:
+        self.tap.cut()
+
+    def restore(self) -> None:
+        self.tap.restore()
+
+    def leave_half_open(self, noticed_after_us: int) -> None:
+        self._note(noticed_after_us)
+        self._server.leave_half_open(self.eui, noticed_after_us)
+
+    def restart(self) -> None:
+        self.station.restart()
+
+    def reconnect_without_version(self) -> None:
+        self.station.introduces_itself = False
+        self.tap.cut()
+        self.tap.restore()
 
     def _note(self, us: int) -> None:
         self.longest_delay_us = max(self.longest_delay_us, us)

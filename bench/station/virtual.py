@@ -206,8 +206,8 @@ class VirtualStation:
 
     def _gps_us(self, frame: RadioFrame) -> int:
         """When the frame ended by GPS; 0 without a receiver."""
-        ended_us = self._clock.time_us(frame.xtime)
-        return 0 if self._gps_start_us is None or ended_us is None else self._gps_start_us + ended_us
+        start_us, ended_us = self._gps_start_us, self._clock.time_us(frame.xtime)
+        return 0 if start_us is None or ended_us is None else start_us + ended_us
 
     def _utc_s(self) -> float:
         """What the server last told, and the time since; 0 if it never did."""

@@ -1,7 +1,7 @@
 """Which words are due for each reception of a log, from the capture alone?
 
-ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the network
-server: no registry, no cache, no policy table; the capture says who sent what, when and to whom.
+ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
+network server: no registry, no cache, no policy table; the capture says who sent what, when and to whom.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ class ExpectedWords:
         self._newest = {device.dev_eui: device.f_cnt_up for device in log.devices}
         self._sightings: dict[str, _Sighting] = {}
         self._repeated: Counter[tuple[str, int]] = Counter()
-        self._nonces: set[str] = set()
+        self._nonces: set[tuple[str, ...]] = set()
 
     def of(self, uplink: Uplink, station: str, at_us: int) -> str:
         """The words "status upstream(reason) answer" for a report that arrives at `at_us`."""
@@ -59,11 +59,12 @@ class ExpectedWords:
     def _join(self, device: Device, uplink: Uplink, copy: str) -> str:
         if copy != "new":
             return "Duplicate dropped(Duplicate) Suppressed"
-        if uplink.frame_id in self._nonces:
+        nonce = tuple(uplink.frame_id.split(":")[1:])  # DevEUI, DevNonce
+        if nonce in self._nonces:
             return "NonDuplicate dropped(DevNonceUsed) Suppressed"
         if uplink.join_eui != device.join_eui:
             return "NonDuplicate dropped(UnknownDevice) Suppressed"
-        self._nonces.add(uplink.frame_id)
+        self._nonces.add(nonce)
         return "NonDuplicate dropped RX1"
 
     def _data(

@@ -5,37 +5,30 @@ devices and air there is the log.
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
 
 from bench.case import Case
-from bench.device.stack import LORAMAC_NODE
 from bench.expectation import Due, Verdict, words
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
-from bench.rig.application import Application
-from bench.rig.provisioning import Provisioned
-from bench.rig.server import LINK_US, SimulatedServer
+from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.traffic.expected_words import RETENTION_US, ExpectedWords
 from bench.traffic.recorded_station import RecordedStation
-from bench.traffic.recording import Device, Log, Step, steps
+from bench.traffic.recording import Log, Step, steps
+from bench.traffic.serving import LINK_US, LNS, LogServer
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
-from lns.end_device import Activation, EndDevice, LoRaWanVersion
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
-LNS = "lns-a"
-READY_US = 10_000
+LEAD_US = 1_000_000
 SETTLE_US = 3_000_000
 STEPS_BETWEEN_NEWS = 1_000
-_NOBODY = DevAddr("00000000")
 
 
 class Progress(Protocol):
@@ -79,27 +72,24 @@ class _Player:
         self._progress = progress
         self._air = Medium(EU868, Links(seed=seed), case.record)
         self._expected = ExpectedWords(log, strategy.value)
-        self._devices = [_provisioned(device, strategy) for device in log.devices]
-        self._server = SimulatedServer(
-            LNS,
+        self._server = LogServer(
+            log,
             EU868,
-            Application(case.record),
-            seed,
-            case.record,
-            WALL_CLOCK_START,
-            retention_us=RETENTION_US,
+            strategy,
+            seed=seed,
+            record=case.record,
+            wall_clock_start=WALL_CLOCK_START,
         )
         self._posts: dict[Eui, _Post] = {}
 
     async def play(self) -> None:
         self._tell_facts()
         async with asyncio.TaskGroup() as tasks:
-            self._server.start(tasks, self._devices)
             for eui in self._log.stations:
                 self._posts[eui] = self._post(eui, tasks)
-            while not all(post.station.is_ready for post in self._posts.values()):
-                await asyncio.sleep(READY_US / 1_000_000)
-            await self._play_steps(now_us() + READY_US)
+            for post in self._posts.values():
+                await post.station.ready.wait()
+            await self._play_steps(now_us() + LEAD_US)
             await asyncio.sleep(SETTLE_US / 1_000_000)
             for post in self._posts.values():
                 for task in post.tasks:
@@ -109,12 +99,15 @@ class _Player:
     def _tell_facts(self) -> None:
         for eui, name in self._log.stations.items():
             self._case.station(eui, name)
-        for device in self._devices:
-            self._case.device(device.record, f_cnt_up=device.f_cnt_up)
+        for device, recorded in zip(self._server.devices, self._log.devices, strict=True):
+            self._case.device(device, f_cnt_up=recorded.f_cnt_up)
         self._case.lns(LNS, "start", region=EU868.name, retention_us=RETENTION_US)
 
     def _post(self, eui: Eui, tasks: asyncio.TaskGroup) -> _Post:
-        tap = Tap(eui, lambda: self._server.connect(eui), self._case.record, latency_us=LINK_US)
+        async def connect() -> TextLink:
+            return self._server.connect(eui, tasks)
+
+        tap = Tap(eui, connect, self._case.record, latency_us=LINK_US)
         station = RecordedStation(eui, tap.connect, seed=self._seed)
         tap.xtime_now = station.xtime_now
         running = [tasks.create_task(tap.run()), tasks.create_task(station.run())]
@@ -157,44 +150,7 @@ def _due(station: Eui, text: str) -> Due:
     return Due(station, words(text))
 
 
-def _provisioned(device: Device, strategy: Strategy) -> Provisioned:
-    """The device as the server knows it; a recorded session belongs to an ABP device."""
-    record = EndDevice(
-        name=device.name,
-        dev_eui=device.dev_eui,
-        activation=device.activation,
-        join_eui=device.join_eui,
-        app_key=device.app_key,
-        dev_addr=device.dev_addr,
-        session_keys=device.keys,
-        lorawan=LoRaWanVersion.V1_0_2,  # DevNonces at random, as in every capture
-        strategy=strategy,
-        relaxed_f_cnt=device.relaxed_f_cnt,
-    )
-    assert (device.keys is not None) is (device.activation is Activation.ABP)
-    return Provisioned(
-        record=record,
-        dev_addr=device.dev_addr or _NOBODY,
-        keys=device.keys or SessionKeys(bytes(16), bytes(16)),
-        app_key=device.app_key or bytes(16),
-        f_cnt_up=device.f_cnt_up,
-        preset_session=False,
-        known=True,
-        stack=LORAMAC_NODE,
-    )
-
-
 def _innermost(failure: BaseException) -> BaseException:
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure
-
-
-def plural(count: int, noun: str) -> str:
-    """A number and its noun: "1 uplink", "2 uplinks"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def names(items: Iterable[str]) -> str:
-    """A list for people."""
-    return ", ".join(items)

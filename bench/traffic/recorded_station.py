@@ -5,6 +5,7 @@ spelling, with an `xtime` of its own clock. It keeps both reports of a gateway t
 concentrators, where a station with one radio would keep the better copy.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from bench.chance import stream
@@ -18,7 +19,7 @@ from lns.station.protocol import Configured, Side, StationProtocol, TimeTold
 
 
 class RecordedStation:
-    """One station of a capture; `run` it in a task, then `tell` what it heard.
+    """One station of a capture; `run` it in a task and, once it is `ready`, `tell` what it heard.
 
     Downlinks reach it and are not transmitted: the device that would listen is not there.
     """
@@ -27,7 +28,7 @@ class RecordedStation:
         self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int, ppm: int = 0
     ) -> None:
         self.eui = eui
-        self.is_ready = False
+        self.ready = asyncio.Event()
         self._connect = connect
         self._clock = ConcentratorClock(stream(seed, "station", eui, "clock"), ppm=ppm)
         self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
@@ -54,7 +55,7 @@ class RecordedStation:
 
     async def tell(self, uplink: Uplink, hearing: Hearing, *, heard_us: int) -> None:
         """Report an uplink now that ended at `heard_us`; LinkClosed where nobody listens."""
-        assert self._link is not None and self.is_ready
+        assert self._link is not None and self.ready.is_set()
         utc_s = 0.0 if self._utc_us is None else (self._utc_us + now_us()) / 1_000_000
         upinfo = UpInfo(
             xtime=self._clock.xtime(heard_us),
@@ -72,7 +73,7 @@ class RecordedStation:
             match event:
                 case Configured():
                     self._clock.start(now_us())
-                    self.is_ready = True
+                    self.ready.set()
                 case TimeTold(mux_time):
                     self._utc_us = round(mux_time * 1_000_000) - now_us()
 

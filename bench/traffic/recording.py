@@ -1,7 +1,7 @@
 """What is real traffic, once it was read from whatever file it lay in?
 
-A file holds logs; a log becomes one case: devices with their keys, and uplinks in order of time, each
-with one hearing per report of a station. Times are µs since the first uplink of the log.
+A file holds logs; a log becomes one case: devices with their keys, and uplinks in order of time,
+each with one hearing per report of a station. Times are µs since the first uplink of the log.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ class Hearing:
 class Uplink:
     """One frame that a device sent once; `at_us` is its end on the air.
 
-    `f_cnt` has 32 bits and is None for a join request. `genuine` is False where the capture says that
-    the MIC is wrong. `wants_answer`: confirmed, ADRACKReq or LinkCheckReq.
+    `f_cnt` has 32 bits and is None for a join request. `genuine` is False where the capture says
+    that the MIC is wrong. `wants_answer`: confirmed, ADRACKReq or LinkCheckReq.
     """
 
     at_us: int
@@ -60,9 +60,9 @@ class Uplink:
 class Device:
     """A device as the network server is to know it.
 
-    `f_cnt_up`: the newest counter the server has of it, None for none. `relaxed_f_cnt`: an ABP device
-    that may begin again at FCnt 0 or 1. OTAA devices have `join_eui` and `app_key`, the others
-    `dev_addr` and `keys`.
+    `f_cnt_up`: the newest counter the server has of it, None for none. `relaxed_f_cnt`: an ABP
+    device that may begin again at FCnt 0 or 1. OTAA devices have `join_eui` and `app_key`, the
+    others `dev_addr` and `keys`.
     """
 
     name: str
@@ -144,6 +144,6 @@ def steps(log: Log) -> Iterator[Step]:
             due.append((max(hearing.arrival_us, uplink.at_us), number, place, hearing))
     due.sort(key=lambda entry: entry[:3])
     now_us = -1
-    for at_us, number, _, hearing in due:
+    for at_us, number, _, told in due:
         now_us = max(at_us, now_us + 1)
-        yield Step(now_us, log.uplinks[number], hearing)
+        yield Step(now_us, log.uplinks[number], told)

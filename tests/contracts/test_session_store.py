@@ -87,7 +87,7 @@ def test_the_dev_nonces_of_other_devices_are_theirs(store: SessionStore) -> None
 
 
 def test_of_two_who_use_a_dev_nonce_at_once_one_does(store: SessionStore) -> None:
-    async def both() -> list[bool]:
+    async def both() -> tuple[bool, bool]:
         return await asyncio.gather(store.use_dev_nonce(ALPHA, 7), store.use_dev_nonce(ALPHA, 7))
 
     assert sorted(asyncio.run(both())) == [False, True]

@@ -5,14 +5,15 @@ import json
 
 import pytest
 
+from bench.clock import run
+from bench.station.link import link_pair
 from lns.dedup.claim import Level2
 from lns.lorawan.region import US915
+from lns.station.messages import xtime_report_text
 from tests.lns.served_network import (
     GAMMA,
     WEST,
     Network,
-    link_pair,
-    run,
     serve,
     uplink,
     wait,
@@ -249,7 +250,8 @@ def test_a_link_that_closes_while_an_answer_leaves_is_too_late() -> None:
     async def scenario(network: Network) -> None:
         near, far = link_pair()
         network.tasks.create_task(network.server.serve(WEST, far))
-        await near.send('{"msgtype":"getxtime","xtimes":[%d]}' % network.west.xtime_now())
+        xtime = network.west.xtime_now()
+        await near.send(xtime_report_text([xtime], mux_time=0.0, uptime_us=0))
         await asyncio.sleep(0.001)
         network.application.delays_us = [100_000]
         await near.send(network.west.text(FRAME))

@@ -3,7 +3,7 @@ import pytest
 from bench.report.cast import Cast, cast_of
 from bench.report.narration import in_words, seconds
 
-CAST = Cast({"D1": "alpha"}, {"G1": "A", "G2": "B"}, ("lns-a",))
+CAST = Cast({"D1": "alpha"}, {"G1": "station A", "G2": "station B"}, ("lns-a",))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,10 @@ def test_seconds_are_exact_and_may_be_negative() -> None:
 def test_the_cast_is_named_from_the_events() -> None:
     cast = cast_of(
         [
+            {"kind": "case.station", "eui": "G1", "name": "west"},
+            {"kind": "case.device", "dev_eui": "D0", "name": "silent"},
             {"kind": "case.device", "dev_eui": "D1", "name": "alpha"},
+            {"kind": "radio.transmit", "direction": "up", "sender": "D1"},
             {"kind": "device.line", "dev_eui": "D2", "source": "device-beta"},
             {"kind": "radio.transmit", "direction": "up", "sender": "D3"},
             {"kind": "lns.outcome", "station": "G2", "lns": "lns-b"},
@@ -100,5 +103,5 @@ def test_the_cast_is_named_from_the_events() -> None:
         ]
     )
     assert cast == Cast(
-        {"D1": "alpha", "D2": "beta", "D3": "D3"}, {"G1": "A", "G2": "B"}, ("lns-b",)
+        {"D1": "alpha", "D2": "beta", "D3": "D3"}, {"G1": "west", "G2": "station B"}, ("lns-b",)
     )

@@ -1,0 +1,266 @@
+"""What do logs of LoRaWAN conformance tests hold: frames as they were on the air, and their keys?
+
+One JSON document (`conformance-frames.json`, Semtech packet forwarder fields):
+
+    {"meta": {"about", "source": {"repo", "license"}, "app_key": hex},
+     "logs": [{"log": name, "sessions": {DevAddr: {"NwkSKey": hex, "AppSKey": hex}}, "events": [
+       {"t": "2020-08-11 22:17:31,291", "dir": "up"|"down", "tmst": µs mod 2**32, "freq": MHz,
+        "datr": "SF8BW125", "phy": hex, "mic_ok": bool, "rssi": dBm, "lsnr": dB,
+        "plain": hex, ...}]}]}
+
+Each log is a case of its own. Each session is a device of its own, an ABP one: a join accept of our
+network server would give other keys. Join requests go to one OTAA device more, which has `app_key`.
+DevAddr 01010101 is the personalised session of the device under test; it may begin again at FCnt 0.
+Only uplinks are played; the FCnt on the wire is taken for the whole counter.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from bench.chance import stream
+from bench.traffic.conformance_time import Stamp, times_us
+from bench.traffic.notices import notice_of
+from bench.traffic.observed_frame import observed
+from bench.traffic.recording import Device, Hearing, Log, TrafficError, TrafficFile, Uplink
+from lns.end_device import Activation
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.data_rate import data_rate
+from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
+from lns.lorawan.region import EU868
+
+FORMAT = "LoRaWAN conformance logs"
+PERSONALISED = DevAddr("01010101")
+BACKHAUL_US = (5_000, 400_000)
+_HERTZ = 1_000_000
+_GATEWAY = re.compile(r"(?:[0-9A-Fa-f]{2}:){7}[0-9A-Fa-f]{2}")
+_FIRST_STATION = "0016C001F1510001"
+
+
+class _Source(Struct):
+    repo: str = ""
+    licence: str = field(name="license", default="")
+
+
+class _Meta(Struct):
+    about: str = ""
+    source: _Source = field(default_factory=_Source)
+    app_key: str | None = None
+
+
+class _Keys(Struct):
+    nwk_s_key: str = field(name="NwkSKey")
+    app_s_key: str = field(name="AppSKey")
+
+
+class _Log(Struct):
+    log: str
+    sessions: dict[str, msgspec.Raw]
+    events: list[msgspec.Raw]
+
+
+class _Document(Struct):
+    logs: list[_Log]
+    meta: _Meta = field(default_factory=_Meta)
+
+
+class _Event(Struct):
+    direction: str = field(name="dir")
+    phy: str
+    freq_mhz: float = field(name="freq")
+    datr: str
+    rssi: float = 0.0
+    lsnr: float = 0.0
+    t: str | None = None
+    tmst: int | None = None
+    mic_ok: bool = True
+    plain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """An uplink and what its log says about the time."""
+
+    uplink: Uplink
+    stamp: Stamp
+    rssi_dbm: float
+    snr_db: float
+
+
+def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int) -> TrafficFile:
+    """The logs of a document; TrafficError where it is broken or keys are missing.
+
+    A record that cannot be used is left out. `limit`: at most so many uplinks. Every uplink is
+    delivered by `stations` stations, each with a delay of its own, drawn from the seed.
+    """
+    try:
+        document = msgspec.json.decode(text, type=_Document)
+    except msgspec.DecodeError as error:
+        raise TrafficError(path, "", f"the document cannot be read: {error}") from error
+    left_out: list[TrafficError] = []
+    posts = _stations(document.meta.about, stations, seed)
+    logs: list[Log] = []
+    for log in document.logs:
+        reader = _LogReader(path, log, document.meta.app_key, left_out)
+        left = None if limit is None else limit - sum(len(done.uplinks) for done in logs)
+        logs.append(reader.read(posts, left))
+    notice = notice_of(document.meta.source.repo, document.meta.source.licence)
+    return TrafficFile(
+        path=path,
+        file_format=FORMAT,
+        logs=tuple(log for log in logs if log.uplinks),
+        notices=(notice,) if notice else (),
+        left_out=tuple(left_out),
+    )
+
+
+def _stations(about: str, count: int, seed: int) -> dict[Eui, int]:
+    """The delay (µs) of each station: the gateway that the log names, and the EUIs after it."""
+    named = _GATEWAY.search(about)
+    first = int(eui(named[0] if named else _FIRST_STATION), 16)
+    euis = [eui((first + number) % (1 << 64)) for number in range(count)]
+    return {name: stream(seed, "backhaul", name).randint(*BACKHAUL_US) for name in euis}
+
+
+class _LogReader:
+    """Reads one log; adds to `left_out` what cannot be used."""
+
+    def __init__(
+        self, path: Path, log: _Log, app_key: str | None, left_out: list[TrafficError]
+    ) -> None:
+        self._path = path
+        self._log = log
+        self._app_key = app_key
+        self._left_out = left_out
+        self._sessions = {self._address(name): keys for name, keys in self._keys()}
+
+    def read(self, posts: dict[Eui, int], limit: int | None) -> Log:
+        heard: list[_Heard] = []
+        frames = 0
+        for number, raw in enumerate(self._log.events):
+            if limit is not None and len(heard) >= limit:
+                break
+            try:
+                event = msgspec.json.decode(raw, type=_Event)
+                frames += 1
+                if event.direction == "down":
+                    continue
+                heard.append(self._heard(event))
+            except ValueError as error:
+                self._left_out.append(self._error(f"events[{number}]", str(error)))
+        uplinks = _placed(heard, posts)
+        devices = tuple(self._devices(uplinks))
+        name = Path(self._log.log).stem
+        counted = f"{len(uplinks)} uplink{'s' * (len(uplinks) != 1)}"
+        through = f"{len(posts)} station{'s' * (len(posts) != 1)}"
+        return Log(
+            name=name,
+            title=f"Conformance log {name}: {counted} through {through}",
+            devices=devices,
+            stations={station: f"gateway {at}" for at, station in enumerate(posts, 1)},
+            uplinks=uplinks,
+            facts={"frames": frames, "downlinks": frames - len(heard)},
+        )
+
+    def _keys(self) -> Iterator[tuple[str, SessionKeys]]:
+        for name, raw in self._log.sessions.items():
+            try:
+                keys = msgspec.json.decode(raw, type=_Keys)
+                yield name, SessionKeys(_key(keys.nwk_s_key), _key(keys.app_s_key))
+            except ValueError as error:
+                raise self._error(f"sessions[{name!r}]", f"keys are missing: {error}") from error
+
+    def _address(self, name: str) -> DevAddr:
+        try:
+            return dev_addr(name)
+        except ValueError as error:
+            raise self._error(f"sessions[{name!r}]", str(error)) from error
+
+    def _heard(self, event: _Event) -> _Heard:
+        """ValueError, with the reason, for a record that no station could have delivered."""
+        if event.direction != "up":
+            raise ValueError(f'`dir` is neither "up" nor "down": {event.direction!r}')
+        phy = bytes.fromhex(event.phy)
+        spec = data_rate(event.datr)
+        if spec not in EU868.data_rates:
+            raise ValueError(f"{EU868.name} has no data rate {event.datr}")
+        said = observed(phy, plain=bytes.fromhex(event.plain))
+        uplink = Uplink(
+            at_us=0,
+            phy=phy,
+            frame_id=said.frame_id,
+            dev_eui=said.dev_eui or _session_eui(said.dev_addr),
+            dr=EU868.data_rates.index(spec),
+            freq_hz=round(event.freq_mhz * _HERTZ),
+            hearings=(),
+            f_cnt=said.f_cnt,
+            f_port=said.f_port,
+            join_eui=said.join_eui,
+            confirmed=said.confirmed,
+            wants_answer=said.wants_answer,
+            genuine=event.mic_ok,
+        )
+        return _Heard(uplink, Stamp.of(event.t, event.tmst), event.rssi, event.lsnr)
+
+    def _devices(self, uplinks: tuple[Uplink, ...]) -> Iterator[Device]:
+        for address, keys in self._sessions.items():
+            yield Device(
+                name=f"session {address}",
+                dev_eui=_session_eui(address),
+                activation=Activation.ABP,
+                relaxed_f_cnt=address == PERSONALISED,
+                dev_addr=address,
+                keys=keys,
+            )
+        joins = {uplink.dev_eui: uplink for uplink in reversed(uplinks) if uplink.join_eui}
+        if joins and self._app_key is None:
+            raise TrafficError(self._path, "meta", "`app_key` is missing, and devices join")
+        for dev_eui, first in sorted(joins.items()):
+            yield Device(
+                name=f"joins as {dev_eui}",
+                dev_eui=dev_eui,
+                activation=Activation.OTAA,
+                join_eui=first.join_eui,
+                app_key=self._join_key(),
+            )
+
+    def _join_key(self) -> bytes:
+        try:
+            return _key(self._app_key or "")
+        except ValueError as error:
+            raise TrafficError(self._path, "meta.app_key", str(error)) from error
+
+    def _error(self, place: str, wrong: str) -> TrafficError:
+        return TrafficError(self._path, f"log {self._log.log!r}, {place}", wrong)
+
+
+def _placed(heard: list[_Heard], posts: dict[Eui, int]) -> tuple[Uplink, ...]:
+    """The uplinks at their times, each told by every station with its own delay."""
+    placed = []
+    at_all_us = times_us([one.stamp for one in heard])
+    for one, at_us in sorted(zip(heard, at_all_us, strict=True), key=lambda pair: pair[1]):
+        hearings = tuple(
+            Hearing(station, at_us + delay_us, one.rssi_dbm, one.snr_db)
+            for station, delay_us in posts.items()
+        )
+        placed.append(replace(one.uplink, at_us=at_us, hearings=hearings))
+    return tuple(placed)
+
+
+def _session_eui(address: DevAddr) -> Eui:
+    """A session has no DevEUI in the log; it gets one that shows its DevAddr."""
+    return eui(f"00000000{address}")
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 16:
+        raise ValueError("a key has 32 hexadecimal digits")
+    return key

@@ -1,0 +1,110 @@
+"""How do files of real traffic become a run?"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import clock
+from bench.capture import run_folder
+from bench.case import Case, Title
+from bench.traffic.file_format import read
+from bench.traffic.playing import Progress, play
+from bench.traffic.recording import Log, TrafficFile
+from lns.capture import Capture
+from lns.clock import now_us
+from lns.dedup.strategy import Strategy
+
+RIG = "simulated"
+GROUP = "imported"
+BETWEEN_CASES_US = 1_000_000
+
+
+def _silent(text: str, done: int = 0, total: int = 0) -> None:
+    """Tell nobody."""
+
+
+def run(
+    files: Sequence[Path],
+    *,
+    runs_dir: Path,
+    strategy: str | None,
+    seed: int,
+    limit: int | None = None,
+    stations: int = 1,
+    progress: Progress = _silent,
+) -> Path:
+    """Play files of real traffic and return the folder of the run.
+
+    `strategy` None: once for each. `limit`: at most so many uplinks of each file. `stations`: how
+    many deliver what one gateway heard, each with its own delay. TrafficError where a file cannot
+    be used, before anything runs; records left out are told to `progress` and stand in the manifest.
+    """
+    strategies = list(Strategy) if strategy is None else [Strategy(strategy)]
+    traffic = []
+    for file in files:
+        progress(f"reading {file.name}")
+        traffic.append(read(file, seed=seed, limit=limit, stations=stations))
+        _tell_left_out(traffic[-1], progress)
+    folder = run_folder.create(
+        runs_dir,
+        rig=RIG,
+        seed=seed,
+        started=datetime.now(UTC),  # noqa: TID251 - names the folder, decides nothing
+        argv=run_folder.argv_of_this_process(),
+        inventory={
+            "devices": "recorded",
+            "stations": "recorded",
+            "traffic": [found.facts() for found in traffic],
+        },
+        notices=list(dict.fromkeys(notice for found in traffic for notice in found.notices)),
+    )
+    capture = Capture(folder.path, folder.run_id, now_us, buffered=True)
+    try:
+        next_us = 0
+        for log, title in _cases(traffic, strategies):
+            case = Case(title, capture, rig=RIG)
+            playing = play(
+                log, case, strategy=Strategy(title.strategy or ""), seed=seed, progress=progress
+            )
+            _, over_us = clock.run(playing, start_us=next_us)
+            next_us = over_us + BETWEEN_CASES_US
+    finally:
+        capture.close()
+    return folder.path
+
+
+def _tell_left_out(found: TrafficFile, progress: Progress) -> None:
+    if found.left_out:
+        many = len(found.left_out)
+        progress(f"{many} record{'s' * (many != 1)} left out, the first: {found.left_out[0]}")
+
+
+def _cases(
+    traffic: Sequence[TrafficFile], strategies: Sequence[Strategy]
+) -> Iterator[tuple[Log, Title]]:
+    """Every log with the title of its case, once for each strategy; names are unique in the run."""
+    names: set[str] = set()
+    for found in traffic:
+        for log in found.logs:
+            place = "/".join(part for part in (GROUP, found.path.name, log.name) if part)
+            number = 1
+            while (name := place if number == 1 else f"{place}#{number}") in names:
+                number += 1
+            names.add(name)
+            params = {
+                "format": found.file_format,
+                "uplinks": str(len(log.uplinks)),
+                "receptions": str(log.receptions),
+                **{fact: str(count) for fact, count in log.facts.items()},
+            }
+            for strategy in strategies:
+                title = Title(
+                    case=f"{name}[{strategy.value}]",
+                    scenario=found.path.name,
+                    file=found.path.name,
+                    group=GROUP,
+                    title=log.title,
+                    strategy=strategy.value,
+                    params=params,
+                )
+                yield log, title

@@ -1,0 +1,136 @@
+"""The catalogue's situations of stations: antennas, links that end, an EUI used twice."""
+
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, COPY, FIRST, TOO_LATE
+
+
+async def test_the_first_to_deliver_answers_however_weak_it_hears(rig, strategy):
+    """The order of arrival decides who answers, not the strength of a reception.
+
+    Catalogue: C04.
+    """
+    rig.east.weaken(24)
+    rig.west.delay_uplinks(milliseconds(800))
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST + COPY, first="east", copy="west")
+    rig.expect_upstream(uplink, through="east", rssi=-110)
+    rig.expect_reply(uplink)
+
+
+async def test_two_antennas_in_one_poll_make_one_reception(rig, strategy, confirmed):
+    """A station tells only the better of two copies that it heard at one moment.
+
+    Catalogue: C08.
+    """
+    rig.only("west")
+    rig.west.add_antenna(weaker_db=6)
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_upstream(uplink, through="west", rssi=-86)
+    rig.expect_reply(uplink)
+
+
+async def test_nobody_answers_for_a_station_whose_link_has_ended(rig, strategy):
+    """The copy of another station is a copy still, so the device must ask again.
+
+    Catalogue: C09.
+    """
+    rig.delay_upstream(milliseconds(250))
+    rig.east.delay_uplinks(milliseconds(200))
+    await rig.meanwhile(milliseconds(150), rig.west.cut)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, TOO_LATE + COPY, first="west", copy="east")
+    rig.expect_on_air(uplink)
+    rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
+
+
+async def test_the_end_of_an_old_connection_does_not_touch_the_new_one(rig, strategy):
+    """Answers go over the newest connection of a station, also when an older one ends later.
+
+    Catalogue: C12.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.leave_half_open(noticed_after_us=seconds(8))
+    await rig.wait(seconds(2))
+    meanwhile = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(8))
+    after = await rig.alpha.send(confirmed=True)
+    for uplink in (before, meanwhile, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+async def test_two_stations_with_one_eui_look_like_one(rig, strategy):
+    """What both hear is a resubmission; only the one that connected last is answered through.
+
+    Catalogue: C16.
+    """
+    rig.impersonate("west", by="impostor").delay_uplinks(milliseconds(50))
+    rig.only("west", "impostor")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, TOO_LATE + AGAIN, first="west", again="impostor")
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_reply(uplink)
+
+
+async def test_a_frame_before_the_version_is_a_frame(rig, strategy, confirmed):
+    """A station whose link comes back may deliver what it heard before it introduces itself.
+
+    Catalogue: C17.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.west.reconnect_without_version()
+    await rig.wait(seconds(2))
+    unintroduced = await rig.alpha.send(confirmed=confirmed)
+    for uplink in (before, unintroduced):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+async def test_a_burst_is_cut_off_in_the_station(rig, strategy):
+    """A station queues 64 frames; what comes on top is lost there and nobody is told.
+
+    Catalogue: K07.
+    """
+    burst = await rig.flood(rig.alpha, by="west", frames=100)
+    for uplink in burst[:64]:
+        rig.expect(uplink, FIRST, first="west")
+
+
+async def test_frames_heard_without_a_link_are_delivered_late(rig, strategy):
+    """The radio goes on while the link is down; the station tells everything when it is back.
+
+    Catalogue: K08.
+    """
+    rig.only("west")
+    heard = [await rig.alpha.send()]
+    rig.west.cut()
+    heard += [await rig.alpha.send() for _ in range(3)]
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    for uplink in heard:
+        rig.expect(uplink, FIRST, first="west")
+
+
+LATE_FOR_BOTH = Table("""
+    strategy kind      | first
+    *        confirmed | NonDuplicate forwarded TooLate
+""")
+
+
+async def test_an_answer_too_late_for_a_queued_frame_costs_nothing(rig, strategy):
+    """A frame told after its windows goes up, and no downlink counter is spent on it.
+
+    Catalogue: K08, the same for a confirmed frame.
+    """
+    rig.only("west")
+    await rig.alpha.send()
+    rig.west.cut()
+    queued = await rig.alpha.send(confirmed=True)
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    rig.expect(queued, LATE_FOR_BOTH, first="west")
+    rig.expect_on_air(queued)

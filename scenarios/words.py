@@ -1,0 +1,67 @@
+"""The expected words that several groups of scenarios share, one column each.
+
+They are put together: `FIRST + COPY * 2` is a frame that two more stations have heard. What is
+particular to one scenario stands beside it.
+"""
+
+from bench.expectation import Table
+
+FIRST = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+    *        join        | NonDuplicate dropped RX1
+""")
+
+# Heard again by the station that delivered the first copy.
+AGAIN = Table("""
+    strategy kind        | again
+    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
+    Mark     confirmed   | DuplicateDueToResubmission marked RX1
+    None     confirmed   | DuplicateDueToResubmission forwarded RX1
+    *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
+    *        join        | Duplicate dropped(Duplicate) Suppressed
+""")
+
+# Heard by another station than the first; joins have no soft duplicates (ADR 007, 1b).
+COPY = Table("""
+    strategy kind        | copy
+    Drop     confirmed   | Duplicate dropped(Duplicate) Suppressed
+    Drop     unconfirmed | Duplicate dropped(Duplicate) NotAsked
+    Mark     confirmed   | SoftDuplicate marked Suppressed
+    Mark     unconfirmed | SoftDuplicate marked NotAsked
+    None     confirmed   | SoftDuplicate forwarded Suppressed
+    None     unconfirmed | SoftDuplicate forwarded NotAsked
+    *        join        | Duplicate dropped(Duplicate) Suppressed
+""")
+
+# The newest frame once more, when level 1 has forgotten it.
+EXPIRED = Table("""
+    strategy kind        | again
+    *        confirmed   | NonDuplicate forwarded RX1
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+    *        join        | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+
+# One resubmission too many for this counter value.
+OVER = Table("""
+    strategy kind        | over
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed
+""")
+
+FORGED = Table("""
+    strategy kind        | forged
+    *        *           | - dropped(MicMismatch) NotAsked
+""")
+
+IN_RX2 = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded RX2
+    *        join        | NonDuplicate dropped RX2
+""")
+
+TOO_LATE = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded TooLate
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
