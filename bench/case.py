@@ -1,7 +1,7 @@
 """One case: its lines in the capture, and the verdict they add up to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
@@ -131,6 +131,8 @@ class Case:
         verdict = judge(sorted(self._events, key=_in_order))
         if error is not None and verdict.result is not Result.FAIL:
             verdict = Verdict(Result.ERROR, "bench", (error,))
+        elif error is not None:
+            verdict = replace(verdict, reasons=(*verdict.reasons, f"besides: {error}"))
         fields: dict[str, object] = {
             "verdict": verdict.result,
             "reasons": list(verdict.reasons),

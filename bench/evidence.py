@@ -77,6 +77,7 @@ class Evidence:
     downlinks: list[Event] = field(default_factory=list)
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
+    seqs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lns_restarts: int = 0
     error: str | None = None
 
@@ -102,6 +103,7 @@ class Evidence:
         """Read the events of one case, in order of time."""
         evidence = cls()
         for event in events:
+            evidence.seqs[event["source"]].append(event["seq"])
             read = _READERS.get(event["kind"])
             if read is not None:
                 read(evidence, event)

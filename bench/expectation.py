@@ -6,7 +6,7 @@ events of one case and of nothing else; the Spark score of the same events gives
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle, zip_longest
@@ -87,14 +87,19 @@ class Table:
 
     def only(self, role: str) -> "Table":
         """The one column of that role."""
-        column = self._roles.index(role)
+        column = self._column(role)
         return _table((role,), {key: (row[column],) for key, row in self._rows.items()})
 
     def again(self, role: str, new_role: str) -> "Table":
         """This table and one more reception like `role`, named `new_role`."""
-        column = self._roles.index(role)
+        column = self._column(role)
         rows = {key: (*row, row[column]) for key, row in self._rows.items()}
         return _table((*self._roles, new_role), rows)
+
+    def _column(self, role: str) -> int:
+        if role not in self._roles:
+            raise ValueError(f"{role!r} is no role; known: {', '.join(self._roles)}")
+        return self._roles.index(role)
 
     def row(
         self, strategy: Strategy, kind: str, stations: Mapping[str, str | tuple[str, ...]]
@@ -136,18 +141,20 @@ def words(text: str) -> Words:
     return Words(status, upstream, reason, answer)
 
 
-def judge(events: Sequence[Event]) -> Verdict:
+def judge(events: Sequence[Event], *, torn: Collection[str] = ()) -> Verdict:
     """The verdict of one case from its events alone (`case.begin` to `case.end`).
 
     A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
-    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR.
+    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. `torn`
+    names the sources of which lines are known to be torn.
     """
     evidence = Evidence.of(events)
     failures, doubts = _compare(evidence)
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
-    failures += [("LNS", str(violation)) for violation in violations(evidence)]
+    broken = violations(evidence, torn=torn)
+    failures += [(violation.owner, str(violation)) for violation in broken]
     if failures:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
     if evidence.error is not None:
@@ -238,6 +245,8 @@ def _wrong_windows(evidence: Evidence) -> Reasons:
 def _keys(which: str) -> Iterable[tuple[str, str]]:
     strategy, _, kind = which.partition(" ")
     kinds = {"*": ["confirmed", "unconfirmed", "join"]}.get(kind.strip(), [kind.strip()])
+    if strategy != "*":
+        _check(strategy, set(Strategy), "strategy", which)
     strategies = list(Strategy) if strategy == "*" else [Strategy(strategy)]
     for kind_ in kinds:
         _check(kind_, {"confirmed", "unconfirmed", "join"}, "kind", which)

@@ -6,10 +6,13 @@ sent. A violation is a finding whatever the scenario expected.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.evidence import Evidence
+
+NO_GAPS_IN_SEQ = "no gaps in seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +22,30 @@ class Violation:
     rule: str
     text: str
 
+    @property
+    def owner(self) -> str:
+        """Whose it is: books with holes are the bench's own business."""
+        return "bench" if self.rule == NO_GAPS_IN_SEQ else "LNS"
+
     def __str__(self) -> str:
         return f"{self.rule}: {self.text}"
 
 
-def violations(evidence: Evidence) -> list[Violation]:
-    """Every violation of a conservation law in one case."""
+def violations(evidence: Evidence, *, torn: Collection[str] = ()) -> list[Violation]:
+    """Every violation of a conservation law in one case.
+
+    `torn` names the sources of which lines are known to be torn: they explain a gap.
+    """
     laws = (
         _one_outcome_per_reception,
         _forwarded_means_published,
         _one_answer_per_reception,
+        _answer_through_the_station_that_heard_it,
         _nothing_accepted_that_nobody_sent,
         _no_downlink_counter_twice,
     )
-    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
+    broken = [Violation(rule, text) for law in laws for rule, text in law(evidence)]
+    return broken + [Violation(*gap) for gap in _no_gaps_in_seq(evidence, torn)]
 
 
 Broken = Iterator[tuple[str, str]]
@@ -51,17 +64,17 @@ def _one_outcome_per_reception(evidence: Evidence) -> Broken:
 
 def _forwarded_means_published(evidence: Evidence) -> Broken:
     rule = "forwarded means published"
-    owed: Counter[tuple[str, str, int, bool]] = Counter()
+    owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
     for outcome in evidence.outcomes:
         if outcome["upstream"] != "dropped":
             marked = outcome["upstream"] == "marked"
-            key = (outcome["dev_eui"], outcome["station"], outcome["f_cnt"], marked)
+            key = (outcome.get("dev_eui"), outcome["station"], outcome.get("f_cnt"), marked)
             owed[key] += 1
     got = Counter(
         (body["devEui"], body["station"], body["fCnt"], body.get("dupMsg", False))
         for body in evidence.published
     )
-    for key in sorted(owed.keys() | got.keys()):
+    for key in sorted(owed.keys() | got.keys(), key=str):
         if owed[key] != got[key]:
             dev_eui, station, f_cnt, marked = key
             what = "marked" if marked else "unmarked"
@@ -99,24 +112,49 @@ def _one_answer_per_reception(evidence: Evidence) -> Broken:
             )
 
 
+def _answer_through_the_station_that_heard_it(evidence: Evidence) -> Broken:
+    heard = {(reception.station, reception.xtime) for reception in evidence.receptions}
+    for station, xtime in evidence.dnmsgs:
+        if (station, xtime) not in heard:
+            yield (
+                "answer through the station that heard it",
+                (
+                    f"a downlink for xtime {xtime}, which this station never reported"
+                    f" ({evidence.name(station)})"
+                ),
+            )
+
+
 def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Broken:
     for outcome in evidence.outcomes:
-        if outcome["upstream"] != "dropped" and outcome["frame_id"] not in evidence.sent:
+        if outcome["upstream"] != "dropped" and outcome.get("frame_id") not in evidence.sent:
             yield (
                 "nothing accepted that nobody sent",
-                f"{outcome['frame_id']} went upstream and no device sent it",
+                f"{outcome.get('frame_id', 'unreadable')} went upstream and no device sent it",
             )
 
 
 def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
-    used: defaultdict[tuple[str, str], int] = defaultdict(lambda: -1)
+    used: defaultdict[tuple[str, str | None], int] = defaultdict(lambda: -1)
     for event in evidence.downlinks:
         if "f_cnt_down" not in event:
             continue
-        session = (event["dev_eui"], event["dev_addr"])
+        session = (event["dev_eui"], event.get("dev_addr"))
         if event["f_cnt_down"] <= used[session]:
             yield (
                 "no downlink counter twice",
                 f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
             )
         used[session] = max(used[session], event["f_cnt_down"])
+
+
+def _no_gaps_in_seq(evidence: Evidence, torn: Collection[str]) -> Broken:
+    for source, seqs in evidence.seqs.items():
+        if source in torn:
+            continue
+        for seq, next_seq in pairwise(sorted(seqs)):
+            if next_seq != seq + 1:
+                yield (
+                    NO_GAPS_IN_SEQ,
+                    f"{source} goes on with seq {next_seq} where {seq + 1} was due",
+                )

@@ -5,6 +5,7 @@ rig's own clock, writes the case to the capture and fails the test unless the ve
 """
 
 import inspect
+import shlex
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +49,11 @@ class BenchRun:
     def run(self, title: Title, rig: SimulatedRig, scenario: Any) -> Verdict:
         """Run one scenario on its rig and close its case with a verdict."""
         case = Case(title, self._open(), rig=self.rig)
-        verdict, self._next_us = clock.run(_play(case, rig, scenario), start_us=self._next_us)
+        try:
+            verdict, self._next_us = clock.run(_play(case, rig, scenario), start_us=self._next_us)
+        except Exception as failure:  # the clock itself stopped, and the scenario with it
+            last_us = case.events[-1]["t_us"]
+            verdict, self._next_us = clock.run(_break_off(case, failure), start_us=last_us)
         self.verdicts[verdict.result] += 1
         return verdict
 
@@ -79,15 +84,19 @@ async def _play(case: Case, rig: SimulatedRig, scenario: Any) -> tuple[Verdict, 
         async with rig.running(case):
             await scenario
             await rig.settle()
-    except Exception as failure:
-        error = f"{type(failure).__name__}: {_innermost(failure)}"
+    except (Exception, BaseExceptionGroup) as failure:
+        error = _innermost(failure)
     return case.end(error), now_us() + BETWEEN_CASES_US
 
 
-def _innermost(failure: BaseException) -> BaseException:
+async def _break_off(case: Case, failure: BaseException) -> tuple[Verdict, int]:
+    return case.end(_innermost(failure)), now_us() + BETWEEN_CASES_US
+
+
+def _innermost(failure: BaseException) -> str:
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
-    return failure
+    return f"{type(failure).__name__}: {failure}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -174,9 +183,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     words = ", ".join(f"{count} {word}" for word, count in sorted(run.verdicts.items()))
     terminalreporter.line(f"verdicts   {words}")
     terminalreporter.line(f"captures   {run.folder}")
-    terminalreporter.line(
-        f"repeat it  pytest {' '.join(config.invocation_params.args)} --seed {run.seed}"
-    )
+    arguments = shlex.join([*config.invocation_params.args, "--seed", str(run.seed)])
+    terminalreporter.line(f"repeat it  pytest {arguments}")
 
 
 def _title(item: Any) -> Title:

@@ -41,14 +41,20 @@ from lns.uplink import Uplinks
 
 log = logging.getLogger(__name__)
 
+# Receptions of one connection under way at once; a station that has more to tell is read later.
+RECEPTIONS_MAX = 256
+# Stations whose clock is remembered after their connection has ended.
+CLOCKS_MAX = 10_000
+
 
 class _Connection:
-    """One connected station: its protocol state and what is known of its clock."""
+    """One connected station: its protocol state, its clock, and how much of it is under way."""
 
-    def __init__(self, link: TextLink, protocol: StationProtocol) -> None:
+    def __init__(self, link: TextLink, protocol: StationProtocol, clock: StationClock) -> None:
         self.link = link
         self.protocol = protocol
-        self.clock = StationClock()
+        self.clock = clock
+        self.places = asyncio.Semaphore(RECEPTIONS_MAX)
 
     async def flush(self) -> None:
         for text in self.protocol.texts_to_send():
@@ -56,22 +62,36 @@ class _Connection:
 
 
 class _Connections:
-    """The stations connected right now; a new connection of a station replaces its old one."""
+    """The stations connected right now; a new connection of a station replaces its old one.
+
+    Remembers the clocks of the last 10 000 stations: a station that comes back tells what it heard
+    meanwhile, in the session of before.
+    """
 
     def __init__(self) -> None:
         self._current: dict[Eui, _Connection] = {}
+        self._clocks: dict[Eui, StationClock] = {}
+
+    def clock(self, station: Eui) -> StationClock:
+        clock = self._clocks[station] = self._clocks.pop(station, None) or StationClock()
+        if len(self._clocks) > CLOCKS_MAX:
+            del self._clocks[next(iter(self._clocks))]
+        return clock
 
     def add(self, station: Eui, connection: _Connection) -> None:
         self._current[station] = connection
 
     def remove(self, station: Eui, connection: _Connection) -> None:
         # The end of a replaced connection must not unregister the newer one.
-        if self._current.get(station) is connection:
+        if self.has(station, connection):
             del self._current[station]
+
+    def has(self, station: Eui, connection: _Connection) -> bool:
+        return self._current.get(station) is connection
 
     def is_current(self, station: Eui, xtime: int) -> bool:
         connection = self._current.get(station)
-        return connection is not None and connection.clock.knows(xtime)
+        return connection is not None and connection.clock.knows(xtime, now_us())
 
     async def send(self, station: Eui, downlink: Dnmsg) -> bool:
         connection = self._current.get(station)
@@ -137,7 +157,9 @@ class NetworkServer:
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
         protocol = StationProtocol(Side.LNS, region=self._region, utc=self._utc)
-        connection = _Connection(link, protocol)
+        clock = self._connections.clock(station)
+        clock.connected(now_us())
+        connection = _Connection(link, protocol, clock)
         self._connections.add(station, connection)
         try:
             async with asyncio.TaskGroup() as receptions:
@@ -157,7 +179,9 @@ class NetworkServer:
                     match event:
                         case Uplink():
                             reception = _reception(station, connection.clock, event, arrived_us)
-                            receptions.create_task(self._receive(reception))
+                            await connection.places.acquire()
+                            task = receptions.create_task(self._receive(reception))
+                            task.add_done_callback(lambda _: connection.places.release())
                         case Rejected():
                             self._record(self._malformed(station, None))
                             log.warning("%s: unreadable message: %s", station, event.why)
@@ -171,8 +195,12 @@ class NetworkServer:
         match event:
             case Versioned():
                 log.info("%s: station %s", station, event.station_version)
+                if self._connections.has(station, connection):
+                    connection.clock.configured(arrived_us)
             case XtimeSample():
-                connection.clock.sample(event.xtime, arrived_us)
+                # A replaced connection may still have a report of the session before.
+                if self._connections.has(station, connection):
+                    connection.clock.report(event.xtime, arrived_us)
             case Transmitted():
                 self._downlinks.transmitted(station, event)
             case Passed():

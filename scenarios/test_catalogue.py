@@ -7,7 +7,8 @@ and says what each reception must become, apart from the network server that is 
 import pytest
 
 from bench.expectation import Due, words
-from scenarios.catalogue import DIFFERENCES, EdgeCase, Player, read_cases
+from scenarios.catalogue import EdgeCase, Player, read_cases
+from scenarios.catalogue_places import DIFFERENCES
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,7 +1,6 @@
 """The catalogue's situations of stations: antennas, links that end, an EUI used twice."""
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
 from scenarios.words import AGAIN, COPY, FIRST, TOO_LATE
 
 
@@ -113,24 +112,3 @@ async def test_frames_heard_without_a_link_are_delivered_late(rig, strategy):
     await rig.wait(seconds(20))
     for uplink in heard:
         rig.expect(uplink, FIRST, first="west")
-
-
-LATE_FOR_BOTH = Table("""
-    strategy kind      | first
-    *        confirmed | NonDuplicate forwarded TooLate
-""")
-
-
-async def test_an_answer_too_late_for_a_queued_frame_costs_nothing(rig, strategy):
-    """A frame told after its windows goes up, and no downlink counter is spent on it.
-
-    Catalogue: K08, the same for a confirmed frame.
-    """
-    rig.only("west")
-    await rig.alpha.send()
-    rig.west.cut()
-    queued = await rig.alpha.send(confirmed=True)
-    rig.west.restore()
-    await rig.wait(seconds(20))
-    rig.expect(queued, LATE_FOR_BOTH, first="west")
-    rig.expect_on_air(queued)

@@ -24,7 +24,8 @@ async def test_a_retry_waits_until_the_first_copy_is_upstream(rig, strategy):
     """
     rig.only("west")
     rig.delay_upstream(seconds(5))
-    uplink = await rig.alpha.send(confirmed=True)
+    uplink = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(uplink, by="west"), by="west")
     await rig.replay(uplink, by="west", after=seconds(4))
     rig.expect(uplink, TOO_LATE + AGAIN_IN_RX2, first="west", again="west")
 

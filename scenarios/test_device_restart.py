@@ -2,30 +2,18 @@
 
 from bench.duration import seconds
 from bench.expectation import Table
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
-SAME_FIRST_MESSAGE = Table("""
-    strategy kind        | first                           | again
-    Drop     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
-    Mark     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission marked RX1
-    None     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission forwarded RX1
-    Drop     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
-    Mark     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission marked NotAsked
-    None     unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission forwarded NotAsked
-""")  # fmt: skip
-SAME_FIRST_MESSAGE_ELSEWHERE = Table("""
-    strategy kind        | first                           | again
-    Drop     confirmed   | NonDuplicate forwarded RX1      | Duplicate dropped(Duplicate) Suppressed
-    Mark     confirmed   | NonDuplicate forwarded RX1      | SoftDuplicate marked Suppressed
-    None     confirmed   | NonDuplicate forwarded RX1      | SoftDuplicate forwarded Suppressed
-    Drop     unconfirmed | NonDuplicate forwarded NotAsked | Duplicate dropped(Duplicate) NotAsked
-    Mark     unconfirmed | NonDuplicate forwarded NotAsked | SoftDuplicate marked NotAsked
-    None     unconfirmed | NonDuplicate forwarded NotAsked | SoftDuplicate forwarded NotAsked
+FIRST_AGAIN = Table("""
+    strategy kind        | again
+    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
+    Mark     confirmed   | DuplicateDueToResubmission marked RX1
+    None     confirmed   | DuplicateDueToResubmission forwarded RX1
+    Drop     unconfirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
+    Mark     unconfirmed | DuplicateDueToResubmission marked NotAsked
+    None     unconfirmed | DuplicateDueToResubmission forwarded NotAsked
 """)
-NEW = Table("""
-    strategy kind        | first
-    *        confirmed   | NonDuplicate forwarded RX1
-    *        unconfirmed | NonDuplicate forwarded NotAsked
-""")
+
 REFUSED = Table("""
     strategy kind        | first
     *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
@@ -40,7 +28,7 @@ async def test_a_relaxed_device_sends_its_first_measurement_again(rig, strategy,
     uplink = await device.send(b"21.5 C", confirmed=confirmed)
     await device.restart(memory=False)
     await device.send(b"21.5 C", confirmed=confirmed)
-    rig.expect(uplink, SAME_FIRST_MESSAGE, first="west", again="west")
+    rig.expect(uplink, FIRST + FIRST_AGAIN, first="west", again="west")
 
 
 async def test_the_same_first_measurement_through_the_other_station(rig, strategy, confirmed):
@@ -50,7 +38,7 @@ async def test_the_same_first_measurement_through_the_other_station(rig, strateg
     uplink = await device.send(b"21.5 C", confirmed=confirmed)
     await device.restart(memory=False)
     await device.send(b"21.5 C", confirmed=confirmed)
-    rig.expect(uplink, SAME_FIRST_MESSAGE_ELSEWHERE, first="west", again="east")
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
 
 
 async def test_a_relaxed_device_goes_on_from_its_first_counter(rig, strategy, confirmed):
@@ -61,7 +49,7 @@ async def test_a_relaxed_device_goes_on_from_its_first_counter(rig, strategy, co
     await device.restart(memory=False)
     after = [await device.send(b"new", confirmed=confirmed) for _ in range(2)]
     for uplink in before + after:
-        rig.expect(uplink, NEW, first="west")
+        rig.expect(uplink, FIRST, first="west")
 
 
 async def test_a_device_that_remembers_its_counter_sends_something_new(rig, strategy, confirmed):
@@ -72,7 +60,7 @@ async def test_a_device_that_remembers_its_counter_sends_something_new(rig, stra
     await device.restart(memory=True)
     after = await device.send(b"21.5 C", confirmed=confirmed)
     for uplink in (before, after):
-        rig.expect(uplink, NEW, first="west")
+        rig.expect(uplink, FIRST, first="west")
 
 
 async def test_a_strict_device_cannot_start_its_counter_again(rig, strategy, confirmed):
@@ -83,17 +71,8 @@ async def test_a_strict_device_cannot_start_its_counter_again(rig, strategy, con
     await device.restart(memory=False)
     refused = await device.send(b"new", confirmed=confirmed)
     for uplink in before:
-        rig.expect(uplink, NEW, first="west")
+        rig.expect(uplink, FIRST, first="west")
     rig.expect(refused, REFUSED, first="west")
-
-
-STRICT_SAME = Table("""
-    strategy kind        | first                           | again
-    Drop     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
-    Mark     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission marked RX1
-    None     confirmed   | NonDuplicate forwarded RX1      | DuplicateDueToResubmission forwarded RX1
-    *        unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
-""")  # fmt: skip
 
 
 async def test_a_strict_device_sends_its_first_measurement_again(rig, strategy, confirmed):
@@ -103,13 +82,7 @@ async def test_a_strict_device_sends_its_first_measurement_again(rig, strategy, 
     uplink = await device.send(b"21.5 C", confirmed=confirmed)
     await device.restart(memory=False)
     await device.send(b"21.5 C", confirmed=confirmed)
-    rig.expect(uplink, STRICT_SAME, first="west", again="west")
-
-
-JOIN = Table("""
-    strategy kind | first
-    *        join | NonDuplicate dropped RX1
-""")
+    rig.expect(uplink, FIRST + AGAIN, first="west", again="west")
 
 
 async def test_an_otaa_device_joins_again_and_starts_a_new_session(rig, strategy, confirmed):
@@ -122,9 +95,9 @@ async def test_an_otaa_device_joins_again_and_starts_a_new_session(rig, strategy
     second_join = await device.join()
     after = await device.send(b"21.5 C", confirmed=confirmed)
     for join in (first_join, second_join):
-        rig.expect(join, JOIN, first="west")
+        rig.expect(join, FIRST, first="west")
     for uplink in (before, after):
-        rig.expect(uplink, NEW, first="west")
+        rig.expect(uplink, FIRST, first="west")
 
 
 async def test_a_restart_after_the_retention_is_a_new_first_message(rig, strategy, confirmed):
@@ -135,7 +108,7 @@ async def test_a_restart_after_the_retention_is_a_new_first_message(rig, strateg
     await device.restart(memory=False)
     await rig.wait(seconds(61))
     await device.send(b"21.5 C", confirmed=confirmed)
-    rig.expect(uplink, NEW + NEW, first="west")
+    rig.expect(uplink, FIRST + FIRST, first="west")
 
 
 async def test_the_network_server_restarts_between_two_copies(rig, strategy, confirmed):
@@ -144,11 +117,4 @@ async def test_the_network_server_restarts_between_two_copies(rig, strategy, con
     uplink = await rig.alpha.send(b"21.5 C", confirmed=confirmed)
     await rig.restart_lns()
     await rig.replay(uplink, by="east")
-    rig.expect(uplink, AFTER_LNS_RESTART, first="west", again="east")
-
-
-AFTER_LNS_RESTART = Table("""
-    strategy kind        | first                           | again
-    *        confirmed   | NonDuplicate forwarded RX1      | NonDuplicate forwarded RX1
-    *        unconfirmed | NonDuplicate forwarded NotAsked | NonDuplicate dropped(InvalidFrameCounter) NotAsked
-""")  # fmt: skip
+    rig.expect(uplink, FIRST + EXPIRED, first="west", again="east")

@@ -1,13 +1,7 @@
 """Which fields make two frames the same: ADR 007, "DevEui, Mic and frame counter"."""
 
-from bench.expectation import Table
 from lns.lorawan.crypto import SessionKeys
-
-NEW = Table("""
-    strategy kind        | first
-    *        confirmed   | NonDuplicate forwarded RX1
-    *        unconfirmed | NonDuplicate forwarded NotAsked
-""")
+from scenarios.words import FIRST
 
 # Two devices, one counter (10), one MIC: found by birthday search under these keys.
 ONE = ("01020304", SessionKeys(
@@ -33,5 +27,5 @@ async def test_equal_mics_of_two_devices_are_two_frames(rig, strategy, confirmed
     first, second = EQUAL_MICS[confirmed]
     ours = await rig.hear(first, of=one, f_cnt=10, by="west")
     theirs = await rig.hear(second, of=other, f_cnt=10, by="east")
-    rig.expect(ours, NEW, first="west")
-    rig.expect(theirs, NEW, first="east")
+    rig.expect(ours, FIRST, first="west")
+    rig.expect(theirs, FIRST, first="east")

@@ -2,30 +2,15 @@
 
 from bench.duration import milliseconds, seconds
 from bench.expectation import Table
+from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 
-JOIN = Table("""
-    strategy kind | first
-    *        join | NonDuplicate dropped RX1
-""")
-COPY = Table("""
-    strategy kind | copy
-    *        join | Duplicate dropped(Duplicate) Suppressed
-""")
 USED = Table("""
     strategy kind | used
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
 """)
-FORGED = Table("""
-    strategy kind | forged
-    *        join | - dropped(MicMismatch) NotAsked
-""")
 UNKNOWN = Table("""
     strategy kind | first
     *        join | - dropped(UnknownDevice) NotAsked
-""")
-IN_RX2 = Table("""
-    strategy kind | first
-    *        join | NonDuplicate dropped RX2
 """)
 
 
@@ -33,7 +18,7 @@ async def test_a_join_heard_by_two_stations_is_accepted_once(rig, strategy):
     """Joins know no soft duplicate: the second copy is a Duplicate for every strategy."""
     rig.east.delay_uplinks(milliseconds(50))
     join = await rig.bravo.join()
-    rig.expect(join, JOIN + COPY, first="west", copy="east")
+    rig.expect(join, FIRST + COPY, first="west", copy="east")
     rig.expect_reply(join, "+EVT:JOINED")
 
 
@@ -42,7 +27,7 @@ async def test_a_join_heard_by_three_stations_is_accepted_once(rig, strategy):
     rig.west.delay_uplinks(milliseconds(50))
     rig.north.delay_uplinks(milliseconds(300))
     join = await rig.bravo.join()
-    rig.expect(join, JOIN + COPY * 2, first="east", copy=("west", "north"))
+    rig.expect(join, FIRST + COPY * 2, first="east", copy=("west", "north"))
     rig.expect_reply(join, "+EVT:JOINED")
 
 
@@ -52,7 +37,7 @@ async def test_a_join_replayed_at_once_is_a_duplicate(rig, strategy):
     join = await rig.bravo.join()
     await rig.replay(join, by="west", after=seconds(8))
     await rig.replay(join, by="east", after=seconds(8))
-    rig.expect(join, JOIN + COPY * 2, first="west", copy=("west", "east"))
+    rig.expect(join, FIRST + COPY * 2, first="west", copy=("west", "east"))
 
 
 async def test_a_join_replayed_after_the_retention_finds_its_nonce_used(rig, strategy):
@@ -61,7 +46,7 @@ async def test_a_join_replayed_after_the_retention_finds_its_nonce_used(rig, str
     join = await rig.bravo.join()
     await rig.replay(join, by="west", after=seconds(61))
     await rig.replay(join, by="east", after=seconds(3_600))
-    rig.expect(join, JOIN + USED * 2, first="west", used=("west", "east"))
+    rig.expect(join, FIRST + USED * 2, first="west", used=("west", "east"))
 
 
 async def test_an_older_join_replayed_finds_its_nonce_used(rig, strategy):
@@ -70,8 +55,8 @@ async def test_an_older_join_replayed_finds_its_nonce_used(rig, strategy):
     older = await rig.bravo.join()
     newer = await rig.bravo.join()
     await rig.replay(older, by="west", after=seconds(400))
-    rig.expect(older, JOIN + USED, first="west", used="west")
-    rig.expect(newer, JOIN, first="west")
+    rig.expect(older, FIRST + USED, first="west", used="west")
+    rig.expect(newer, FIRST, first="west")
 
 
 async def test_a_join_replayed_after_a_restart_of_the_server(rig, strategy):
@@ -80,7 +65,7 @@ async def test_a_join_replayed_after_a_restart_of_the_server(rig, strategy):
     join = await rig.bravo.join()
     await rig.restart_lns()
     await rig.replay(join, by="east", after=seconds(4))
-    rig.expect(join, JOIN + USED, first="west", used="east")
+    rig.expect(join, FIRST + USED, first="west", used="east")
 
 
 async def test_a_forged_join_does_not_block_the_real_one(rig, strategy):
@@ -89,7 +74,7 @@ async def test_a_forged_join_does_not_block_the_real_one(rig, strategy):
     forged = await rig.forge_join(rig.bravo, by="west")
     join = await rig.bravo.join()
     rig.expect(forged, FORGED, forged="west")
-    rig.expect(join, JOIN, first="west")
+    rig.expect(join, FIRST, first="west")
     rig.expect_reply(join, "+EVT:JOINED")
 
 
@@ -107,13 +92,16 @@ async def test_a_lost_join_accept_is_followed_by_a_new_join(rig, strategy):
     rig.west.suppress_downlinks(1)
     lost = await rig.bravo.join()
     join = await rig.bravo.join()
-    rig.expect(lost, JOIN, first="west")
-    rig.expect(join, JOIN, first="west")
+    rig.expect(lost, FIRST, first="west")
+    rig.expect(join, FIRST, first="west")
     rig.expect_reply(join, "+EVT:JOINED")
 
 
 async def test_a_join_too_late_for_rx1_is_accepted_in_rx2(rig, strategy):
-    """A join accept has five seconds, and six."""
+    """A join accept has five seconds, and six.
+
+    Catalogue: E23.
+    """
     rig.only("west")
     rig.west.delay_uplinks(milliseconds(4_800))
     join = await rig.bravo.join()
@@ -122,19 +110,16 @@ async def test_a_join_too_late_for_rx1_is_accepted_in_rx2(rig, strategy):
 
 
 async def test_the_old_session_lives_until_the_new_one_speaks(rig, strategy):
-    """A device that did not hear the join accept goes on with its old keys."""
+    """A device that did not hear the join accept goes on with its old keys.
+
+    Catalogue: E16.
+    """
     rig.only("west")
     await rig.bravo.join()
     before = await rig.bravo.send()
     rig.west.suppress_downlinks(1)
     unheard = await rig.bravo.join()
     after = await rig.bravo.send()
-    rig.expect(unheard, JOIN, first="west")
+    rig.expect(unheard, FIRST, first="west")
     for uplink in (before, after):
-        rig.expect(uplink, NEW, first="west")
-
-
-NEW = Table("""
-    strategy kind        | first
-    *        unconfirmed | NonDuplicate forwarded NotAsked
-""")
+        rig.expect(uplink, FIRST, first="west")

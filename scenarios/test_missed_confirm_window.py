@@ -1,36 +1,7 @@
 """A confirmed frame whose answer did not come in time: ADR 007, "missed window"."""
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
-
-FIRST = Table("""
-    strategy kind      | first
-    *        confirmed | NonDuplicate forwarded RX1
-""")
-AGAIN = Table("""
-    strategy kind      | again
-    Drop     confirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
-    Mark     confirmed | DuplicateDueToResubmission marked RX1
-    None     confirmed | DuplicateDueToResubmission forwarded RX1
-""")
-COPY = Table("""
-    strategy kind      | copy
-    Drop     confirmed | Duplicate dropped(Duplicate) Suppressed
-    Mark     confirmed | SoftDuplicate marked Suppressed
-    None     confirmed | SoftDuplicate forwarded Suppressed
-""")
-OVER = Table("""
-    strategy kind      | over
-    *        confirmed | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed
-""")
-IN_RX2 = Table("""
-    strategy kind      | first
-    *        confirmed | NonDuplicate forwarded RX2
-""")
-TOO_LATE = Table("""
-    strategy kind      | first
-    *        confirmed | NonDuplicate forwarded TooLate
-""")
+from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, OVER, TOO_LATE
 
 
 async def test_the_retry_is_heard_by_the_same_station(rig, strategy):
@@ -136,17 +107,11 @@ async def test_copies_do_not_use_up_the_limit(rig, strategy):
     rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_OK")
 
 
-UNCONFIRMED = Table("""
-    strategy kind        | first                           | again
-    *        unconfirmed | NonDuplicate forwarded NotAsked | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
-""")  # fmt: skip
-
-
 async def test_unconfirmed_repetitions_are_dropped_by_validation(rig, strategy):
     """NbTrans repetitions of an unconfirmed frame go up once, whatever the strategy."""
     rig.only("west")
     uplink = await rig.alpha.send(confirmed=False, transmissions=3)
-    rig.expect(uplink, UNCONFIRMED + UNCONFIRMED.only("again"), first="west", again="west")
+    rig.expect(uplink, FIRST + AGAIN * 2, first="west", again="west")
 
 
 async def test_the_server_asks_for_repetitions_with_a_mac_command(rig, strategy):
@@ -157,4 +122,4 @@ async def test_the_server_asks_for_repetitions_with_a_mac_command(rig, strategy)
     await rig.wait(seconds(5))
     repeated = await delta.send(confirmed=False)
     rig.expect(asked, FIRST, first="west")
-    rig.expect(repeated, UNCONFIRMED, first="west", again="west")
+    rig.expect(repeated, FIRST + AGAIN, first="west", again="west")

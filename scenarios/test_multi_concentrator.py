@@ -2,24 +2,24 @@
 
 from bench.duration import milliseconds
 from bench.expectation import Table
+from scenarios.words import COPY, FIRST
 
-TWO = Table("""
-    strategy kind        | first                            | second
-    Drop     confirmed   | NonDuplicate forwarded RX1       | Duplicate dropped(Duplicate) Suppressed
-    Drop     unconfirmed | NonDuplicate forwarded NotAsked  | Duplicate dropped(Duplicate) NotAsked
-    Mark     confirmed   | NonDuplicate forwarded RX1       | SoftDuplicate marked Suppressed
-    Mark     unconfirmed | NonDuplicate forwarded NotAsked  | SoftDuplicate marked NotAsked
-    None     confirmed   | NonDuplicate forwarded RX1       | SoftDuplicate forwarded Suppressed
-    None     unconfirmed | NonDuplicate forwarded NotAsked  | SoftDuplicate forwarded NotAsked
+LATE_COPY = Table("""
+    strategy kind        | copy
+    Drop     confirmed   | Duplicate dropped(Duplicate) Suppressed
+    Drop     unconfirmed | Duplicate dropped(Duplicate) NotAsked
+    Mark     confirmed   | SoftDuplicate dropped(InvalidFrameCounter) Suppressed
+    Mark     unconfirmed | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+    None     confirmed   | SoftDuplicate dropped(InvalidFrameCounter) Suppressed
+    None     unconfirmed | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
-THREE = TWO.again("second", "third")
 
 
 async def test_a_second_station_delivers_the_same_frame(rig, strategy, confirmed):
     """A copy through another station is a Duplicate under Drop, else a SoftDuplicate."""
     rig.east.delay_uplinks(milliseconds(40))
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, TWO, first="west", second="east")
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
     rig.expect_reply(uplink)
 
 
@@ -27,7 +27,7 @@ async def test_the_first_to_deliver_owns_the_frame_whoever_it_is(rig, strategy, 
     """The first copy counts, not the station that usually hears best."""
     rig.west.delay_uplinks(milliseconds(40))
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, TWO, first="east", second="west")
+    rig.expect(uplink, FIRST + COPY, first="east", copy="west")
     rig.expect_reply(uplink)
 
 
@@ -36,7 +36,7 @@ async def test_three_stations_deliver_the_same_frame(rig, strategy, confirmed):
     rig.east.delay_uplinks(milliseconds(40))
     rig.north.delay_uplinks(milliseconds(90))
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, THREE, first="west", second="east", third="north")
+    rig.expect(uplink, FIRST + COPY * 2, first="west", copy=("east", "north"))
     rig.expect_reply(uplink)
 
 
@@ -46,7 +46,7 @@ async def test_three_stations_in_the_opposite_order(rig, strategy, confirmed):
     rig.east.delay_uplinks(milliseconds(40))
     rig.north.delay_uplinks(0)
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, THREE, first="north", second="east", third="west")
+    rig.expect(uplink, FIRST + COPY * 2, first="north", copy=("east", "west"))
     rig.expect_reply(uplink)
 
 
@@ -55,7 +55,7 @@ async def test_a_single_station_makes_no_duplicates(rig, strategy, confirmed):
     rig.only("west")
     for _ in range(3):
         uplink = await rig.alpha.send(confirmed=confirmed)
-        rig.expect(uplink, TWO.only("first"), first="west")
+        rig.expect(uplink, FIRST, first="west")
 
 
 async def test_two_devices_with_equal_counters_do_not_meet(rig, strategy, confirmed):
@@ -63,8 +63,8 @@ async def test_two_devices_with_equal_counters_do_not_meet(rig, strategy, confir
     rig.east.delay_uplinks(milliseconds(40))
     ours = await rig.alpha.send(confirmed=confirmed)
     theirs = await rig.charlie.send(confirmed=confirmed)
-    rig.expect(ours, TWO, first="west", second="east")
-    rig.expect(theirs, TWO, first="west", second="east")
+    rig.expect(ours, FIRST + COPY, first="west", copy="east")
+    rig.expect(theirs, FIRST + COPY, first="west", copy="east")
 
 
 async def test_a_copy_made_by_the_bench_counts_like_one_from_the_air(rig, strategy, confirmed):
@@ -72,7 +72,7 @@ async def test_a_copy_made_by_the_bench_counts_like_one_from_the_air(rig, strate
     rig.only("west")
     rig.west.clone_uplinks_to("east", milliseconds(30))
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, TWO, first="west", second="east")
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
 
 
 async def test_a_slow_backhaul_keeps_the_copy_a_copy(rig, strategy, confirmed):
@@ -80,18 +80,7 @@ async def test_a_slow_backhaul_keeps_the_copy_a_copy(rig, strategy, confirmed):
     rig.east.delay_uplinks(milliseconds(10_000))
     uplink = await rig.alpha.send(confirmed=confirmed)
     await rig.settle()
-    rig.expect(uplink, TWO, first="west", second="east")
-
-
-LATE = Table("""
-    strategy kind        | first                            | second
-    Drop     confirmed   | NonDuplicate forwarded RX1       | Duplicate dropped(Duplicate) Suppressed
-    Drop     unconfirmed | NonDuplicate forwarded NotAsked  | Duplicate dropped(Duplicate) NotAsked
-    Mark     confirmed   | NonDuplicate forwarded RX1       | SoftDuplicate dropped(InvalidFrameCounter) Suppressed
-    Mark     unconfirmed | NonDuplicate forwarded NotAsked  | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
-    None     confirmed   | NonDuplicate forwarded RX1       | SoftDuplicate dropped(InvalidFrameCounter) Suppressed
-    None     unconfirmed | NonDuplicate forwarded NotAsked  | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
-""")  # fmt: skip
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
 
 
 async def test_a_late_copy_of_an_older_frame_says_nothing_new(rig, strategy, confirmed):
@@ -101,5 +90,5 @@ async def test_a_late_copy_of_an_older_frame_says_nothing_new(rig, strategy, con
     rig.only("west")
     newer = await rig.alpha.send(confirmed=confirmed)
     await rig.settle()
-    rig.expect(older, LATE, first="west", second="east")
-    rig.expect(newer, TWO.only("first"), first="west")
+    rig.expect(older, FIRST + LATE_COPY, first="west", copy="east")
+    rig.expect(newer, FIRST, first="west")

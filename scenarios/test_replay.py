@@ -2,33 +2,8 @@
 
 from bench.duration import seconds
 from bench.expectation import Table
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER
 
-FIRST = Table("""
-    strategy kind        | first
-    *        confirmed   | NonDuplicate forwarded RX1
-    *        unconfirmed | NonDuplicate forwarded NotAsked
-""")
-AGAIN = Table("""
-    strategy kind        | again
-    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
-    Mark     confirmed   | DuplicateDueToResubmission marked RX1
-    None     confirmed   | DuplicateDueToResubmission forwarded RX1
-    *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
-""")
-COPY = Table("""
-    strategy kind        | copy
-    Drop     confirmed   | Duplicate dropped(Duplicate) Suppressed
-    Drop     unconfirmed | Duplicate dropped(Duplicate) NotAsked
-    Mark     confirmed   | SoftDuplicate marked Suppressed
-    Mark     unconfirmed | SoftDuplicate marked NotAsked
-    None     confirmed   | SoftDuplicate forwarded Suppressed
-    None     unconfirmed | SoftDuplicate forwarded NotAsked
-""")
-EXPIRED = Table("""
-    strategy kind        | again
-    *        confirmed   | NonDuplicate forwarded RX1
-    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
-""")
 OLDER = Table("""
     strategy kind        | again
     *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
@@ -42,10 +17,6 @@ OLDER_WITHIN = Table("""
 UNKNOWN = Table("""
     strategy kind        | again
     *        *           | - dropped(UnknownDevice) NotAsked
-""")
-FORGED = Table("""
-    strategy kind        | forged
-    *        *           | - dropped(MicMismatch) NotAsked
 """)
 
 
@@ -99,12 +70,6 @@ async def test_a_storm_of_replays_is_answered_three_times(rig, strategy):
     for _ in range(5):
         await rig.replay(uplink, by="west", after=seconds(30))
     rig.expect(uplink, FIRST + AGAIN * 3 + OVER * 2, first="west", again="west", over="west")
-
-
-OVER = Table("""
-    strategy kind        | over
-    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed
-""")
 
 
 async def test_a_replay_after_a_rejoin_belongs_to_nobody(rig, strategy, confirmed):

@@ -20,7 +20,6 @@ AGAIN = Table("""
     Mark     confirmed   | DuplicateDueToResubmission marked RX1
     None     confirmed   | DuplicateDueToResubmission forwarded RX1
     *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
-    *        join        | Duplicate dropped(Duplicate) Suppressed
 """)
 
 # Heard by another station than the first; joins have no soft duplicates (ADR 007, 1b).
@@ -40,7 +39,6 @@ EXPIRED = Table("""
     strategy kind        | again
     *        confirmed   | NonDuplicate forwarded RX1
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
-    *        join        | NonDuplicate dropped(DevNonceUsed) Suppressed
 """)
 
 # One resubmission too many for this counter value.

@@ -11,10 +11,11 @@ Event = dict[str, Any]
 
 @dataclass(slots=True)
 class Reading:
-    """The events of a run in order of (t_us, source, seq), and how many lines were torn."""
+    """The events of a run in order of (t_us, source, seq), how many lines were torn, and where."""
 
     events: list[Event] = field(default_factory=list)
     torn_lines: int = 0
+    torn: list[str] = field(default_factory=list)
 
 
 def read(run_folder: Path) -> Reading:
@@ -33,6 +34,8 @@ def read(run_folder: Path) -> Reading:
                 event = _event(line)
                 if event is None:
                     reading.torn_lines += 1
+                    if path.stem not in reading.torn:
+                        reading.torn.append(path.stem)
                 else:
                     reading.events.append(event)
     reading.events.sort(key=lambda event: (event["t_us"], event["source"], event["seq"]))
@@ -40,17 +43,20 @@ def read(run_folder: Path) -> Reading:
 
 
 def cases(events: list[Event]) -> Iterator[list[Event]]:
-    """The events of each case, from its `case.begin` to its `case.end`; cases never overlap."""
-    bounds: dict[str, list[int]] = {}
-    for event in events:
-        if event["kind"] in ("case.begin", "case.end"):
-            bounds.setdefault(event["case"], []).append(event["t_us"])
+    """The events of each case, from its `case.begin` to its `case.end`; cases never overlap.
+
+    A case without an end, as in a run that was killed, lasts until the next one begins.
+    """
+    begins = [event for event in events if event["kind"] == "case.begin"]
+    ends = {event["case"]: event["t_us"] for event in events if event["kind"] == "case.end"}
     position = 0
-    for begin_us, *end_us in sorted(bounds.values()):
-        last_us = end_us[0] if end_us else float("inf")
-        while position < len(events) and events[position]["t_us"] < begin_us:
+    for number, begin in enumerate(begins):
+        while events[position]["t_us"] < begin["t_us"]:
             position += 1
         start = position
+        last_us = ends.get(begin["case"], float("inf"))
+        if number + 1 < len(begins):
+            last_us = min(last_us, begins[number + 1]["t_us"] - 1)
         while position < len(events) and events[position]["t_us"] <= last_us:
             position += 1
         yield events[start:position]
@@ -59,7 +65,12 @@ def cases(events: list[Event]) -> Iterator[list[Event]]:
 def _event(line: bytes) -> Event | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    whole = isinstance(event, dict) and {"t_us", "source", "seq", "kind"} <= event.keys()
+    if not isinstance(event, dict):
+        return None
+    whole = all(type(event.get(name)) is kind for name, kind in _HEAD.items())
     return event if whole else None
+
+
+_HEAD = {"t_us": int, "source": str, "seq": int, "kind": str}

@@ -66,7 +66,14 @@ def create(
 def latest(runs_dir: Path) -> Path | None:
     """The newest run below `runs_dir`, by name; None when there is none."""
     runs = [path for path in runs_dir.glob("*") if (path / "manifest.json").is_file()]
-    return max(runs, key=lambda path: path.name, default=None)
+    return max(runs, key=_age, default=None)
+
+
+def _age(run: Path) -> tuple[str, int]:
+    """A name in order of time; runs of one second and one `run_id` are numbered from 2."""
+    stamp, _, rest = run.name.partition("-")
+    run_id, _, number = rest.partition("-")
+    return f"{stamp}-{run_id}", int(number) if number.isdecimal() else 1
 
 
 def _run_id(rig: str, seed: int) -> str:

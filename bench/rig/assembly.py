@@ -100,20 +100,23 @@ class Assembly(Rig):
     def station(self, name: str) -> SimulatedStation:
         if name not in self._stations:
             self._before_start(f"station {name!r}")
-            self._add_station(name, eui(f"0016C001F150{len(self._stations) + 1:04X}"))
+            number = len(self._stations) + 1
+            self._add_station(name, eui(f"0016C001F150{number:04X}"), self._seed)
         return self._stations[name]
 
     def impersonate(self, station: str, *, by: str) -> SimulatedStation:
         self._before_start(f"station {by!r}")
-        self._add_station(by, self.station(station).eui)
+        # Another seed: the same one would give both the same clock.
+        seed = stream(self._seed, "station", by).getrandbits(63)
+        self._add_station(by, self.station(station).eui, seed)
         return self._stations[by]
 
-    def _add_station(self, name: str, station_eui: Eui) -> None:
+    def _add_station(self, name: str, station_eui: Eui, seed: int) -> None:
         self._stations[name] = SimulatedStation(
             name,
             station_eui,
             self.server,
-            seed=self._seed,
+            seed=seed,
             record=self.record,
             taps=self._tap_of,
             gps_start_us=gps_time_us(WALL_CLOCK_START),

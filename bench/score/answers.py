@@ -1,7 +1,9 @@
 """Was the device answered, and did it hear what it had to hear?"""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from bench.score.read import ARRIVAL
 
 
 def answers(outcomes: DataFrame) -> DataFrame:
@@ -16,8 +18,8 @@ def answers(outcomes: DataFrame) -> DataFrame:
 def unsaid(expected_lines: DataFrame, said_lines: DataFrame, downlinks: DataFrame) -> DataFrame:
     """One row per line that a device should have said and did not, `answered` or not.
 
-    Lines are due in order: each is looked for after the one before it, and after one that is missing
-    nothing is found any more.
+    Lines are due in order: each is looked for after the one before it, and after one that is
+    missing nothing is found any more.
     """
     answered = (
         downlinks.groupBy("run", "case", "dev_eui")
@@ -36,13 +38,47 @@ def unsaid(expected_lines: DataFrame, said_lines: DataFrame, downlinks: DataFram
     )
 
 
-def _missing(due: F.Column, said: F.Column) -> F.Column:
+def wrong_windows(expected_windows: DataFrame, lines: DataFrame) -> DataFrame:
+    """One row per frame whose answers went on the air in other windows than due."""
+    key = ["run", "case", "frame_id"]
+    on_air = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "window"))).getField("window")
+    observed = (
+        lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "transmitted"))
+        .groupBy(*key)
+        .agg(on_air.alias("observed"))
+        .select(*key, "observed")
+    )
+    nothing = F.array().cast("array<string>")
+    return (
+        expected_windows.join(observed, on=key, how="left")
+        .withColumn("observed", F.coalesce("observed", nothing))
+        .where(F.col("observed") != F.col("due"))
+        .select("night", *key, "due", "observed", "seq")
+    )
+
+
+def wrong_bodies(expected_bodies: DataFrame, published: DataFrame) -> DataFrame:
+    """One row per field of a message that is not as due."""
+    observed = F.col("said")[F.col("field")]
+    return (
+        expected_bodies.join(
+            published.drop("t_us", "marked"),
+            on=["run", "case", "dev_eui", "f_cnt", "station"],
+            how="inner",
+        )
+        .withColumn("observed", observed)
+        .where(~F.col("observed").eqNullSafe(F.col("due")))
+        .select("night", "run", "case", "station", "message_id", "field", "due", "observed", "seq")
+    )
+
+
+def _missing(due: Column, said: Column) -> Column:
     """Those of `due` that are not found in `said` in this order."""
     start = F.struct(
         F.lit(0).cast("long").alias("passed"), F.array().cast("array<string>").alias("missing")
     )
 
-    def look(state: F.Column, line: F.Column) -> F.Column:
+    def look(state: Column, line: Column) -> Column:
         rest = F.slice(said, state.passed.cast("int") + 1, F.size(said))
         place = F.array_position(rest, line)
         missed = F.struct(

@@ -1,8 +1,9 @@
 """Can the Java machine start from an archive of classes that an earlier start has left behind?
 
-JDK 25 and later can: a machine told to do so notes what it loads, and from the notes a second one builds
-an archive (about 200 MB, some 20 s). The archive fits one Java build and one list of jars, so its name is
-made from both: another Java or another Spark finds no archive and has a new one built.
+JDK 25 and later can: a machine told to do so notes what it loads, and from the notes a second one
+builds an archive (about 200 MB, some 20 s). The archive fits one Java build and one list of jars,
+so its name is made from both: another Java or another Spark finds no archive and has a new one
+built.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class AotCache:
         return self.path.with_name(f"{self.path.name}.{os.getpid()}.log")
 
     def start_options(self) -> list[str]:
-        """Java options that start from the archive; a refusal is noted in a file, not on the console."""
+        """Java options that start from the archive; a refusal is noted in a file, not shown."""
         return [
             f"-XX:AOTCache={self.path}",
             "-Xlog:disable",
@@ -67,8 +68,8 @@ class AotCache:
         """
         if not self._notes.is_file():
             return
-        # The modules opened must be the same in all three machines: the one that took the notes, this
-        # one, and those that will start from the archive.
+        # The modules opened must be the same in all three machines: the one that took the notes,
+        # this one, and those that will start from the archive.
         same = [argument for argument in started_with if not argument.startswith("-XX:AOT")]
         command = [str(java.home / "bin" / "java"), "-XX:AOTMode=create"]
         command += [f"-XX:AOTConfiguration={self._notes}", f"-XX:AOTCache={self._unfinished}"]
@@ -76,8 +77,12 @@ class AotCache:
         try:
             subprocess.run(
                 [*command, *same],
-                stdin=quiet, stdout=quiet, stderr=quiet, timeout=_BUILDING_MAX_S, check=True,
-            )  # fmt: skip
+                stdin=quiet,
+                stdout=quiet,
+                stderr=quiet,
+                timeout=_BUILDING_MAX_S,
+                check=True,
+            )
             self._unfinished.replace(self.path)
         except (subprocess.SubprocessError, FileNotFoundError):
             self._unfinished.unlink(missing_ok=True)
@@ -87,7 +92,7 @@ class AotCache:
             old.unlink(missing_ok=True)
 
     def drop_if_refused(self) -> None:
-        """Delete an archive that the machine just started did not accept, so that it is built anew."""
+        """Delete an archive that the machine just started did not accept: it is built anew."""
         if self._complaints.is_file():
             refused = self._complaints.stat().st_size > 0
             self._complaints.unlink()

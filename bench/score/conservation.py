@@ -6,22 +6,19 @@ returns the violations of one law as rows of run, case, rule, frame_id, station,
 t_us and text.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.read import ARRIVAL
-from bench.score.schema import UPSTREAM_BODY
 from bench.score.station_text import dnmsgs
 
 _ABSENT = ("frame_id", "station", "expected", "observed")
 
 
-def _rows(broken: DataFrame, rule: str, text: F.Column, **columns: F.Column) -> DataFrame:
-    """The violations of one law; `columns` are those of _ABSENT that it can fill, and `explained`."""
+def _rows(broken: DataFrame, rule: str, text: Column, **columns: Column) -> DataFrame:
+    """The violations of one law; `columns` are those of _ABSENT it can fill, and `explained`."""
     explained = columns.pop("explained", F.lit(None)).isNotNull()
-    filled = [
-        columns.get(name, F.lit(None)).cast("string").alias(name) for name in _ABSENT
-    ]
+    filled = [columns.get(name, F.lit(None)).cast("string").alias(name) for name in _ABSENT]
     return broken.select(
         "run",
         "case",
@@ -123,7 +120,11 @@ def one_answer_per_reception(
         .where((F.col("owed") != F.col("sent")) | (F.col("tapped") > F.col("owed")))
     )
     text = F.format_string(
-        "xtime %s: %d by outcome, %d scheduled, %d passed the tap", "xtime", "owed", "sent", "tapped"
+        "xtime %s: %d by outcome, %d scheduled, %d passed the tap",
+        "xtime",
+        "owed",
+        "sent",
+        "tapped",
     )
     return _rows(
         counted,
@@ -188,12 +189,15 @@ def no_downlink_counter_twice(downlinks: DataFrame) -> DataFrame:
 def no_gaps_in_seq(lines: DataFrame, torn: DataFrame) -> DataFrame:
     """Every source counts its lines from 0 without gaps.
 
-    Where lines of the same file are torn, the rule is called "torn lines": the gap is explained.
+    Where lines of the same file are torn, the rule is called "torn lines": the gap is explained. A
+    gap between two cases is a finding of neither.
     """
     of_stream = Window.partitionBy("stream", "run").orderBy("seq")
     streams = torn.groupBy("run", "stream").agg(F.lit(True).alias("is_torn"))
     counted = (
-        lines.withColumn("due", F.coalesce(F.lag("seq").over(of_stream) + 1, F.lit(0)))
+        lines.withColumn("before", F.lag("case").over(of_stream))
+        .withColumn("case", F.when(F.col("case") == F.col("before"), F.col("case")))
+        .withColumn("due", F.coalesce(F.lag("seq").over(of_stream) + 1, F.lit(0)))
         .where(F.col("seq") != F.col("due"))
         .join(streams, on=["run", "stream"], how="left")
     )
@@ -209,9 +213,7 @@ def no_gaps_in_seq(lines: DataFrame, torn: DataFrame) -> DataFrame:
 
 def downlinks(lines: DataFrame) -> DataFrame:
     """The downlinks that network servers handed to a station."""
-    return lines.where(
-        (F.col("kind") == "lns.downlink") & (F.col("stage") == "scheduled")
-    ).select(
+    return lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "scheduled")).select(
         "run", "case", "station", "xtime", "dev_eui", "dev_addr", "frame_id", "f_cnt_down", *ARRIVAL
     )
 
@@ -227,8 +229,8 @@ def passed(lines: DataFrame) -> DataFrame:
 
 
 def published(lines: DataFrame) -> DataFrame:
-    """The messages that the application got."""
-    body = F.from_json("body", UPSTREAM_BODY)
+    """The messages that the application got; `said` is a map from field to value as text."""
+    body = F.from_json("body", "MAP<STRING, STRING>")
     return (
         lines.where(F.col("kind") == "upstream.published")
         .withColumn("said", body)
@@ -238,8 +240,9 @@ def published(lines: DataFrame) -> DataFrame:
             F.col("said.messageId").alias("message_id"),
             F.col("said.devEui").alias("dev_eui"),
             F.col("said.station").alias("station"),
-            F.col("said.fCnt").alias("f_cnt"),
-            F.coalesce("said.dupMsg", F.lit(False)).alias("marked"),
+            F.col("said.fCnt").try_cast("bigint").alias("f_cnt"),
+            F.coalesce(F.col("said.dupMsg") == "true", F.lit(False)).alias("marked"),
+            "said",
             "t_us",
         )
     )

@@ -1,10 +1,10 @@
 """Is the frame counter of this copy admitted? Counter validation worked out from arrival order.
 
-LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP), ADR 007 and the bench's rule for resubmissions: a counter that
-was already accepted is answered again three times, when the frame is confirmed.
+LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP), ADR 007 and the bench's rule for resubmissions: a counter
+that was already accepted is answered again three times, when the frame is confirmed.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.level1 import NON_DUPLICATE, RESUBMISSION, SOFT_DUPLICATE
@@ -20,8 +20,8 @@ def with_counters(receptions: DataFrame, *, order: tuple[str, ...]) -> DataFrame
     """Data receptions that reach level 1, with what their counter is worth.
 
     Adds newer (accepted as the next counter), equal, first_message, spends (asks for one of the
-    repeated answers), limited (there is none left), known (the counter can be told from the wire) and
-    outlived (a frame of a later session was accepted before).
+    repeated answers), limited (there is none left), known (the counter can be told from the wire)
+    and outlived (a frame of a later session was accepted before).
 
     A relaxed device lives again with every FCnt 0 or 1 that is not a copy. Within a life the last
     counter is the greatest so far; only in a life with a jump beyond MAX_GAP the counters are
@@ -75,17 +75,17 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     )
 
 
-def _first_message() -> F.Column:
+def _first_message() -> Column:
     """FCnt 0 or 1 of a relaxed ABP device: it may have started again."""
     relaxed = (F.col("device.activation") == "abp") & F.col("device.relaxed_f_cnt")
     return F.coalesce(relaxed & (F.col("f_cnt") <= 1), F.lit(False))
 
 
-def _is_next(f_cnt: F.Column, last: F.Column) -> F.Column:
+def _is_next(f_cnt: Column, last: Column) -> Column:
     return (f_cnt > last) & (f_cnt - F.greatest(last, F.lit(0)) <= MAX_GAP)
 
 
-def _follow(last: F.Column, f_cnt: F.Column) -> F.Column:
+def _follow(last: Column, f_cnt: Column) -> Column:
     accepted = _is_next(f_cnt, last)
     return F.when(accepted, f_cnt).when(~accepted, last)
 
@@ -113,9 +113,7 @@ def _with_claims(rows: DataFrame) -> DataFrame:
 def _with_budget(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:
     """`limited`: this counter was repeated three times since the session last went on."""
     before = (
-        Window.partitionBy(*_SESSION)
-        .orderBy(*order)
-        .rowsBetween(Window.unboundedPreceding, -1)
+        Window.partitionBy(*_SESSION).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
     )
     of_counter = (
         Window.partitionBy(*_SESSION, "steps", "f_cnt")
@@ -145,7 +143,7 @@ def _with_later_session(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:
     )
 
 
-def admitted() -> F.Column:
+def admitted() -> Column:
     """Whether the counter of a copy is admitted, by its status."""
     status = F.col("status")
     soft = (status == SOFT_DUPLICATE) & (F.col("equal") | F.col("first_message"))

@@ -29,6 +29,27 @@ def expected_lines(lines: DataFrame) -> DataFrame:
     )
 
 
+def expected_bodies(lines: DataFrame) -> DataFrame:
+    """One row per field that every message of an uplink through one station should have."""
+    entries = F.from_json("body", "MAP<STRING, STRING>")
+    return (
+        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "upstream"))
+        .select("night", "run", "case", "dev_eui", "f_cnt", "station", "seq", F.explode(entries))
+        .withColumnsRenamed({"key": "field", "value": "due"})
+        .select("night", "run", "case", "dev_eui", "f_cnt", "station", "field", "due", "seq")
+    )
+
+
+def expected_windows(lines: DataFrame) -> DataFrame:
+    """One row per frame whose answers on the air are due: their windows, in order."""
+    return (
+        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "on_air"))
+        .groupBy("night", "run", "case", "frame_id")
+        .agg(F.max_by("windows", "seq").alias("due"), F.max("seq").alias("seq"))
+        .select("night", "run", "case", "frame_id", "due", "seq")
+    )
+
+
 def said_lines(lines: DataFrame) -> DataFrame:
     """One row per device of a case: every text it said, in order."""
     said = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "text")))

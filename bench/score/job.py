@@ -25,7 +25,8 @@ from bench.score.summary import Tables, summaries
 from bench.score.verdicts import verdicts
 
 _PARTITIONS = ("night", "run")
-_INTERPRETED_BYTES_MAX = 64 << 20  # below this, compiling the queries takes longer than running them
+# Below this, compiling the queries takes longer than running them.
+_INTERPRETED_BYTES_MAX = 64 << 20
 
 
 def score(
@@ -37,9 +38,10 @@ def score(
 ) -> dict[str, dict[str, Any]]:
     """Score these runs: Parquet into the lake, score.json into each folder; the scores by run.
 
-    A run is known by the name of its folder, and its earlier scores in the lake are replaced. `lake` is a
-    path or any URI that Spark can write to. FileNotFoundError when a folder holds no capture,
-    ValueError when two folders have one name, JavaMissing (bench.score.java) when there is no Java.
+    A run is known by the name of its folder, and its earlier scores in the lake are replaced.
+    `lake` is a path or any URI that Spark can write to. FileNotFoundError when a folder holds no
+    capture, ValueError when two folders have one name, JavaMissing (bench.score.java) when there
+    is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
     files = [file for folder in folders for file in _captures(folder)]
@@ -56,7 +58,8 @@ def score(
         progress("working out what was due")
         found = summaries(tables, runs)
         progress("writing the lake")
-        nights = {row["run"]: row["night"] for row in read.select("run", "night").distinct().collect()}
+        found_nights = read.select("run", "night").distinct().collect()
+        nights = {row["run"]: row["night"] for row in found_nights}
         _write(_of_lake(tables), str(lake), nights)
         spark.catalog.clearCache()
         about = {"version": spark.version, "master": spark.sparkContext.master}
@@ -70,8 +73,8 @@ def score(
 
 
 def _tables(read: DataFrame) -> Tables:
-    # Each table is cut from the plan that made it: plans that contain each other's plans grow faster
-    # than the captures.
+    # Each table is cut off from the plan that made it: plans that contain each other's plans grow
+    # faster than the captures.
     torn = read.where(F.col(TORN).isNotNull())
     whole = within_cases(read).localCheckpoint()
     said = outcomes(whole).localCheckpoint()

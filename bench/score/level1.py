@@ -2,12 +2,13 @@
 
 ADR 007, part 1: the key of a data frame is DevEUI, MIC and the counter on the wire; the retention
 slides with every copy, and the first station stays. Receptions of one key that follow each other
-within the retention form an island, and the first of an island is the one that was not heard before.
+within the retention form an island, and the first of an island is the one that was not heard
+before.
 """
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 # The most selective first: the sort then rarely looks further (a quarter of the time at 10 M rows).
@@ -26,13 +27,14 @@ def with_status(
     order: Sequence[str] = ("t_us",),
     station: str = "station",
     strategy: str = "strategy",
-    retention_us: F.Column | int = 60_000_000,
+    retention_us: Column | int = 60_000_000,
     life: str | None = None,
-    is_join: F.Column | None = None,
+    is_join: Column | None = None,
 ) -> DataFrame:
     """The receptions with their `status`, in one pass over one window.
 
-    `life` is a column whose change empties level 1. A copy of a join is a Duplicate for every strategy.
+    `life` is a column whose change empties level 1. A copy of a join is a Duplicate for every
+    strategy.
     """
     of_key = Window.partitionBy(*key).orderBy(*order)
     silence_us = F.col("t_us") - F.lag("t_us").over(of_key)

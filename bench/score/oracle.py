@@ -1,12 +1,13 @@
 """What should have become of each reception?
 
 Worked out from the receptions and the facts of a case with window functions, without a look at what
-the network server did, and without a line of its code. Three things cannot be known from receptions:
-what an upstream or a store that failed did to a frame, and what a full level 1 forgot; such rows carry
-the reason in `unknowable` and count neither as agreement nor as disagreement.
+the network server did, and without a line of its code. Three things cannot be known from
+receptions: what an upstream or a store that failed did to a frame, and what a full level 1
+forgot; such rows carry the reason in `unknowable` and count neither as agreement nor as
+disagreement.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.counters import admitted, with_counters
@@ -16,7 +17,6 @@ from bench.score.level1 import (
     KEY,
     NON_DUPLICATE,
     RESUBMISSION,
-    SOFT_DUPLICATE,
     with_status,
 )
 from bench.score.outcomes import ABSENT, sentence, told
@@ -32,8 +32,8 @@ _FAILURES = ("UpstreamUnavailable", "StoreUnavailable", "DuplicateAtOtherServer"
 def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
     """The receptions with the words that are due, and whether the network server agrees.
 
-    Adds oracle_status ("-" = level 1 not reached), oracle_upstream, oracle_reason, oracle_answer (DUE
-    for any of RX1, RX2 and TooLate), unknowable, status_agrees and disposition_agrees.
+    Adds oracle_status ("-" = level 1 not reached), oracle_upstream, oracle_reason, oracle_answer
+    (DUE for any of RX1, RX2 and TooLate), unknowable, status_agrees and disposition_agrees.
     """
     heard = matched.where("heard").withColumn("told_seq", F.col("outcome.seq"))
     status_agrees = told("status") == F.col("oracle_status")
@@ -61,7 +61,7 @@ def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
     )
 
 
-def oracle_sentence() -> F.Column:
+def oracle_sentence() -> Column:
     """The words that are due as people write them."""
     words = (F.col(f"oracle_{word}") for word in ("status", "upstream", "reason", "answer"))
     return sentence(*words)
@@ -82,7 +82,9 @@ def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
         .join(F.broadcast(owners), on=["run", "case", "dev_addr"], how="left")
         .withColumn("retention_us", F.coalesce("retention_us", F.lit(RETENTION_US)))
         .withColumn("elsewhere", F.coalesce(elsewhere, F.lit(False)))
-        .withColumn("reaches", F.coalesce(provable & (~F.col("is_join") | joins_here), F.lit(False)))
+        .withColumn(
+            "reaches", F.coalesce(provable & (~F.col("is_join") | joins_here), F.lit(False))
+        )
         .withColumn("strategy", F.col("device.strategy"))
         # Forged frames stand in the line of the device whose address they bear.
         .withColumn("owner_no", F.when(~F.col("reaches"), F.col("owner_no")))
@@ -153,7 +155,7 @@ def _with_words(rows: DataFrame) -> DataFrame:
     )
 
 
-def _unproven() -> F.Column:
+def _unproven() -> Column:
     """Why a reception does not reach level 1; null when it does."""
     known_device = F.col("device").isNotNull()
     otaa = F.coalesce(F.col("device.activation") == "otaa", F.lit(False))
@@ -172,7 +174,7 @@ def _unproven() -> F.Column:
     )
 
 
-def _refusal() -> F.Column:
+def _refusal() -> Column:
     """Why a reception that reached level 1 is dropped; null when it is accepted."""
     status, is_join = F.col("status"), F.col("is_join")
     dropped = F.col("strategy") == "Drop"
@@ -186,7 +188,7 @@ def _refusal() -> F.Column:
     )
 
 
-def _answer(of_level1: F.Column) -> F.Column:
+def _answer(of_level1: Column) -> Column:
     status, is_join, confirmed = F.col("status"), F.col("is_join"), F.col("confirmed")
     asks = confirmed | F.col("adr_ack_req") | F.col("link_check")
     may_ask = ~asks & (F.col("f_port") == 0)
@@ -209,11 +211,9 @@ def _answer(of_level1: F.Column) -> F.Column:
     )
 
 
-def _answer_agrees() -> F.Column:
+def _answer_agrees() -> Column:
     observed, due = told("answer"), F.col("oracle_answer")
-    return (
-        (observed == due) | ((due == DUE) & observed.isin(*_ANSWERED)) | (due == OPEN)
-    )
+    return (observed == due) | ((due == DUE) & observed.isin(*_ANSWERED)) | (due == OPEN)
 
 
 def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
@@ -223,7 +223,8 @@ def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
     `upstream.failed`, or a fault at the store or the upstream.
     """
     failing = F.col("kind").isin("upstream.failed") | (
-        (F.col("kind") == "fault.begin") & F.col("seam").isin("upstream", "store", "broker", "redis")
+        (F.col("kind") == "fault.begin")
+        & F.col("seam").isin("upstream", "store", "broker", "redis")
     )
     failed_cases = (
         lines.where(failing & F.col("case").isNotNull())

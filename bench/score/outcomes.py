@@ -1,6 +1,6 @@
 """What did the network server say became of each reception?"""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.read import ARRIVAL
@@ -64,14 +64,12 @@ def matched(receptions: DataFrame, outcomes: DataFrame) -> DataFrame:
     )
 
 
-def told(word: str) -> F.Column:
+def told(word: str) -> Column:
     """A word of the struct `outcome`, "-" where it is absent; null where there is no outcome."""
     return F.when(F.col("told"), F.coalesce(F.col(f"outcome.{word}"), F.lit(ABSENT)))
 
 
-def sentence(status: F.Column, upstream: F.Column, reason: F.Column, answer: F.Column) -> F.Column:
+def sentence(status: Column, upstream: Column, reason: Column, answer: Column) -> Column:
     """The words as people write them: "status upstream(reason) answer"."""
     bracketed = F.when(reason != ABSENT, F.concat(F.lit("("), reason, F.lit(")")))
-    return F.concat_ws(
-        " ", status, F.concat(upstream, F.coalesce(bracketed, F.lit(""))), answer
-    )
+    return F.concat_ws(" ", status, F.concat(upstream, F.coalesce(bracketed, F.lit(""))), answer)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
@@ -38,7 +38,7 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     )
 
 
-def night() -> F.Column:
+def night() -> Column:
     """The date at the head of a run's name; "undated" where there is none."""
     found = F.regexp_extract("run", r"^(\d{4})(\d{2})(\d{2})T", 0)
     dashed = F.regexp_replace("run", r"^(\d{4})(\d{2})(\d{2})T.*$", "$1-$2-$3")
@@ -72,6 +72,6 @@ def within_cases(lines: DataFrame) -> DataFrame:
     )
 
 
-def _unquoted(part: F.Column) -> F.Column:
+def _unquoted(part: Column) -> Column:
     # Spark writes a path as a URL, in which "+" stands for itself.
     return F.url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))

@@ -20,7 +20,9 @@ def receptions(lines: DataFrame) -> DataFrame:
     texts = (
         lines.where((F.col("kind") == "station.text") & (F.col("direction") == "up"))
         .where(~F.coalesce("dropped", F.lit(False)))
-        .select("night", "run", "case", "lns_life", "station", "text", "origin", "held_us", *ARRIVAL)
+        .select(
+            "night", "run", "case", "lns_life", "station", "text", "origin", "held_us", *ARRIVAL
+        )
     )
     by_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)
     by_xtime = Window.partitionBy("xtime", "station", "run", "case").orderBy(*ARRIVAL)

@@ -10,7 +10,7 @@ CAPTURE_FIELDS = """
     schema INT, run_id STRING, source STRING, seq BIGINT, t_us BIGINT, kind STRING,
     case STRING, scenario STRING, file STRING, title STRING, group STRING, rig STRING,
     strategy STRING, confirmed BOOLEAN, params STRING,
-    expect STRING, frame_id STRING, n INT, station STRING, status STRING, upstream STRING,
+    expect STRING, windows ARRAY<STRING>, frame_id STRING, n INT, station STRING, status STRING, upstream STRING,
     reason STRING, answer STRING, dev_eui STRING, line STRING,
     verdict STRING, reasons ARRAY<STRING>, owner STRING, attempt INT,
     name STRING, eui STRING, activation STRING, relaxed_f_cnt BOOLEAN, f_cnt_bits INT,
@@ -35,8 +35,4 @@ STATION_TEXT = """
     FPort BIGINT, FRMPayload STRING, MIC BIGINT, JoinEui STRING, DevEui STRING, DevNonce BIGINT,
     DR BIGINT, Freq BIGINT, xtime BIGINT,
     upinfo STRUCT<xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
-"""
-
-UPSTREAM_BODY = """
-    messageId STRING, devEui STRING, devAddr STRING, station STRING, fCnt BIGINT, dupMsg BOOLEAN
 """

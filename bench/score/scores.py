@@ -1,12 +1,13 @@
 """Does what was observed equal what was due, reception by reception?
 
-The n-th expectation of a frame stands against its n-th reception. Where another station delivered it,
-or none, the stimulus was not what the scenario set up and nothing follows for the network server.
+The n-th expectation of a frame stands against its n-th reception. Where another station delivered
+it, or none, the stimulus was not what the scenario set up and nothing follows for the network
+server.
 """
 
 from enum import StrEnum
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.outcomes import WORDS, sentence, told
@@ -81,11 +82,11 @@ def confusion(scores: DataFrame) -> DataFrame:
     )
 
 
-def _due_sentence() -> F.Column:
+def _due_sentence() -> Column:
     return sentence(*(F.col(word) for word in WORDS))
 
 
-def _grade() -> F.Column:
+def _grade() -> Column:
     agrees = F.col("due_words") == F.col("observed_words")
     return (
         F.when(F.col("due").isNull(), Grade.NOT_EXPECTED.value)

@@ -1,4 +1,4 @@
-"""How does the bench get a Spark session that starts fast, says little and leaves nothing running?"""
+"""How does the bench get a Spark session that starts fast, says little and leaves nothing?"""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def session(
     """A Spark session on `master` (default: all cores of this machine), stopped at the end.
 
     `compiled` lets Spark compile each query, which pays from some hundred thousand rows on.
-    A session that is already active in this process is lent instead, and left running. The first session
-    on a JDK 25 or later also builds the archive of aot_cache, which makes its end 20 to 30 s longer, once.
-    Raises JavaMissing.
+    A session that is already active in this process is lent instead, and left running. The first
+    session on a JDK 25 or later also builds the archive of aot_cache, which makes its end 20 to
+    30 s longer, once. Raises JavaMissing.
     """
     lent = SparkSession.getActiveSession()
     if lent is not None:

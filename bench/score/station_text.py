@@ -4,7 +4,7 @@ Source: Basics Station, LNS protocol, `updf` and `jreq`. DevAddr and MIC are sig
 32-bit integers of the little-endian bytes of the frame; EUIs have any spelling.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.schema import STATION_TEXT
@@ -46,23 +46,23 @@ def dnmsgs(texts: DataFrame) -> DataFrame:
     )
 
 
-def _said() -> F.Column:
+def _said() -> Column:
     text = F.replace("text", F.lit('"JoinEUI"'), F.lit('"JoinEui"'))
     text = F.replace(text, F.lit('"DevEUI"'), F.lit('"DevEui"'))
     return F.when(~_trails(), F.from_json(text, STATION_TEXT))
 
 
-def _trails() -> F.Column:
+def _trails() -> Column:
     """Whether something follows the object in the text, which Spark's JSON readers do not mind."""
     return F.col("text").rlike(r"^\s*\{") & ~F.col("text").rlike(r"\}\s*$")
 
 
-def _is_reception() -> F.Column:
+def _is_reception() -> Column:
     is_json = F.try_parse_json("text").isNotNull() & ~_trails()
     return F.coalesce(F.col("said.msgtype").isin("updf", "jreq"), F.lit(False)) | ~is_json
 
 
-def _columns() -> list[F.Column]:
+def _columns() -> list[Column]:
     said, readable, is_join = F.col("said"), F.col("readable"), F.col("is_join")
     data, join = readable & ~is_join, readable & is_join
     dev_addr = _hex(said.DevAddr.bitwiseAND(_WORD_32), 8)
@@ -92,7 +92,7 @@ def _columns() -> list[F.Column]:
     return [column.alias(name) for name, column in columns.items()]
 
 
-def _radio_is_readable() -> F.Column:
+def _radio_is_readable() -> Column:
     said = F.col("said")
     return (
         said.MIC.between(-(1 << 31), _WORD_32)
@@ -102,7 +102,7 @@ def _radio_is_readable() -> F.Column:
     )
 
 
-def _data_is_readable() -> F.Column:
+def _data_is_readable() -> Column:
     said = F.col("said")
     f_opts_bytes = F.length(said.FOpts) / 2
     payload_bytes = F.length(said.FRMPayload) / 2
@@ -122,7 +122,7 @@ def _data_is_readable() -> F.Column:
     )
 
 
-def _join_is_readable() -> F.Column:
+def _join_is_readable() -> Column:
     said = F.col("said")
     return (
         (said.msgtype == "jreq")
@@ -135,7 +135,7 @@ def _join_is_readable() -> F.Column:
 
 
 # | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
-def _data_phy(dev_addr: F.Column, mic: F.Column) -> F.Column:
+def _data_phy(dev_addr: Column, mic: Column) -> Column:
     said = F.col("said")
     port = F.when(said.FPort >= 0, _hex(said.FPort, 2))
     return F.concat(
@@ -151,7 +151,7 @@ def _data_phy(dev_addr: F.Column, mic: F.Column) -> F.Column:
 
 
 # | MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4 |
-def _join_phy(mic: F.Column) -> F.Column:
+def _join_phy(mic: Column) -> Column:
     said = F.col("said")
     return F.concat(
         _hex(said.MHdr, 2),
@@ -162,16 +162,16 @@ def _join_phy(mic: F.Column) -> F.Column:
     )
 
 
-def _hex(number: F.Column, digits: int) -> F.Column:
+def _hex(number: Column, digits: int) -> Column:
     return F.lpad(F.hex(number), digits, "0")
 
 
-def _little_endian(hexadecimal: F.Column) -> F.Column:
+def _little_endian(hexadecimal: Column) -> Column:
     octets = F.regexp_extract_all(hexadecimal, F.lit("(..)"), 1)
     return F.array_join(F.reverse(octets), "")
 
 
-def _eui(text: F.Column) -> F.Column:
+def _eui(text: Column) -> Column:
     """16 upper-case digits from plain, dashed, colon-separated or ID6 spelling; null if none."""
     octets = r"^([0-9A-Fa-f]{2}[-:]?){7}[0-9A-Fa-f]{2}$"
     id6 = r"^[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}$"
@@ -187,7 +187,7 @@ def _eui(text: F.Column) -> F.Column:
     )
 
 
-def eui_no(eui: str) -> F.Column:
+def eui_no(eui: str) -> Column:
     """The EUI in this column as a signed 64-bit number, null where the column holds none."""
     digits = F.when(F.col(eui).rlike("^[0-9A-F]{16}$"), F.col(eui))
     return F.conv(digits, 16, -10).cast("bigint")

@@ -1,6 +1,6 @@
 """What is the verdict of each case, and for which reasons?"""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.findings import FAIL, INCONCLUSIVE
@@ -11,15 +11,16 @@ _REASONS_MAX = 20
 def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataFrame:
     """One row per case. FAIL beats ERROR beats INCONCLUSIVE beats PASS.
 
-    The scenario's own ERROR (the bench broke) stays, and a case that expects nothing proves nothing: it
-    is an ERROR of the bench.
+    The scenario's own ERROR (the bench broke) stays, and a case that expects nothing proves
+    nothing: it is an ERROR of the bench.
     """
     key = ["run", "case"]
     begins = lines.where(F.col("kind") == "case.begin").select(
         "night", *key, "scenario", "file", "group", "title", "strategy", "confirmed",
         F.col("t_us").alias("begin_us"),
     )  # fmt: skip
-    expects = _count(lines.where(F.col("kind") == "case.expect"), "expectations")
+    promises = (F.col("kind") == "case.expect") & F.col("expect").isin("outcome", "device")
+    expects = _count(lines.where(promises), "expectations")
     nothing_due = F.when(F.col("expectations").isNull(), F.lit("the scenario expects nothing"))
     heard = _count(matched.where("heard"), "receptions")
     return (
@@ -75,7 +76,7 @@ def _reasons(findings: DataFrame, result: str, name: str) -> DataFrame:
     )
 
 
-def _verdict() -> F.Column:
+def _verdict() -> Column:
     return (
         F.when(F.col("failures").isNotNull(), F.lit(FAIL))
         .when(F.col("error").isNotNull(), F.lit("ERROR"))
@@ -84,7 +85,7 @@ def _verdict() -> F.Column:
     )
 
 
-def _of_verdict(field: str, of_error: F.Column) -> F.Column:
+def _of_verdict(field: str, of_error: Column) -> Column:
     """A field of the findings that made the verdict, in their order; empty for a PASS."""
     return (
         F.when(F.col("verdict") == FAIL, F.col("failures").getField(field))

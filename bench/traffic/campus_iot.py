@@ -11,12 +11,12 @@ no keys, so each frame is built anew with keys of the bench: one PHYPayload, del
 entry of `rxInfo`; a gateway with two concentrators is there twice and stays so.
 
 Time: `time` is when a gateway heard the frame, and is taken as the time of arrival. One that is
-further than 2 s from `_timestamp` comes from a clock that is wrong; it counts as absent. The earliest
-`time` of an uplink is its end on the air (`_timestamp` where there is none); where `time` is absent,
-a delay of 5 to 400 ms is drawn from the stream "backhaul".
+further than 2 s from `_timestamp` comes from a clock that is wrong and counts as absent. The
+earliest `time` of an uplink is its end on the air (`_timestamp` where there is none); where `time`
+is absent, a delay of 5 to 400 ms is drawn from the stream "backhaul".
 
 Sessions: a counter that goes back means that the device has joined again, where the archive does
-not show. Each session is an ABP device of its own, with keys of its own; the first keeps the DevEUI.
+not show. Each session is an ABP device of its own, with its own keys; the first keeps the DevEUI.
 The server begins with the counter before the first one of the session.
 """
 
@@ -227,7 +227,10 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None) -> TrafficFil
 
 
 def station_eui(gateway_id: str) -> Eui:
-    """The EUI of a gateway: its id, or the first 16 digits of an id that was hashed to 32."""
+    """The EUI of a gateway: its id, or the first 16 digits of an id that was hashed to 32.
+
+    An id that is not hexadecimal is hashed here.
+    """
     try:
         return eui(gateway_id[:_EUI_DIGITS])
     except ValueError:

@@ -1,8 +1,8 @@
 """When was each frame of a log on the air, by the two clocks that the log has?
 
 `tmst` is the concentrator's counter: exact, but it wraps every 71.6 minutes and starts anew with
-the gateway. `t` is the wall clock of whoever wrote the log: late by some hundred milliseconds. So `t`
-tells how often `tmst` has wrapped, and steps in where the two do not go together.
+the gateway. `t` is the wall clock of whoever wrote the log: late by some hundred milliseconds.
+So `t` tells how often `tmst` has wrapped, and steps in where the two do not go together.
 """
 
 from collections.abc import Sequence

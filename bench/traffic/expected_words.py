@@ -1,7 +1,8 @@
 """Which words are due for each reception of a log, from the capture alone?
 
 ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
-network server: no registry, no cache, no policy table; the capture says who sent what, when and to whom.
+network server: no registry, no cache, no policy table; the capture says who sent what, when, and
+who heard it.
 """
 
 from collections import Counter

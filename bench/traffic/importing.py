@@ -37,7 +37,8 @@ def run(
 
     `strategy` None: once for each. `limit`: at most so many uplinks of each file. `stations`: how
     many deliver what one gateway heard, each with its own delay. TrafficError where a file cannot
-    be used, before anything runs; records left out are told to `progress` and stand in the manifest.
+    be used, before anything runs; ValueError for an unknown strategy. Records left out are told to
+    `progress` and stand in the manifest.
     """
     strategies = list(Strategy) if strategy is None else [Strategy(strategy)]
     traffic = []

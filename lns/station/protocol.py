@@ -163,7 +163,7 @@ class StationProtocol:
                     Transmitted(sent.diid, sent.dev_eui, sent.dr, sent.freq_hz, sent.xtime)
                 )
             case XtimeReport(xtimes=xtimes):
-                self._events += [XtimeSample(xtime) for xtime in xtimes if xtime][:1]
+                self._events += [XtimeSample(xtime) for xtime in xtimes if xtime]
             case Version() as version:
                 self._events.append(Versioned(version.station, tuple(version.features.split())))
                 self._configure()

@@ -1,11 +1,11 @@
 """How fast does Spark score level 1, next to DuckDB on the same Parquet?
 
-`python -m tests.benchmarks.scoring --rows 1000000,10000000` makes receptions with observed statuses,
-works the statuses out again with both engines, each in a process of its own, and compares their
-confusion matrices. Exit status 1 when these differ.
+`python -m tests.benchmarks.scoring --rows 1000000,10000000` makes receptions with observed
+statuses, works the statuses out again with both engines, each in a process of its own, and
+compares their confusion matrices. Exit status 1 when these differ.
 
-Of the receptions, there are 2.10 for each uplink; 3 % of the uplinks are sent again through the same
-station, 2 % are replayed 55 to 600 s later, and 1 % of the observed statuses are wrong.
+Of the receptions, there are 2.10 for each uplink; 3 % of the uplinks are sent again through the
+same station, 2 % are replayed 55 to 600 s later, and 1 % of the observed statuses are wrong.
 """
 
 import argparse
@@ -58,8 +58,8 @@ COPY (
             hash(u, c, 'wrong') % 400 AS wrong
         FROM copies
     )
-    SELECT run, "case", dev_eui_no, mic_no, f_cnt_wire, wide_station::BIGINT AS station_no, strategy,
-        t_us, CASE wrong
+    SELECT run, "case", dev_eui_no, mic_no, f_cnt_wire, wide_station::BIGINT AS station_no,
+        strategy, t_us, CASE wrong
             WHEN 0 THEN 'NonDuplicate' WHEN 1 THEN 'Duplicate' WHEN 2 THEN 'SoftDuplicate'
             WHEN 3 THEN 'DuplicateDueToResubmission' ELSE status END AS observed
     FROM ({level1})
@@ -93,9 +93,7 @@ def make(rows: int, path: Path) -> int:
     """Write about `rows` receptions; returns how many."""
     import duckdb
 
-    level1 = _LEVEL1.format(
-        station="wide_station", source="receptions", retention_us=RETENTION_US
-    )
+    level1 = _LEVEL1.format(station="wide_station", source="receptions", retention_us=RETENTION_US)
     with duckdb.connect(config={"threads": CORES}) as db:
         db.execute(_MAKE.format(uplinks=round(rows / 2.10), level1=level1, path=path))
         [found] = db.execute(f"SELECT count(*) FROM '{path}'").fetchall()
@@ -162,7 +160,8 @@ def _compare(rows: int) -> int:
         found = make(rows, path)
         print(f"{found} receptions, {path.stat().st_size / 1e6:.0f} MB of Parquet, {CORES} cores")
         results = {name: _in_own_process(name, path) for name in ("duckdb", "spark")}
-    print(f"{'engine':8} {'start s':>8} {'cold s':>8} {'best s':>8} {'peak GB':>8} {'reference cold/best s':>24}")
+    heads = f"{'start s':>8} {'cold s':>8} {'best s':>8} {'peak GB':>8}"
+    print(f"{'engine':8} {heads} {'reference cold/best s':>24}")
     for name, result in results.items():
         cold_s, best_s = result["seconds"][0], min(result["seconds"])
         reference = REFERENCE_S.get(rows, {}).get(name)

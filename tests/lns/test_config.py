@@ -248,9 +248,7 @@ def test_two_devices_may_share_a_dev_addr(folder: Path) -> None:
 
 
 def test_the_same_eui_in_two_spellings_is_the_same(folder: Path) -> None:
-    other = OTAA.replace("alpha", "beta").replace(
-        '"70B3D57ED0000001"', '"70-b3-d5-7e-d0-00-00-01"'
-    )
+    other = OTAA.replace("alpha", "beta").replace('"70B3D57ED0000001"', '"70-b3-d5-7e-d0-00-00-01"')
     assert mistakes(folder, OTAA + other) == [
         "devices.toml:9: device[1].dev_eui: belongs to another device already; give each its own"
     ]
@@ -344,9 +342,7 @@ def test_a_file_that_is_not_utf_8_is_named(folder: Path) -> None:
         load(folder / "lns.toml")
 
 
-def test_paths_are_relative_to_their_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_their_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "site").mkdir()
     (folder / "site" / "keys").mkdir()
     (folder / "site" / "keys" / "alpha").write_text(APP_KEY + "\n")
@@ -357,9 +353,7 @@ def test_paths_are_relative_to_their_file(
     assert alpha.app_key == bytes.fromhex(APP_KEY)
 
 
-def test_a_key_may_stand_in_the_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_may_stand_in_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALPHA_KEY", APP_KEY.lower())
     (folder / "devices.toml").write_text(OTAA.replace(APP_KEY, "env:ALPHA_KEY"))
     (alpha,) = load_devices(folder / "devices.toml")

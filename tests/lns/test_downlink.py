@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from lns.downlink import WAITING_MAX
+from lns.end_device import Session
 from lns.lorawan.crypto import Direction, data_mic
 from lns.lorawan.frame import Data, parse
-from lns.lorawan.identifiers import DevAddr
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg, dntxed_text
 from lns.store.memory import MemoryStore
@@ -159,9 +160,7 @@ def test_a_scheduled_downlink_is_told_with_its_margin() -> None:
 async def transmit(station: Station, after_us: int) -> None:
     """The station reports its last downlink, `after_us` after the uplink it answers."""
     dnmsg = station.dnmsgs[-1]
-    text = dntxed_text(
-        dnmsg, dr=5, freq_hz=868_100_000, xtime=dnmsg.xtime + after_us, txtime=0.0
-    )
+    text = dntxed_text(dnmsg, dr=5, freq_hz=868_100_000, xtime=dnmsg.xtime + after_us, txtime=0.0)
     await station.says(text)
 
 
@@ -248,3 +247,41 @@ def test_the_bytes_of_an_answer() -> None:
     assert dnmsg.pdu[:11].hex() == "60efcdab01230000021101"
     assert len(dnmsg.pdu) == 15
     assert isinstance(parse(dnmsg.pdu), Data)
+
+
+class SlowStore(MemoryStore):
+    """A store that takes its time to keep sessions."""
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await wait(0.1)
+        await super().keep_sessions(dev_eui, sessions)
+
+
+def test_a_downlink_counter_is_kept_before_it_is_on_its_way() -> None:
+    store = SlowStore()
+
+    async def scenario(network: Network) -> None:
+        await network.west.hears(FRAME)
+        await wait(0.15)
+        assert [session.f_cnt_down for session in store.sessions(ALPHA.dev_eui)] == [0]
+        assert network.west.dnmsgs == []
+        await wait(0.1)
+        assert [session.f_cnt_down for session in store.sessions(ALPHA.dev_eui)] == [1]
+        assert len(network.west.dnmsgs) == 1
+
+    serve(scenario, store=store)
+
+
+def test_a_station_that_leaves_while_the_counter_is_kept_is_not_answered() -> None:
+    async def scenario(network: Network) -> None:
+        network.application.delays_us = [500_000]
+        old = network.west.link
+        await network.west.hears(FRAME)
+        await wait(0.65)
+        await network.connect(network.west, network.tasks)
+        network.west.link.close()
+        await wait(1)
+        old.close()
+
+    network = serve(scenario, store=SlowStore())
+    assert network.words == [("west", "NonDuplicate", "forwarded", "-", "TooLate")]

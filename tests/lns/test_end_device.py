@@ -120,6 +120,4 @@ def test_only_a_relaxed_abp_device_may_restart_its_counter() -> None:
 def test_no_key_shows_in_a_repr(session: Session) -> None:
     shown = repr((ALPHA, GAMMA, session))
     assert "NWK" not in shown.upper()
-    assert all(
-        repr(key) not in shown for key in (KEYS.nwk_s_key, KEYS.app_s_key, GAMMA.app_key)
-    )
+    assert all(repr(key) not in shown for key in (KEYS.nwk_s_key, KEYS.app_s_key, GAMMA.app_key))

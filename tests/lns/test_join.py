@@ -356,3 +356,19 @@ def test_an_evicted_join_is_told() -> None:
 
     (evicted,) = serve(scenario, GAMMA, entries_max=1).evictions
     assert (evicted.key, evicted.silent_us) == ("70B3D57ED0000000:70B3D57ED0000003:7", 1_000)
+
+
+class ContendedStore(MemoryStore):
+    """A store in which another server uses every DevNonce a moment earlier."""
+
+    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
+        await super().use_dev_nonce(dev_eui, dev_nonce)
+        return await super().use_dev_nonce(dev_eui, dev_nonce)
+
+
+def test_a_nonce_that_another_server_used_a_moment_ago_is_used() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(request(7))
+
+    network = serve(scenario, GAMMA, store=ContendedStore())
+    assert network.words == [("west", "NonDuplicate", "dropped", "DevNonceUsed", "Suppressed")]

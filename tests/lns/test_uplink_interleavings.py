@@ -132,9 +132,7 @@ def test_every_interleaving_has_one_first_copy_within_the_retention(
 
 @given(DEVICES, HISTORIES)
 @settings(max_examples=100, deadline=None)
-def test_the_counter_never_goes_back_within_a_life(
-    device: EndDevice, history: list[Heard]
-) -> None:
+def test_the_counter_never_goes_back_within_a_life(device: EndDevice, history: list[Heard]) -> None:
     kept: list[tuple[int, int]] = []
 
     async def scenario(network: Network) -> None:

@@ -1,7 +1,7 @@
-"""The rules of the bench in one sequential model: a list of everything ever heard, and obvious code.
+"""The rules of the bench in one sequential model: a list of everything heard, and obvious code.
 
-It is fed one reception after the other, in order of arrival, and says what is due. It shares no code
-with the network server nor with the Spark oracle; both must agree with it.
+It is fed one reception after the other, in order of arrival, and says what is due. It shares no
+code with the network server nor with the Spark oracle; both must agree with it.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Due = tuple[str, str, str, str]  # status, upstream, reason, answer ("due" for R
 
 @dataclass(frozen=True)
 class Heard:
-    """A frame as one station delivered it; `counter` is the full FCnt, or the DevNonce of a join."""
+    """A frame as one station delivered it; `counter` is the FCnt, or the DevNonce of a join."""
 
     t_us: int
     station: str

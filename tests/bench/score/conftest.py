@@ -1,7 +1,7 @@
 """One Spark session for all tests of the score, and captures written by hand."""
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,36 +22,28 @@ def spark() -> Iterator[SparkSession]:
         yield spark
 
 
-WriteRun = Callable[..., Path]
-
-
-@pytest.fixture
-def write_run(tmp_path: Path) -> WriteRun:
+def write_run(folder: Path, written: list[Line]) -> Path:
     """Write a run folder from its lines, in order; `seq` is counted per source."""
-
-    def write(lines: list[Line], name: str = "20261120T020003Z-7f3a") -> Path:
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        counts: Counter[str] = Counter()
-        for source, t_us, kind, fields in lines:
-            head = {"schema": 1, "run_id": "r1", "source": source, "seq": counts[source]}
-            counts[source] += 1
-            line = json.dumps({**head, "t_us": t_us, "kind": kind, **fields}, separators=(",", ":"))
-            with (folder / f"{source}.jsonl").open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        manifest = {"schema": 1, "run_id": "r1", "seed": 1, "rig": "simulated"}
-        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        return folder
-
-    return write
+    folder.mkdir(parents=True)
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for source, t_us, kind, fields in written:
+        seq = len(sources[source])
+        head = {"schema": 1, "run_id": "r1", "source": source, "seq": seq, "t_us": t_us}
+        line = json.dumps({**head, "kind": kind, **fields}, separators=(",", ":"))
+        sources[source].append(line + "\n")
+    for source, texts in sources.items():
+        (folder / f"{source}.jsonl").write_text("".join(texts), encoding="utf-8")
+    manifest = {"schema": 1, "run_id": "r1", "seed": 1, "rig": "simulated"}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture
-def read_lines(spark: SparkSession, write_run: WriteRun) -> Callable[[list[Line]], DataFrame]:
+def read_lines(spark: SparkSession, tmp_path: Path) -> Callable[[list[Line]], DataFrame]:
     """The whole lines of a capture, each with its case."""
 
     def read(written: list[Line]) -> DataFrame:
-        folder = write_run(written)
+        folder = write_run(tmp_path / "20261120T020003Z-7f3a", written)
         return within_cases(lines(spark, [str(file) for file in folder.glob("*.jsonl")]))
 
     return read

@@ -2,10 +2,11 @@
 
 import json
 import random
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,7 +14,7 @@ from bench.capture.reading import cases, read
 from bench.chance import stream
 from bench.expectation import judge
 from bench.score.job import score
-from tests.bench.score.conftest import Line
+from tests.bench.score.conftest import Line, write_run
 from tests.bench.score.frames import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -23,7 +24,6 @@ ALPHA = "70B3D57ED0000001"
 ADDRESS = "01ABCDEF"
 WORDS = ("status", "upstream", "reason", "answer")
 
-WriteRun = Callable[..., Path]
 Case = list[Line]
 
 
@@ -94,14 +94,29 @@ def answered(t_us: int, station: str, frame: DataFrame, xtime: int, f_cnt_down: 
                 "f_cnt_down": f_cnt_down, "frame_id": frame.frame_id}  # fmt: skip
     text = (
         '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":1,'
-        '"pdu":"60010000008001000312345678","RxDelay":1,"priority":0,"xtime":%d,"rctx":0,'
+        '"pdu":"60010000008001000312345678","RxDelay":1,"priority":0,"xtime":XTIME,"rctx":0,'
         '"MuxTime":1795191219.8,"RX1DR":5,"RX1Freq":868100000,"RX2DR":0,"RX2Freq":869525000}'
-    ) % xtime
+    ).replace("XTIME", str(xtime))
     return [
         ("lns-a", t_us, "lns.downlink", downlink),
         (f"tap-{station}", t_us, "station.text",
          {"station": station, "direction": "down", "text": text}),
     ]  # fmt: skip
+
+
+def body(name: str, **fields: object) -> Line:
+    which = {"dev_eui": ALPHA, "f_cnt": 10, "station": WEST}
+    return (
+        "bench",
+        800,
+        "case.expect",
+        {"case": name, "expect": "upstream", **which, "body": fields},
+    )
+
+
+def on_air(name: str, windows: list[str]) -> Line:
+    which = {"frame_id": uplink().frame_id, "windows": windows}
+    return "bench", 800, "case.expect", {"case": name, "expect": "on_air", **which}
 
 
 FIRST = "NonDuplicate forwarded - RX1"
@@ -126,10 +141,6 @@ def without(name: str, *places: int) -> Case:
     return [line for place, line in enumerate(good(name)) if place not in places]
 
 
-def scored(folder: Path, tmp_path: Path, *others: Path) -> dict[str, Any]:
-    return score([folder, *others], lake=tmp_path / "lake")[folder.name]
-
-
 def python_verdicts(folder: Path) -> dict[str, tuple[str, str | None]]:
     verdicts = {}
     for events in cases(read(folder).events):
@@ -139,15 +150,13 @@ def python_verdicts(folder: Path) -> dict[str, tuple[str, str | None]]:
     return verdicts
 
 
-def test_every_kind_of_verdict_and_the_same_in_plain_python(
-    spark: SparkSession, write_run: WriteRun, tmp_path: Path
-) -> None:
+def _every_verdict() -> Case:
     f_cnt_twice = answered(220, WEST, UP, 11, 0)
+    other = told(300, EAST, UP, 22, "SoftDuplicate marked - Suppressed")
     middles: dict[str, Case] = {
         "good": good("good"),
         "wrong_word": [
-            line if place != 7 else told(300, EAST, UP, 22, "SoftDuplicate marked - Suppressed")
-            for place, line in enumerate(good("wrong_word"))
+            line if place != 7 else other for place, line in enumerate(good("wrong_word"))
         ],
         "no_outcome": without("no_outcome", 7),
         "outcome_of_nothing": [*good("outcome_of_nothing"), told(310, EAST, UP, 33, COPY)],
@@ -160,15 +169,59 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(
         "counter_twice": [*good("counter_twice"), *f_cnt_twice],
         "nobody_sent": without("nobody_sent", 0),
         "nothing_due": without("nothing_due", 9, 10, 11),
+        "wrong_body": [*good("wrong_body"), body("wrong_body", dupMsg=True)],
+        "right_body": [*good("right_body"), body("right_body", fCnt=10, dupMsg=None)],
+        "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
+        "no_window": [*good("no_window"), on_air("no_window", [])],
     }
     lines: Case = []
     for number, (name, middle) in enumerate(middles.items()):
-        ordered = sorted(middle, key=lambda line: line[1])
-        lines += case(name, number * 1_000_000, ordered)
+        lines += case(name, number * 1_000_000, sorted(middle, key=lambda line: line[1]))
     broken = {"case": "broken", "verdict": "ERROR", "reasons": ["no board on the port"]}
-    lines += case("broken", 50_000_000, [])[:-1] + [("bench", 50_000_900, "case.end", broken)]
-    folder = write_run(lines)
-    found = scored(folder, tmp_path)
+    end = "bench", 50_000_900, "case.end", broken
+    return [*lines, *case("broken", 50_000_000, [])[:-1], end]
+
+
+def _random_damage() -> Case:
+    lines: Case = []
+    for number in range(60):
+        name = f"case-{number}"
+        lines += case(name, number * 1_000_000, _damaged(good(name), stream(11, name)))
+    return lines
+
+
+@dataclass(frozen=True)
+class Night:
+    """Several runs scored at once: their folders and scores by name, and the lake."""
+
+    folders: dict[str, Path]
+    scores: dict[str, dict[str, Any]]
+    lake: Path
+
+
+@pytest.fixture(scope="module")
+def night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Night:
+    """Five runs of one night in one job."""
+    root = tmp_path_factory.mktemp("night")
+    well = case("good", 0, good())
+    runs = {"good": well, "verdicts": _every_verdict(), "torn": well, "gap": well,
+            "damage": _random_damage()}  # fmt: skip
+    folders = {
+        name: write_run(root / f"20261120T02000{number}Z-7f3a", lines)
+        for number, (name, lines) in enumerate(runs.items())
+    }
+    lns = folders["gap"] / "lns-a.jsonl"
+    lns.write_text(lns.read_text().replace('"seq":2', '"seq":3'))
+    lns = folders["torn"] / "lns-a.jsonl"
+    lns.write_text("\x00\x00garbage\n" + lns.read_text().replace('"seq":2', '"seq":3'))
+    with (folders["torn"] / f"tap-{WEST}.jsonl").open("a") as file:
+        file.write('{"schema":1,"run_id":"r1","sour')
+    found = score(list(folders.values()), lake=root / "lake")
+    return Night(folders, {name: found[path.name] for name, path in folders.items()}, root / "lake")
+
+
+def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> None:
+    found = night.scores["verdicts"]
     verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
     assert verdicts == {
         "good": ("PASS", None),
@@ -184,19 +237,37 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(
         "counter_twice": ("FAIL", "LNS"),
         "nobody_sent": ("FAIL", "LNS"),
         "nothing_due": ("ERROR", "bench"),
+        "wrong_body": ("FAIL", "LNS"),
+        "right_body": ("PASS", None),
+        "wrong_window": ("FAIL", "gateway"),
+        "no_window": ("PASS", None),
         "broken": ("ERROR", "bench"),
     }
-    assert verdicts == python_verdicts(folder)
-    assert found["totals"] == {"PASS": 1, "FAIL": 9, "INCONCLUSIVE": 2, "ERROR": 2}
+    assert verdicts == python_verdicts(night.folders["verdicts"])
+    assert found["totals"] == {"PASS": 3, "FAIL": 11, "INCONCLUSIVE": 2, "ERROR": 2}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
-    assert json.loads((folder / "score.json").read_text("utf-8")) == found
 
 
-def test_a_good_run_in_full(spark: SparkSession, write_run: WriteRun, tmp_path: Path) -> None:
-    folder = write_run(case("good", 0, good()))
-    found = scored(folder, tmp_path)
+def test_every_law_that_is_broken_is_named(night: Night) -> None:
+    rules = {(row["case"], row["rule"]) for row in night.scores["verdicts"]["findings"]}
+    assert rules >= {
+        ("wrong_word", "expectation"),
+        ("wrong_word", "oracle status"),
+        ("no_outcome", "one outcome per reception"),
+        ("outcome_of_nothing", "one outcome per reception"),
+        ("not_published", "forwarded means published"),
+        ("published_twice", "forwarded means published"),
+        ("not_answered", "one answer per reception"),
+        ("counter_twice", "no downlink counter twice"),
+        ("nobody_sent", "nothing accepted that nobody sent"),
+        ("silent_device", "device line"),
+    }
+
+
+def test_a_good_run_in_full(night: Night) -> None:
+    found, folder = night.scores["good"], night.folders["good"]
     assert found["findings"] == []
     assert found["counts"] == {
         "lines": 18, "torn_lines": 0, "receptions": 2, "outcomes": 2, "transmissions": 1,
@@ -206,8 +277,7 @@ def test_a_good_run_in_full(spark: SparkSession, write_run: WriteRun, tmp_path: 
         {"expected": "Duplicate", "observed": "Duplicate", "count": 1},
         {"expected": "NonDuplicate", "observed": "NonDuplicate", "count": 1},
     ]
-    agreement = found["oracle_agreement"]
-    assert agreement == {
+    assert found["oracle_agreement"] == {
         "receptions": 2, "status_agree": 2, "disposition_agree": 2, "unknowable": {},
     }  # fmt: skip
     assert found["answers"] == [
@@ -215,43 +285,53 @@ def test_a_good_run_in_full(spark: SparkSession, write_run: WriteRun, tmp_path: 
         {"strategy": "Drop", "confirmed": True, "answer": "Suppressed", "count": 1},
     ]
     assert (found["run"], found["run_id"], found["seed"]) == (folder.name, "r1", 1)
+    assert json.loads((folder / "score.json").read_text("utf-8")) == found
 
 
-def test_a_torn_capture_still_scores(
-    spark: SparkSession, write_run: WriteRun, tmp_path: Path
-) -> None:
-    folder = write_run(case("good", 0, good()))
-    with (folder / "tap-B827EBFFFE000001.jsonl").open("a") as file:
-        file.write('{"schema":1,"run_id":"r1","sour')
-    air = folder / "air.jsonl"
-    air.write_text("\x00\x00garbage\n" + air.read_text().replace('"seq":0', '"seq":1'))
-    found = scored(folder, tmp_path)
+def test_a_torn_capture_still_scores(night: Night) -> None:
+    found = night.scores["torn"]
     assert found["counts"]["torn_lines"] == 2
     assert found["totals"]["PASS"] == 1
     assert [(row["owner"], row["rule"]) for row in found["findings"]] == [("bench", "torn lines")]
 
 
-def test_a_line_that_is_simply_missing_fails_the_case(
-    spark: SparkSession, write_run: WriteRun, tmp_path: Path
-) -> None:
-    folder = write_run(case("good", 0, good()))
-    air = folder / "air.jsonl"
-    air.write_text(air.read_text().replace('"seq":0', '"seq":1'))
-    [verdict] = scored(folder, tmp_path)["verdicts"]
+def test_a_line_that_is_simply_missing_fails_the_case(night: Night) -> None:
+    [verdict] = night.scores["gap"]["verdicts"]
     assert (verdict["verdict"], verdict["owner"]) == ("FAIL", "bench")
+    assert python_verdicts(night.folders["gap"]) == {"good": ("FAIL", "bench")}
 
 
-def test_two_runs_at_once_and_one_of_them_again(
-    spark: SparkSession, write_run: WriteRun, tmp_path: Path
+def test_the_verdicts_equal_plain_python_on_random_damage(night: Night) -> None:
+    rows = night.scores["damage"]["verdicts"]
+    observed = {row["case"]: (row["verdict"], row["owner"]) for row in rows}
+    assert observed == python_verdicts(night.folders["damage"])
+    assert {verdict for verdict, _ in observed.values()} >= {"PASS", "FAIL", "INCONCLUSIVE"}
+
+
+def test_duckdb_counts_the_same_confusions_from_the_lake(night: Night) -> None:
+    query = """
+        SELECT due_status, coalesce(observed_status, 'missing'), count(*)
+        FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)
+        WHERE run = ? AND due IS NOT NULL GROUP BY ALL
+    """
+    files = str(night.lake / "scores" / "*" / "*" / "*.parquet")
+    for name, folder in night.folders.items():
+        rows = duckdb.execute(query, [files, folder.name]).fetchall()
+        found = [tuple(row.values()) for row in night.scores[name]["confusion"]]
+        assert sorted(rows) == sorted(found)
+
+
+def test_scoring_a_run_again_replaces_its_rows_and_no_others(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     bad = sorted(without("case", 7), key=lambda line: line[1])
-    first = write_run(case("case", 0, good("case")), "20261120T020003Z-7f3a")
-    second = write_run(case("case", 0, bad), "20261121T020003Z-7f3a")
+    first = write_run(tmp_path / "20261120T020003Z-7f3a", case("case", 0, good("case")))
+    second = write_run(tmp_path / "20261121T020003Z-7f3a", case("case", 0, bad))
     both = score([first, second], lake=tmp_path / "lake")
     assert [both[folder.name]["totals"]["PASS"] for folder in (first, second)] == [1, 0]
     assert _rows(spark, tmp_path, "findings") == {("2026-11-21", second.name)}
     (second / "lns-a.jsonl").write_bytes((first / "lns-a.jsonl").read_bytes())
-    assert scored(second, tmp_path)["totals"]["PASS"] == 1
+    assert score([second], lake=tmp_path / "lake")[second.name]["totals"]["PASS"] == 1
     assert _rows(spark, tmp_path, "findings") == set()
     runs = {("2026-11-20", first.name), ("2026-11-21", second.name)}
     for table in ("receptions", "outcomes", "expectations", "scores", "answers", "verdicts"):
@@ -261,34 +341,18 @@ def test_two_runs_at_once_and_one_of_them_again(
     assert (row["dev_eui"], row["dev_eui_no"]) == (ALPHA, 0x70B3D57ED0000001)
 
 
-def test_the_verdicts_equal_plain_python_on_random_damage(
-    spark: SparkSession, write_run: WriteRun, tmp_path: Path
-) -> None:
-    lines: Case = []
-    for number in range(60):
-        name = f"case-{number}"
-        damaged = _damaged(good(name), stream(11, name))
-        lines += case(name, number * 1_000_000, damaged)
-    folder = write_run(lines)
-    found = scored(folder, tmp_path)
-    observed = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
-    assert observed == python_verdicts(folder)
-    assert {verdict for verdict, _ in observed.values()} >= {"PASS", "FAIL", "INCONCLUSIVE"}
-
-
 def test_a_folder_without_a_capture_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no capture"):
         score([tmp_path / "empty"], lake=tmp_path / "lake")
 
 
-def test_two_folders_of_one_name_are_told(write_run: WriteRun, tmp_path: Path) -> None:
-    folder = write_run(case("good", 0, good()))
-    other = tmp_path / "elsewhere" / folder.name
-    other.mkdir(parents=True)
-    (other / "bench.jsonl").write_text("{}\n")
+def test_two_folders_of_one_name_are_told(tmp_path: Path) -> None:
+    folders = [tmp_path / place / "20261120T020003Z-7f3a" for place in ("here", "there")]
+    for folder in folders:
+        write_run(folder, case("good", 0, good()))
     with pytest.raises(ValueError, match="same name"):
-        score([folder, other], lake=tmp_path / "lake")
+        score(folders, lake=tmp_path / "lake")
 
 
 def _damaged(middle: Case, chance: random.Random) -> Case:
@@ -299,8 +363,12 @@ def _damaged(middle: Case, chance: random.Random) -> Case:
             case "lose":
                 middle = middle[:place] + middle[place + 1 :]
             case "repeat":
-                middle = [*middle[: place + 1], (line[0], line[1] + 1, *line[2:]), *middle[place + 1 :]]
-            case "move":
+                middle = [
+                    *middle[: place + 1],
+                    (line[0], line[1] + 1, *line[2:]),
+                    *middle[place + 1 :],
+                ]
+            case "move" if line[0] != "bench":
                 later = (line[0], line[1] + 150, *line[2:])
                 middle = [*middle[:place], later, *middle[place + 1 :]]
     return sorted(middle, key=lambda line: line[1])

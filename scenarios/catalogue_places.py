@@ -1,0 +1,106 @@
+"""Where is each situation of the catalogue tried, and where does our expectation differ from it?
+
+Every case of `edge_cases.json` has exactly one place: it is played from its events, or a scenario
+of its own forces it, or a reason says why this rig cannot.
+"""
+
+# Written as events for one server: `test_catalogue.py` plays them as they stand.
+EVENTS = frozenset(
+    """
+    A04 A05 A10
+    B01 B02 B03 B04 B05 B06 B07 B13 B14 B15 B16 B17 B21 B22 B23
+    C01 C02 C07 C11 C14
+    D01 D03 D04 D05 D06 D07 D09 D10 D11 D12 D15 D16 D17 D18 D19 D20 D21 D22 D25 D26 D27 D29
+    E01 E02 E03 E07 E09 E11 E12 E13 E14 E15 E17 E18 E20 E21
+    F01 F03
+    """.split()
+)
+
+# Written in prose: the file and the scenario that forces them.
+SCENARIOS = {
+    "A12": "test_expiry.test_a_step_of_the_wall_clock_changes_nothing",
+    "A14": "test_catalogue_time.test_a_copy_that_waits_longer_than_the_minute_is_new",
+    "B18": "test_catalogue_upstream.test_a_retry_waits_until_the_first_copy_is_upstream",
+    "B19": "test_catalogue_upstream"
+    ".test_a_retry_of_a_frame_that_was_not_delivered_is_a_first_copy",
+    "C04": "test_catalogue_stations.test_the_first_to_deliver_answers_however_weak_it_hears",
+    "C08": "test_catalogue_stations.test_two_antennas_in_one_poll_make_one_reception",
+    "C09": "test_catalogue_stations.test_nobody_answers_for_a_station_whose_link_has_ended",
+    "C12": "test_catalogue_stations.test_the_end_of_an_old_connection_does_not_touch_the_new_one",
+    "C16": "test_catalogue_stations.test_two_stations_with_one_eui_look_like_one",
+    "C17": "test_catalogue_stations.test_a_frame_before_the_version_is_a_frame",
+    "C19": "test_catalogue_upstream.test_every_message_tells_how_its_own_station_heard_it",
+    "E16": "test_joins.test_the_old_session_lives_until_the_new_one_speaks",
+    "E23": "test_joins.test_a_join_too_late_for_rx1_is_accepted_in_rx2",
+    "F04": "test_catalogue_time.test_a_retry_after_a_crash_is_the_same_message",
+    "F05": "test_catalogue_upstream.test_nothing_is_acknowledged_before_it_is_delivered",
+    "H01": "test_catalogue_answers.test_every_answer_has_a_counter_of_its_own",
+    "H02": "test_catalogue_answers.test_an_answer_needs_four_tenths_of_a_second",
+    "H03": "test_catalogue_answers"
+    ".test_an_answer_that_the_duty_cycle_forbids_in_rx1_goes_to_rx2",
+    "H04": "test_catalogue_answers.test_an_answer_that_no_station_reports_was_not_sent",
+    "H10": "test_catalogue_answers.test_a_station_discards_the_xtime_of_a_former_session",
+    "H11": "test_catalogue_answers.test_the_downlink_counter_passes_sixteen_bits",
+    "H12": "test_catalogue_answers.test_mac_commands_in_a_copy_say_nothing_new",
+    "I10": "test_catalogue_time"
+    ".test_an_uplink_redelivered_an_hour_later_is_stopped_by_its_counter",
+    "K01": "test_catalogue_protocol.test_a_device_address_may_be_negative",
+    "K02": "test_catalogue_protocol.test_a_station_with_gps_tells_the_time_of_a_frame",
+    "K04": "test_catalogue_protocol.test_messages_without_use_are_passed_over",
+    "K05": "test_catalogue_protocol.test_a_join_in_another_spelling_is_the_same_join",
+    "K06": "test_catalogue_protocol.test_garbage_for_the_network_does_not_stop_a_device",
+    "K07": "test_catalogue_stations.test_a_burst_is_cut_off_in_the_station",
+    "K08": "test_catalogue_stations.test_frames_heard_without_a_link_are_delivered_late",
+    "K10": "test_catalogue_protocol.test_stations_may_number_data_rates_differently",
+    "L02": "test_catalogue_protocol.test_a_frame_inside_a_relayed_frame_is_not_looked_at",
+    "L05": "test_catalogue_protocol.test_a_ghost_on_another_sub_band_is_a_copy",
+    "L06": "test_catalogue_protocol.test_a_frame_in_lr_fhss_is_known_by_its_bytes",
+}
+
+LEVEL_2 = "level 2: several network servers and the store that they share; this rig runs one"
+BROKER = (
+    "upstream broker: a real MQTT broker and connections to it; this rig keeps the upstream"
+    " in memory"
+)
+CONSUMER = (
+    "consumer: what an application does with the messages it gets; the bench ends at the"
+    " upstream topic so far"
+)
+APPLICATION_DOWNLINKS = (
+    "application downlinks: the network server sends answers and MAC commands"
+    " only, it has no queue for messages of an application yet"
+)
+
+# Not tried on this rig yet, and why.
+NOT_YET = {
+    **dict.fromkeys(("F06", "G01", "G02", "G04", "G06", "G08", "G09", "G10"), LEVEL_2),
+    **dict.fromkeys(("G13", "G15", "G16", "G17", "G18", "G19"), LEVEL_2),
+    "H05": APPLICATION_DOWNLINKS,
+    **dict.fromkeys(("I01", "I02", "I03", "I05"), BROKER),
+    **dict.fromkeys(("I06", "I07"), CONSUMER),
+    **dict.fromkeys(("J01", "J02", "J03", "J04", "J09", "J11", "J12", "J15", "J16"), CONSUMER),
+    **dict.fromkeys(("J17", "J18", "J20", "J21", "J22"), CONSUMER),
+}
+
+# Where we expect something else than the catalogue: what, and why.
+DIFFERENCES = {
+    "B19": "The retry is NonDuplicate, not DuplicateDueToResubmission: the entry of a first copy"
+    " that could not be delivered is rolled back, so that no strategy loses the data.",
+    "C16": "One answer, not two: the connection that came last replaces the older one of that EUI,"
+    " and what the older one still delivers is accepted but not answered.",
+    "C17": "The frame is handled, not ignored: a station whose link comes back delivers what it"
+    " had queued before it has been configured (Basics Station, s2e.c).",
+    "D07": "The catalogue tries a level-1 key with the 32-bit counter; ours has the counter as on"
+    " the wire, so the alias is a copy for level 1 and the counter check refuses it.",
+    "F04": "Two answers, not one: the rig restarts a server between two frames, not between two steps"
+    " of one, so the first answer is decided and then lost on its way to the station.",
+    "F05": "Nothing is answered: publishing comes first, so the order that the catalogue forbids"
+    " cannot be produced. The scenario forces its nearest neighbour, a failing upstream.",
+    "I10": "The redelivered frame is NonDuplicate: after an hour level 1 has forgotten it. The"
+    " counter refuses it, as the catalogue demands.",
+    "K05": "The copy is a Duplicate for every strategy and nothing goes upstream: the frame is a"
+    " join, and joins have no soft duplicates (ADR 007, 1b).",
+    "K08": "The frames arrive, late and in order: the radio goes on while the link is down and the"
+    " station queues up to 64 frames (Basics Station, s2conf.h); it wipes nothing.",
+    "L02": "Under Mark and None the copy is a SoftDuplicate, as of any data frame; the totals agree.",
+}

@@ -1,0 +1,129 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.capture.reading import Event, cases, read
+
+
+def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:
+    head = {"schema": 1, "run_id": "r", "source": source, "seq": seq, "t_us": t_us, "kind": kind}
+    return json.dumps({**head, **more}, separators=(",", ":"))
+
+
+WHOLE = line("air", 0, 5)
+
+
+def write(folder: Path, **files: str | bytes) -> Path:
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        (folder / f"{name}.jsonl").write_bytes(data)
+    return folder
+
+
+def test_sources_are_merged_in_order_of_time_source_and_seq(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        tap="\n".join([line("tap", 0, 7), line("tap", 1, 9), line("tap", 2, 9)]),
+        air="\n".join([line("air", 0, 9), line("air", 1, 10)]) + "\n",
+    )
+    reading = read(tmp_path)
+    assert [(event["t_us"], event["source"], event["seq"]) for event in reading.events] == [
+        (7, "tap", 0), (9, "air", 0), (9, "tap", 1), (9, "tap", 2), (10, "air", 1),
+    ]  # fmt: skip
+    assert (reading.torn_lines, reading.torn) == (0, [])
+
+
+def test_a_folder_without_a_capture_is_told(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="no capture"):
+        read(tmp_path)
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    reading = read(write(tmp_path, air=""))
+    assert (reading.events, reading.torn_lines) == ([], 0)
+
+
+def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path: Path) -> None:
+    reading = read(write(tmp_path, air=WHOLE))
+    assert (len(reading.events), reading.torn_lines) == (1, 0)
+
+
+@pytest.mark.parametrize("length", [1, 10, len(WHOLE) // 2, len(WHOLE) - 1])
+def test_a_truncated_line_is_torn(tmp_path: Path, length: int) -> None:
+    reading = read(write(tmp_path, air=f"{WHOLE}\n{WHOLE[:length]}", tap=f"{WHOLE}\n"))
+    assert len(reading.events) == 2
+    assert (reading.torn_lines, reading.torn) == (1, ["air"])
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        b"garbage", b"\x00\x00\x00", b"\xff\xfe", b"null", b"5", b"[]", b'"air"', b"{}", b"",
+        b"[" * 200_000, b'{"a":' * 200_000, b'{"kind":"x","t_us":1,"source":"air"}',
+        line("air", 0, 5).replace('"t_us":5', '"t_us":"5"').encode(),
+        line("air", 0, 5).replace('"t_us":5', '"t_us":5.5').encode(),
+        line("air", 0, 5).replace('"t_us":5', '"t_us":null').encode(),
+        line("air", 0, 5).replace('"t_us":5', '"t_us":true').encode(),
+        line("air", 0, 5).replace('"seq":0', '"seq":"0"').encode(),
+        line("air", 0, 5).replace('"source":"air"', '"source":7').encode(),
+        line("air", 0, 5).replace('"kind":"station.text"', '"kind":["x"]').encode(),
+    ],
+    ids=lambda torn: torn[:60].decode(errors="replace"),
+)  # fmt: skip
+def test_a_foreign_line_is_torn_and_spoils_no_other(tmp_path: Path, torn: bytes) -> None:
+    before, after = line("air", 0, 5).encode(), line("air", 1, 6).encode()
+    reading = read(write(tmp_path, air=b"\n".join([before, torn, after]) + b"\n"))
+    assert [event["seq"] for event in reading.events] == [0, 1]
+    assert (reading.torn_lines, reading.torn) == (1, ["air"])
+
+
+def test_unknown_kinds_and_fields_are_kept(tmp_path: Path) -> None:
+    [event] = read(write(tmp_path, air=line("air", 0, 1, "kind.of.tomorrow", more=[1]))).events
+    assert (event["kind"], event["more"]) == ("kind.of.tomorrow", [1])
+
+
+def case_line(kind: str, case: str, t_us: int) -> Event:
+    return {"kind": f"case.{kind}", "case": case, "t_us": t_us}
+
+
+def at(*times_us: int) -> list[Event]:
+    return [{"kind": "station.text", "t_us": t_us} for t_us in times_us]
+
+
+def times(events: list[Event]) -> list[list[int]]:
+    return [[event["t_us"] for event in case] for case in cases(events)]
+
+
+def test_each_case_has_what_lies_between_its_begin_and_its_end() -> None:
+    events = [
+        *at(1), case_line("begin", "a", 10), *at(10, 15), case_line("end", "a", 20), *at(20, 25),
+        case_line("begin", "b", 30), case_line("end", "b", 40), *at(41),
+    ]  # fmt: skip
+    assert times(events) == [[10, 10, 15, 20, 20], [30, 40]]
+
+
+def test_the_case_in_which_a_run_was_killed_has_all_that_follows() -> None:
+    events = [case_line("begin", "a", 10), *at(15, 99)]
+    assert times(events) == [[10, 15, 99]]
+
+
+def test_a_case_that_lost_its_end_lasts_until_the_next_begins() -> None:
+    events = [
+        case_line("begin", "a", 10), *at(15), case_line("begin", "b", 30), *at(31),
+        case_line("end", "b", 40),
+    ]  # fmt: skip
+    assert times(events) == [[10, 15], [30, 31, 40]]
+
+
+def test_an_end_that_lost_its_begin_is_no_case() -> None:
+    events = [
+        *at(15), case_line("end", "a", 20), case_line("begin", "b", 30), case_line("end", "b", 40),
+    ]  # fmt: skip
+    assert times(events) == [[30, 40]]
+
+
+def test_no_case_at_all() -> None:
+    assert times([]) == []
+    assert times(at(1, 2)) == []

