@@ -159,7 +159,7 @@ def judge(events: Sequence[Event], *, torn: Collection[str] = ()) -> Verdict:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
     if evidence.error is not None:
         return Verdict(Result.ERROR, "bench", (evidence.error,))
-    if not evidence.expected and not evidence.expected_lines:
+    if not evidence.expects_anything:
         return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
     if doubts:
         return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))

@@ -1,34 +1,51 @@
-"""`python -m lns lns.toml --check`: is this configuration right?"""
+"""`python -m lns lns.toml`: a network server for Basics Stations."""
 
 import argparse
+import asyncio
+import logging
 import sys
 from pathlib import Path
 
 from lns.config import Config, ConfigError, load
+from lns.prepared import prepare
+from lns.running import run
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Check a configuration; exit status 2 names every mistake with file, line and key."""
+    """Run a network server until SIGTERM or Ctrl-C, then return 0.
+
+    2: the configuration is wrong; every mistake is told with file, line and key.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m lns",
-        description="Check the configuration of a network server.",
-        epilog="example: python -m lns lns.toml --check",
+        description="Run a LoRaWAN network server for Basics Stations.",
+        epilog="example: python -m lns lns.toml",
     )
     parser.add_argument("config", type=Path, help="the lns.toml of the network server")
     parser.add_argument(
         "--check",
         action="store_true",
-        required=True,
         help="read and check the configuration, then stop",
     )
     arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    # Every handshake and close of a socket; what matters of them is told by lns itself.
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
     try:
         config = load(arguments.config)
+        prepared = prepare(config)
+        if arguments.check:
+            print(_summary(config))
+            return 0
+        asyncio.run(run(prepared, _tell_listening))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    print(_summary(config))
     return 0
+
+
+def _tell_listening(uri: str) -> None:
+    print(f"listening {uri}", flush=True)
 
 
 def _summary(config: Config) -> str:

@@ -16,9 +16,10 @@ class Capture:
     """Writes the events of any number of sources into one folder.
 
     Each line is `{"schema", "run_id", "source", "seq", "t_us", "kind", …}`; `seq` counts per
-    source from 0 without gaps, `t_us` is the monotonic clock of the run in µs. A line is in the
-    operating system's hands when `record` returns, unless `buffered`. OSError when the folder
-    cannot be written, ValueError when the capture is closed.
+    source from 0 without gaps, and goes on where a process before wrote to the same file; `t_us`
+    is the monotonic clock of the run in µs. A line is in the operating system's hands when
+    `record` returns, unless `buffered`. OSError when the folder cannot be written, ValueError
+    when the capture is closed.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class Capture:
             if self._closed:
                 raise ValueError(f"the capture is closed: {source} {kind}")
             path = self._folder / f"{source}.jsonl"
+            self._seqs[source] = _mend(path)
             file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
-            self._seqs[source] = 0
         seq = self._seqs[source]
         line: dict[str, object] = {
             "schema": SCHEMA,
@@ -61,3 +62,14 @@ class Capture:
             file.close()
         self._files.clear()
         self._closed = True
+
+
+def _mend(path: Path) -> int:
+    """How many whole lines a file has; one that was torn when its writer died is ended."""
+    if not path.is_file():
+        return 0
+    content = path.read_bytes()
+    if content and not content.endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
+    return content.count(b"\n")

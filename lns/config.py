@@ -1,49 +1,36 @@
 """What did the operator write, and is it right?
 
-Reads `lns.toml` and `devices.toml`. Every mistake is one sentence with file, line and key; a key
-nobody knows is answered with the nearest known one. No value of a key is ever repeated.
+Reads `lns.toml`, `devices.toml` and `tokens.toml`. Every mistake is one sentence with file, line
+and key. No value of a key is ever repeated.
 """
 
-import difflib
-import os
 import re
-import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from lns.access import TOKEN, Tokens
+from lns.address import host_and_port, public_uri
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.end_device import Activation, EndDevice, LoRaWanVersion
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
 
-
-class ConfigError(Exception):
-    """A configuration that cannot be used; one line a mistake: file, line, key, what to do."""
+__all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
 
 
 def _key(value: object, info: Any) -> bytes:
     """A 128-bit key: 32 hex digits, `env:NAME` or `file:PATH`; never shown in an error."""
     if not isinstance(value, str):
         raise ValueError("a key is text: 32 hex digits, env:NAME or file:PATH")
-    if value.startswith("env:"):
-        name = value.removeprefix("env:")
-        if name not in os.environ:
-            raise ValueError(f"the environment has no variable {name}")
-        value = os.environ[name]
-    elif value.startswith("file:"):
-        path = info.context / value.removeprefix("file:")
-        try:
-            value = path.read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"cannot read the key file {path}") from error
-    digits = str(value).strip()
+    digits = secret(value, info.context)
     if not re.fullmatch(r"[0-9A-Fa-f]{32}", digits):
         raise ValueError("a key is 32 hex digits, env:NAME or file:PATH")
     return bytes.fromhex(digits)
@@ -72,13 +59,11 @@ Key = Annotated[bytes, BeforeValidator(_key)]
 EuiText = Annotated[Eui, BeforeValidator(_eui)]
 DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
 StationsAllowed = Annotated[Literal["any"] | list[Eui], BeforeValidator(_stations)]
+Address = Annotated[str, AfterValidator(lambda text: host_and_port(text) and text)]
+PublicUri = Annotated[str, AfterValidator(public_uri)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=False, hide_input_in_errors=True)
-
-
-class DeviceSection(_Section):
+class DeviceSection(Section):
     """One `[[device]]` of `devices.toml`."""
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -129,26 +114,26 @@ class DeviceSection(_Section):
         )
 
 
-class DevicesFile(_Section):
+class DevicesFile(Section):
     """`devices.toml`: the devices of a network server."""
 
     device: list[DeviceSection]
 
 
-class LnsSection(_Section):
+class LnsSection(Section):
     """`[lns]`: identity and region."""
 
     id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")]
     region: Literal["EU868", "US915"] = "EU868"
     net_id: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{6}$")] = "000013"
     devices: str = "devices.toml"
-    listen: str = "127.0.0.1:6090"
-    public_uri: str | None = None
+    listen: Address = "127.0.0.1:6090"
+    public_uri: PublicUri | None = None
     stations: StationsAllowed = "any"
 
 
-class TlsSection(_Section):
-    """`[tls]`: absent means ws://."""
+class TlsSection(Section):
+    """`[tls]`: absent means ws://, and http:// for CUPS."""
 
     cert: str
     key: str
@@ -156,21 +141,28 @@ class TlsSection(_Section):
     tokens: str | None = None
 
 
-class DedupSection(_Section):
+class CupsSection(Section):
+    """`[cups]`: credentials for stations, in a folder per station EUI; absent means no CUPS."""
+
+    listen: Address
+    credentials: str
+
+
+class DedupSection(Section):
     """`[dedup]`: level 1."""
 
     retention_s: Annotated[int, Field(ge=1, le=86_400)] = 60
     entries_max: Annotated[int, Field(ge=1)] = ENTRIES_MAX
 
 
-class StoreSection(_Section):
+class StoreSection(Section):
     """`[store]`: what is shared with other network servers."""
 
     url: str = "memory://"
     on_outage: Literal["open", "closed"] = "open"
 
 
-class UpstreamSection(_Section):
+class UpstreamSection(Section):
     """`[upstream]`: the way to the application."""
 
     url: str = "memory://"
@@ -178,17 +170,19 @@ class UpstreamSection(_Section):
     ca: str | None = None
 
 
-class CaptureSection(_Section):
-    """`[capture]`: where the events go; absent means nowhere."""
+class CaptureSection(Section):
+    """`[capture]`: where the events go; absent means nowhere. `run_id` defaults to `lns.id`."""
 
     path: str
+    run_id: str | None = None
 
 
-class LnsFile(_Section):
+class LnsFile(Section):
     """`lns.toml`: one network server."""
 
     lns: LnsSection
     tls: TlsSection | None = None
+    cups: CupsSection | None = None
     dedup: DedupSection = DedupSection()
     store: StoreSection = StoreSection()
     upstream: UpstreamSection = UpstreamSection()
@@ -203,28 +197,60 @@ class Config:
     settings: LnsFile
     devices: tuple[EndDevice, ...]
 
+    def path(self, written: str) -> Path:
+        """A path of the file, seen from here."""
+        return self.file.parent / written
+
+    def mistake(self, section: str, key: str, said: str) -> ConfigError:
+        """What is wrong with one key that looked right."""
+        return mistake(self.file, self.file.read_text("utf-8"), [section, key], said)
+
 
 def load(path: Path) -> Config:
     """Read `lns.toml` and the devices it names; ConfigError with every mistake found."""
-    settings, text = _read(path, LnsFile)
+    settings, text = read_model(path, LnsFile)
     devices = path.parent / settings.lns.devices
     if not devices.is_file():
-        line = _line(text, ["lns", "devices"])
-        raise ConfigError(f"{path}:{line}: lns.devices: there is no file {devices}")
+        raise mistake(path, text, ["lns", "devices"], f"there is no file {devices}")
     return Config(path, settings, load_devices(devices))
 
 
 def load_devices(path: Path) -> tuple[EndDevice, ...]:
     """Read `devices.toml`; ConfigError with every mistake found."""
-    devices, text = _read(path, DevicesFile)
+    devices, text = read_model(path, DevicesFile)
     mistakes = [
-        f"{path}:{_line(text, ['device', number, what])}: device[{number}].{what}: "
+        f"{path}:{line_of(text, ['device', number, what])}: device[{number}].{what}: "
         f"belongs to another device already; give each its own"
         for number, what in _repeated(devices.device)
     ]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return tuple(section.end_device() for section in devices.device)
+
+
+def load_tokens(path: Path) -> Tokens:
+    """Read `tokens.toml`: a station EUI, and the `Authorization` header it has to send.
+
+    A token may be written `env:NAME` or `file:PATH`, such as the `tc.key` of the station itself.
+    ConfigError with every mistake found.
+    """
+    table, text = read_table(path)
+    tokens: Tokens = {}
+    mistakes = []
+    for station, written in table.items():
+        try:
+            eui = Eui(_eui(station))
+            token = secret(written, path.parent) if isinstance(written, str) else ""
+            if eui in tokens:
+                raise ValueError("this station has a token already")
+            tokens[eui] = token.removeprefix("Authorization:").strip()
+            if not TOKEN.fullmatch(tokens[eui]):
+                raise ValueError("a token is one line of text, env:NAME or file:PATH")
+        except ValueError as error:
+            mistakes.append(str(mistake(path, text, [station], str(error))))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return tokens
 
 
 def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[int, str]]:
@@ -235,65 +261,3 @@ def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[int, str]]:
             if value in seen:
                 yield number, what
             seen.add(value)
-
-
-Model = TypeVar("Model", bound=_Section)
-
-
-def _read(path: Path, model: type[Model]) -> tuple[Model, str]:
-    """The file as a model and as text, which has the lines."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"{path}: cannot be read: {said}") from error
-    try:
-        return model.model_validate(tomllib.loads(text), context=path.parent), text
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else len(text.splitlines())
-        raise ConfigError(f"{path}:{line}: not TOML: {error}") from None
-    except ValidationError as error:
-        mistakes = [_sentence(path, text, model, dict(mistake)) for mistake in error.errors()]
-        raise ConfigError("\n".join(mistakes)) from None
-
-
-def _sentence(path: Path, text: str, model: type[BaseModel], mistake: dict[str, Any]) -> str:
-    """One mistake as file:line, key and what to do about it."""
-    where = list(mistake["loc"])
-    key = ".".join(f"[{part}]" if isinstance(part, int) else part for part in where)
-    said = mistake["msg"].removeprefix("Value error, ")
-    if mistake["type"] == "extra_forbidden":
-        known = _known_keys(model, where[:-1])
-        near = difflib.get_close_matches(str(where[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
-        said = f"unknown key; {hint}"
-    elif mistake["type"] == "missing":
-        said = "is missing"
-    return f"{path}:{_line(text, where)}: {key.replace('.[', '[')}: {said}"
-
-
-def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
-    """The keys a section takes; `where` leads to it from the file."""
-    for part in where:
-        if isinstance(part, str):
-            inner = model.model_fields[part].annotation
-            sections = [inner, *get_args(inner)]
-            model = next(s for s in sections if isinstance(s, type) and issubclass(s, BaseModel))
-    return sorted(model.model_fields)
-
-
-def _line(text: str, where: list[str | int]) -> int:
-    """The line (from 1) of a key, or of the section that lacks it."""
-    lines = text.splitlines()
-    section = re.compile(rf"\s*\[+\s*\"?{re.escape(str(where[0]))}\"?\s*\]+")
-    headers = [number for number, line in enumerate(lines) if section.match(line)]
-    index = next((part for part in where if isinstance(part, int)), 0)
-    start = headers[index] if index < len(headers) else 0
-    key = re.escape(str(where[-1]))
-    for number in range(start, len(lines)):
-        if number > start and re.match(r"\s*\[", lines[number]):
-            break
-        if re.match(rf"\s*\"?{key}\"?\s*=", lines[number]):
-            return number + 1
-    return start + 1

@@ -68,7 +68,26 @@ class Evicted:
     silent_us: int
 
 
-Event = Outcome | Downlink | Evicted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A station's connection began, ended or was refused (`lns.connection`).
+
+    `stage` is "connected", "disconnected" or "refused"; `peer` the address it came from. `cause`
+    says why it ended or was refused; `texts` and `binaries` how many messages it brought (binary
+    ones are not read). `station` is absent where a refused one did not say who it is.
+    """
+
+    kind: ClassVar[str] = "lns.connection"
+    stage: str
+    lns: str
+    station: Eui | None = None
+    peer: str
+    cause: str | None = None
+    texts: int | None = None
+    binaries: int | None = None
+
+
+Event = Outcome | Downlink | Evicted | Connection
 
 
 def as_fields(event: Event) -> dict[str, object]:

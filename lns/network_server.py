@@ -73,21 +73,23 @@ class _Connections:
         self._clocks: dict[Eui, StationClock] = {}
 
     def clock(self, station: Eui) -> StationClock:
-        clock = self._clocks[station] = self._clocks.pop(station, None) or StationClock()
+        clock = self._clocks.pop(station) if station in self._clocks else StationClock()
+        self._clocks[station] = clock
         if len(self._clocks) > CLOCKS_MAX:
             del self._clocks[next(iter(self._clocks))]
         return clock
 
     def add(self, station: Eui, connection: _Connection) -> None:
+        replaced = self._current.get(station)
+        if replaced is not None:
+            # What it still tells is of another session: the newer connection's clock is spared.
+            replaced.clock = StationClock()
         self._current[station] = connection
 
     def remove(self, station: Eui, connection: _Connection) -> None:
         # The end of a replaced connection must not unregister the newer one.
-        if self.has(station, connection):
+        if self._current.get(station) is connection:
             del self._current[station]
-
-    def has(self, station: Eui, connection: _Connection) -> bool:
-        return self._current.get(station) is connection
 
     def is_current(self, station: Eui, xtime: int) -> bool:
         connection = self._current.get(station)
@@ -195,12 +197,9 @@ class NetworkServer:
         match event:
             case Versioned():
                 log.info("%s: station %s", station, event.station_version)
-                if self._connections.has(station, connection):
-                    connection.clock.configured(arrived_us)
+                connection.clock.configured(arrived_us)
             case XtimeSample():
-                # A replaced connection may still have a report of the session before.
-                if self._connections.has(station, connection):
-                    connection.clock.report(event.xtime, arrived_us)
+                connection.clock.report(event.xtime, arrived_us)
             case Transmitted():
                 self._downlinks.transmitted(station, event)
             case Passed():

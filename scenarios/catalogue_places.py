@@ -92,8 +92,8 @@ DIFFERENCES = {
     " had queued before it has been configured (Basics Station, s2e.c).",
     "D07": "The catalogue tries a level-1 key with the 32-bit counter; ours has the counter as on"
     " the wire, so the alias is a copy for level 1 and the counter check refuses it.",
-    "F04": "Two answers, not one: the rig restarts a server between two frames, not between two steps"
-    " of one, so the first answer is decided and then lost on its way to the station.",
+    "F04": "Two answers, not one: the rig restarts a server between two frames, not within one, so"
+    " the first answer is decided and then lost on its way to the station.",
     "F05": "Nothing is answered: publishing comes first, so the order that the catalogue forbids"
     " cannot be produced. The scenario forces its nearest neighbour, a failing upstream.",
     "I10": "The redelivered frame is NonDuplicate: after an hour level 1 has forgotten it. The"
@@ -102,5 +102,5 @@ DIFFERENCES = {
     " join, and joins have no soft duplicates (ADR 007, 1b).",
     "K08": "The frames arrive, late and in order: the radio goes on while the link is down and the"
     " station queues up to 64 frames (Basics Station, s2conf.h); it wipes nothing.",
-    "L02": "Under Mark and None the copy is a SoftDuplicate, as of any data frame; the totals agree.",
+    "L02": "Under Mark and None the copy is a SoftDuplicate, as any data frame's; totals agree.",
 }

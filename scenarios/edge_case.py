@@ -16,10 +16,10 @@ GAP_MAX = 16384
 RESUBMISSIONS_MAX = 3
 
 _STEP = re.compile(
-    r"(?:(?P<device>[a-z])~)?(?P<station>S\d)@(?P<at>[\d.]+):"
+    r"(?:(?P<device>[a-z])~)?(?P<station>S\d)@(?P<at>\d+(?:\.\d+)?):"
     r"(?P<forged>!)?(?P<kind>[UCJ])(?P<number>\d+)(?:p(?P<port>\d+))?(?:\.(?P<variant>[a-z]))?"
 )
-_RESTART = re.compile(r"restart@(?P<at>[\d.]+)(?:=(?P<f_cnt>\d+))?")
+_RESTART = re.compile(r"restart@(?P<at>\d+(?:\.\d+)?)(?:=(?P<f_cnt>\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,8 @@ def _join_words(step: Step, device: _Device, copy: str) -> str:
         return "Duplicate dropped(Duplicate) Suppressed"
     if device.nonces and step.number <= max(device.nonces):
         return "NonDuplicate dropped(DevNonceUsed) Suppressed"
+    if step.variant == "b":  # another JoinEUI than the device's
+        return "NonDuplicate dropped(UnknownDevice) Suppressed"
     device.nonces.add(step.number)
     device.joined += 1
     return "NonDuplicate dropped RX1"
@@ -189,7 +191,7 @@ def _data_words(step: Step, device: _Device, copy: str, setup: Setup, strategy: 
     invalid = f"{status} dropped(InvalidFrameCounter) {withheld}"
     up = "dropped" if step.port == 0 else "forwarded"
     copied = "dropped" if step.port == 0 else {"Mark": "marked"}.get(strategy, "forwarded")
-    newer = last is None or last < f_cnt <= last + GAP_MAX
+    newer = (last is None or f_cnt > last) and f_cnt - (last or 0) <= GAP_MAX
     if copy == "first" and (newer or restarts):
         device.last = f_cnt
         device.answered.clear()

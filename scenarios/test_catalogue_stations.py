@@ -112,3 +112,19 @@ async def test_frames_heard_without_a_link_are_delivered_late(rig, strategy):
     await rig.wait(seconds(20))
     for uplink in heard:
         rig.expect(uplink, FIRST, first="west")
+
+
+async def test_a_frame_told_after_its_windows_is_not_answered(rig, strategy):
+    """A queued frame goes up when the link is back, and no downlink is wasted on it.
+
+    Beside K08 of the catalogue: here the frame asks for an answer.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.cut()
+    queued = await rig.alpha.send(confirmed=True)
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    rig.expect(before, FIRST, first="west")
+    rig.expect(queued, TOO_LATE, first="west")
+    rig.expect_on_air(queued)

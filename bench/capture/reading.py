@@ -22,7 +22,7 @@ def read(run_folder: Path) -> Reading:
     """Read every capture file of a run; FileNotFoundError when the folder holds none.
 
     A line that is not a whole JSON object is counted and left out: a run that was killed ends in
-    the middle of one.
+    the middle of one. A blank line is none.
     """
     files = sorted(run_folder.glob("*.jsonl"))
     if not files:
@@ -30,7 +30,7 @@ def read(run_folder: Path) -> Reading:
     reading = Reading()
     for path in files:
         with path.open("rb") as lines:
-            for line in lines:
+            for line in filter(bytes.strip, lines):
                 event = _event(line)
                 if event is None:
                     reading.torn_lines += 1

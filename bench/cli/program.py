@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App, CycloptsError
 
-from bench.cli import imports, nightly, report, run, scenarios, score
+from bench.cli import doctor, imports, nightly, report, run, scenarios, score, timeline
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
 from bench.cli.output import PROGRAM
 
@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
     "import": (imports.import_captures, imports.EXAMPLES),
     "score": (score.score, score.EXAMPLES),
     "report": (report.report, report.EXAMPLES),
+    "timeline": (timeline.timeline, timeline.EXAMPLES),
+    "doctor": (doctor.doctor, doctor.EXAMPLES),
 }
 
 

@@ -41,15 +41,17 @@ class Excerpt:
     gaps: Mapping[int, int] | None = None  # index in events -> how many were left out before it
 
 
-def read_events(run_folder: Path, windows: Sequence[Window] | None = None) -> Iterator[Event]:
-    """The events of all captures of a run, sorted by t_us; only those inside `windows` if given.
+def read_events(
+    run_folder: Path, windows: Sequence[Window] | None = None, sources: str = "*"
+) -> Iterator[Event]:
+    """The events of a run's captures, sorted by t_us; only those inside `windows` if given.
 
-    Lines that are not one JSON object with an integer t_us (a torn last line) are passed over.
+    `sources` is a pattern for the names of sources, such as `bench`. Lines that are not one JSON
+    object with an integer t_us (a torn last line) are passed over.
     """
     spans = None if windows is None else _merged(windows)
-    found = [
-        event for path in sorted(run_folder.glob("*.jsonl")) for event in _events_of(path, spans)
-    ]
+    paths = sorted(run_folder.glob(f"{sources}.jsonl"))
+    found = [event for path in paths for event in _events_of(path, spans)]
     yield from sorted(found, key=_place)
 
 
@@ -113,7 +115,7 @@ def _place(event: Event) -> tuple[int, int, str, int]:
     """Time first; then the way of an uplink, so that one instant reads in the order of causes."""
     source, kind = str(event.get("source", "")), str(event.get("kind", ""))
     rank = next((i for i, name in enumerate(_SOURCES) if source.startswith(name)), 4)
-    if kind in ("case.expect", "case.end"):
+    if kind in ("case.expect", "case.end", "fault.end"):
         rank = len(_SOURCES)
     seq = event.get("seq")
     return event["t_us"], rank, source, seq if isinstance(seq, int) else 0

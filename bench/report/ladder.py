@@ -3,15 +3,14 @@
 Pure geometry, in pixels of the drawing; `ladder.svg.j2` puts it on the page.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench.report import station_text
 from bench.report.cast import Cast
-from bench.report.evidence import Event, Excerpt, nearest
+from bench.report.evidence import Excerpt, nearest
 from bench.report.foreign_text import shown
-from bench.report.narration import disposition, seconds
+from bench.report.narration import seconds
+from bench.report.steps import Kind, Party, Scene, Shape, Step, step_of
 
 ROWS_MAX = 44
 STATIONS_MAX = 6  # lanes; texts of further stations are drawn at the last lane
@@ -20,7 +19,6 @@ LABEL_MAX = 66  # characters
 GAP_US = 2_000_000  # a longer silence is written into the drawing
 
 _TIME_WIDTH, _ROW_HEIGHT, _HEAD_HEIGHT = 84, 27, 40
-_SPOKEN = re.compile(r"SEND|MSG|JOIN|RESET|ATZ|REBOOT|EVT|ERROR|TIMEOUT|FAIL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +72,12 @@ def ladder(
     excerpt: Excerpt, cast: Cast, begin_us: int, pointed_at: frozenset[int]
 ) -> Ladder | None:
     """The drawing of a case's events; None if there is nothing to draw."""
-    stage = _Stage(excerpt.events, cast)
+    scene = Scene(excerpt.events, cast)
+    stage = _Stage(scene)
     drawn = [
         (event, replace(mark, pointed_at=place in pointed_at))
         for place, event in enumerate(excerpt.events)
-        if (draw := _DRAWINGS.get(str(event.get("kind")))) is not None
-        and (mark := draw(event, stage)) is not None
+        if (step := step_of(event, scene)) is not None and (mark := stage.mark(step)) is not None
     ]
     if not drawn:
         return None
@@ -109,138 +107,42 @@ def _placed(timed: Sequence[tuple[int, Mark]], begin_us: int) -> list[Mark]:
 class _Stage:
     """Where the lanes of one drawing stand; holds for that drawing."""
 
-    def __init__(self, events: Sequence[Event], cast: Cast) -> None:
-        self.cast = cast
+    def __init__(self, scene: Scene) -> None:
         self.lanes: tuple[Lane, ...] = ()
         self._x = _TIME_WIDTH - 40
-        radio = any(str(event.get("kind")).startswith("radio.") for event in events)
-        self.devices = self._stand(list(cast.devices)[:DEVICES_MAX], 120, cast.devices)
-        self.air = self._lane(140, "air", "") if radio else None
-        self.stations = self._stand(list(cast.stations)[:STATIONS_MAX], 124, cast.stations)
-        servers = cast.servers or ("LNS",)
-        self.servers = {server: self._lane(150, server, "LNS") for server in servers}
-        self.upstream = self._lane(400, "upstream", "application")
+        self._at: dict[Party, int] = {}
+        cast = scene.cast
+        self._stand(Kind.DEVICE, list(cast.devices)[:DEVICES_MAX], 120, cast.devices)
+        if scene.has_air:
+            self._lane(Party(Kind.AIR), 140, "air", "")
+        self._stand(Kind.STATION, list(cast.stations)[:STATIONS_MAX], 124, cast.stations)
+        for eui in list(cast.stations)[STATIONS_MAX:]:
+            self._at[Party(Kind.STATION, eui)] = self._x
+        for server in scene.servers:
+            self._lane(server, 150, server.name, "LNS")
+        self._lane(Party(Kind.UPSTREAM), 400, "upstream", "application")
         self.width = self._x + 70
-        self._server_of = {
-            str(event["station"]): str(event["lns"])
-            for event in events
-            if "station" in event and event.get("lns") in self.servers
-        }
 
-    def device(self, eui: object) -> int | None:
-        return self.devices.get(str(eui))
-
-    def station(self, eui: object) -> int | None:
-        if str(eui) in self.cast.stations and self.stations:
-            return self.stations.get(str(eui), max(self.stations.values()))
-        return None
-
-    def server(self, event: Event) -> int:
-        named = str(event.get("lns") or self._server_of.get(str(event.get("station"))))
-        return self.servers.get(named, min(self.servers.values()))
-
-    def _stand(self, euis: Sequence[str], step: int, titles: dict[str, str]) -> dict[str, int]:
-        return {
-            eui: self._lane(step, titles[eui], "" if titles[eui] == eui else eui) for eui in euis
-        }
-
-    def _lane(self, step: int, title: str, subtitle: str) -> int:
-        self._x += step
-        self.lanes += (Lane(self._x, shown(title, 20), shown(subtitle, 20)),)
-        return self._x
-
-
-def _spoken(event: Event, stage: _Stage) -> Mark | None:
-    x, text = stage.device(event.get("dev_eui")), str(event.get("text"))
-    if x is None or _SPOKEN.search(text) is None:
-        return None
-    return Mark("dot", x, x, text)
-
-
-def _transmitted(event: Event, stage: _Stage) -> Mark | None:
-    injected = event.get("origin") == "injected"
-    if event.get("direction") == "down":
-        x = stage.station(event.get("sender"))
-        if x is None or stage.air is None:
+    def mark(self, step: Step) -> Mark | None:
+        """The step in pixels; None if one of its parties has no lane."""
+        if step.shape is Shape.BAND:
+            return Mark(step.shape, _TIME_WIDTH, self.width, step.label, step.injected)
+        stops = [party for party in step.stops if party.kind is not Kind.TAP]
+        xs = [self._at[party] for party in stops if party in self._at]
+        if len(xs) < len(stops):
             return None
-        ends = list(stage.devices.values())
-        to_x = ends[0] if len(ends) == 1 else stage.air
-        return Mark("arrow", x, to_x, "downlink on the air", injected, via_x=stage.air)
-    x = stage.device(event.get("sender"))
-    if x is None or stage.air is None:
-        return None
-    label = f"FCnt {event['f_cnt']}" if "f_cnt" in event else "join request"
-    if event.get("genuine") is False:
-        label = "forged frame"
-    if event.get("attempt", 1) != 1:
-        label += f", again ({event['attempt']})"
-    return Mark("arrow", x, stage.air, label, injected)
+        to_x = xs[-1]
+        if step.lost and len(stops) < len(step.stops):  # the tap stands between the last two
+            to_x = (xs[-2] + xs[-1]) // 2
+        via_x = xs[1] if len(xs) > 2 else None
+        return Mark(step.shape, xs[0], to_x, step.label, step.injected, step.lost, via_x)
 
+    def _stand(self, kind: Kind, euis: Sequence[str], step: int, titles: dict[str, str]) -> None:
+        for eui in euis:
+            subtitle = "" if titles[eui] == eui else eui
+            self._lane(Party(kind, eui), step, titles[eui], subtitle)
 
-def _lost(event: Event, stage: _Stage) -> Mark | None:
-    receiver = event.get("receiver")
-    x = stage.station(receiver) or stage.device(receiver)
-    return None if x is None else Mark("cross", x, x, f"not heard: {event.get('cause')}")
-
-
-def _texted(event: Event, stage: _Stage) -> Mark | None:
-    x, word = stage.station(event.get("station")), station_text.msgtype(event.get("text"))
-    if x is None or word in ("timesync", "router_config"):
-        return None
-    injected, lost = event.get("origin") == "injected", event.get("dropped") is True
-    label, server = station_text.label(event.get("text")), stage.server(event)
-    if event.get("direction") == "down":
-        return Mark("arrow", server, x, label, injected, lost)
-    heard = word in ("updf", "jreq") and stage.air is not None and not injected
-    start = stage.air if heard and stage.air is not None else x
-    to_x = (x + server) // 2 if lost else server
-    return Mark("arrow", start, to_x, label, injected, lost, via_x=x if heard else None)
-
-
-def _decided(event: Event, stage: _Stage) -> Mark:
-    x = stage.server(event)
-    return Mark("dot", x, x, disposition(event))
-
-
-def _forgot(event: Event, stage: _Stage) -> Mark:
-    x = stage.server(event)
-    return Mark("dot", x, x, "forgets a sighting too early")
-
-
-def _published(event: Event, stage: _Stage) -> Mark:
-    body = event.get("body")
-    told = body if isinstance(body, dict) else {}
-    marked = ", marked dupMsg" if told.get("dupMsg") is True else ""
-    x = stage.servers.get(str(told.get("lns")), stage.server(event))
-    return Mark("arrow", x, stage.upstream, f"FCnt {told.get('fCnt', '?')}{marked}")
-
-
-def _not_published(event: Event, stage: _Stage) -> Mark:
-    return Mark("arrow", stage.server(event), stage.upstream, f"{event.get('cause')}", lost=True)
-
-
-def _faulted(event: Event, stage: _Stage) -> Mark:
-    where = f", {stage.cast.name(str(event['station']))}" if "station" in event else ""
-    label = f"fault: {event.get('fault')} on the {event.get('seam')}{where}"
-    return Mark("band", _TIME_WIDTH, stage.width, label, injected=True)
-
-
-def _restarted(event: Event, stage: _Stage) -> Mark | None:
-    if event.get("event") != "restart":
-        return None
-    return Mark("band", _TIME_WIDTH, stage.width, f"{event.get('lns')} restarts")
-
-
-_DRAWINGS: dict[str, Callable[[Event, _Stage], Mark | None]] = {
-    "device.command": _spoken,
-    "device.line": _spoken,
-    "radio.transmit": _transmitted,
-    "radio.lost": _lost,
-    "station.text": _texted,
-    "lns.outcome": _decided,
-    "lns.evicted": _forgot,
-    "upstream.published": _published,
-    "upstream.failed": _not_published,
-    "fault.begin": _faulted,
-    "case.lns": _restarted,
-}
+    def _lane(self, party: Party, step: int, title: str, subtitle: str) -> None:
+        self._x += step
+        self._at[party] = self._x
+        self.lanes += (Lane(self._x, shown(title, 20), shown(subtitle, 20)),)

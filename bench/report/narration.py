@@ -81,9 +81,11 @@ def _case_expect(event: Event, cast: Cast) -> str:
         who = cast.name(str(event.get("dev_eui")))
         return f"due: {who} prints “{event.get('line')}”"
     if event.get("expect") == "upstream":
-        body = ", ".join(f"{name} {value}" for name, value in dict(event.get("body") or {}).items())
+        body = event.get("body")
+        fields = body.items() if isinstance(body, dict) else ()
         through = cast.name(str(event.get("station")))
-        return f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {body}"
+        told = ", ".join(f"{name} {value}" for name, value in fields)
+        return f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {told}"
     if event.get("expect") == "on_air":
         windows = event.get("windows")
         said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""
@@ -110,6 +112,10 @@ def _case_device(event: Event, cast: Cast) -> str:
         + (", relaxed counter" if event.get("relaxed_f_cnt") is True else "")
         + (f", last FCnt heard {last}" if last is not None else ", nothing heard of it yet")
     )
+
+
+def _case_station(event: Event, cast: Cast) -> str:
+    return f"{event.get('name')} is the station {event.get('eui')}"
 
 
 def _case_lns(event: Event, cast: Cast) -> str:
@@ -206,6 +212,7 @@ _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
     "case.expect": _case_expect,
     "case.end": _case_end,
     "case.device": _case_device,
+    "case.station": _case_station,
     "case.lns": _case_lns,
     "fault.begin": _fault_begin,
     "fault.end": _fault_end,

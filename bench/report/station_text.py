@@ -41,6 +41,9 @@ def label(text: object) -> str:
         return f"updf FCnt {f_cnt}"
     if word == "jreq":
         return shown(f"jreq DevNonce {message.get('DevNonce')}", 40)
+    if word == "dnmsg":
+        windows = [window for window in ("RX1", "RX2") if f"{window}Freq" in message]
+        return " ".join([word, "/".join(windows)]).strip()
     return word
 
 

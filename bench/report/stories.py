@@ -83,6 +83,15 @@ def stories(run_folder: Path, score: Score, stories_max: int = STORIES_MAX) -> S
     )
 
 
+def places(findings: Sequence[Finding], events: Sequence[Event]) -> frozenset[int]:
+    """The places, in a sequence of events, of those that a finding points at."""
+    return frozenset(
+        place
+        for place, event in enumerate(events)
+        if any(_points_at(finding, event) for finding in findings)
+    )
+
+
 def repeat_command(verdict: Verdict, score: Score) -> str:
     """The shell command that runs this one scenario again, with the same rig, seed and strategy."""
     if not verdict.file:
@@ -128,11 +137,7 @@ def _outside(key: str, finding: Finding) -> _Plot:
 
 def _told(plot: _Plot, excerpt: Excerpt, score: Score) -> Story:
     cast = cast_of(excerpt.events)
-    pointed_at = frozenset(
-        place
-        for place, event in enumerate(excerpt.events)
-        if any(_points_at(finding, event) for finding in plot.findings)
-    )
+    pointed_at = places(plot.findings, excerpt.events)
     begin_us = plot.window.begin_us if plot.verdict else plot.window.begin_us + AROUND_US
     return Story(
         anchor=plot.window.key,

@@ -55,6 +55,7 @@ class Assembly(Rig):
         self._stations: dict[str, SimulatedStation] = {}
         self._schedule: list[tuple[str, ...]] = []
         self._hearing: tuple[str, ...] | None = None
+        self._longest_delay_us = 0
         self._started = False
         self._tasks: asyncio.TaskGroup | None = None
         self.medium = Medium(region, self.links, self.record)

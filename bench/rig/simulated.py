@@ -23,8 +23,6 @@ SETTLE_US = 3_000_000
 class SimulatedRig(Assembly):
     """What a scenario may do on the simulated rig."""
 
-    _longest_delay_us = 0
-
     # --- frames that nobody sends now ---------------------------------------------------------
 
     async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:

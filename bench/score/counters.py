@@ -101,13 +101,14 @@ def _with_claims(rows: DataFrame) -> DataFrame:
     rolled = F.shiftright(f_cnt, 16) - F.shiftright(last, 16)
     on_wire = f_cnt < _HALF
     known = on_wire | ((last >= 0) & rolled.between(-1, 1) & (F.col("device.f_cnt_bits") != 16))
-    return (
-        rows.withColumn("equal", equal)
-        .withColumn("newer", newer)
-        .withColumn("spends", (repeated | resubmitted) & confirmed)
-        .withColumn("known", known)
-        .select("*")
-    )
+    return rows.withColumns(
+        {
+            "equal": equal,
+            "newer": newer,
+            "spends": (repeated | resubmitted) & confirmed,
+            "known": known,
+        }
+    ).select("*")
 
 
 def _with_budget(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:

@@ -49,8 +49,12 @@ def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
         .transform(_with_joins)
         .transform(_with_words)
         .transform(lambda rows: _with_unknowable(rows, lines))
-        .withColumn("status_agrees", F.coalesce(status_agrees, F.lit(False)))
-        .withColumn("disposition_agrees", F.coalesce(disposition_agrees, F.lit(False)))
+        .withColumns(
+            {
+                "status_agrees": F.coalesce(status_agrees, F.lit(False)),
+                "disposition_agrees": F.coalesce(disposition_agrees, F.lit(False)),
+            }
+        )
         .select(
             *matched.columns,
             *(f"oracle_{word}" for word in ("status", "upstream", "reason", "answer")),
@@ -72,7 +76,7 @@ def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
     known = devices(lines)
     owners = addresses(lines, known)
     provable = F.col("genuine") & F.col("device").isNotNull() & ~F.col("elsewhere")
-    joins_here = F.col("is_join") & (F.col("device.activation") == "otaa")
+    here = ~F.col("is_join") | (F.col("device.activation") == "otaa")
     elsewhere = F.col("device.server").isNotNull() & (F.col("device.server") != F.col("own_lns"))
     short = F.coalesce(F.col("device.f_cnt_bits") == 16, F.lit(False))
     on_wire = F.col("f_cnt_wire")
@@ -80,17 +84,19 @@ def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
         heard.join(F.broadcast(known), on=["run", "case", "dev_eui"], how="left")
         .join(F.broadcast(servers(lines)), on=["run", "case"], how="left")
         .join(F.broadcast(owners), on=["run", "case", "dev_addr"], how="left")
-        .withColumn("retention_us", F.coalesce("retention_us", F.lit(RETENTION_US)))
-        .withColumn("elsewhere", F.coalesce(elsewhere, F.lit(False)))
-        .withColumn(
-            "reaches", F.coalesce(provable & (~F.col("is_join") | joins_here), F.lit(False))
+        .withColumns(
+            {
+                "retention_us": F.coalesce("retention_us", F.lit(RETENTION_US)),
+                "elsewhere": F.coalesce(elsewhere, F.lit(False)),
+                "strategy": F.col("device.strategy"),
+                "session": F.coalesce("session", "owner_session", F.lit(0)),
+                "f_cnt": F.when(short, on_wire).when(~short, F.coalesce("f_cnt", on_wire)),
+            }
         )
-        .withColumn("strategy", F.col("device.strategy"))
+        .withColumn("reaches", F.coalesce(provable & here, F.lit(False)))
         # Forged frames stand in the line of the device whose address they bear.
         .withColumn("owner_no", F.when(~F.col("reaches"), F.col("owner_no")))
         .withColumn("dev_eui_no", F.coalesce("owner_no", "dev_eui_no"))
-        .withColumn("session", F.coalesce("session", "owner_session", F.lit(0)))
-        .withColumn("f_cnt", F.when(short, on_wire).when(~short, F.coalesce("f_cnt", "f_cnt_wire")))
         .select("*")
     )
 
@@ -127,11 +133,9 @@ def _with_joins(rows: DataFrame) -> DataFrame:
     times = F.count(taken).over(of_nonce.orderBy(*_ORDER).rowsBetween(*rows_before))
     is_counter = F.col("device.lorawan") == "1.0.4"
     used = (times > 0) | (is_counter & (F.col("dev_nonce") <= greatest))
-    return (
-        rows.withColumn("foreign_join_eui", ~own)
-        .withColumn("nonce_used", F.coalesce(used, F.lit(False)))
-        .select("*")
-    )
+    return rows.withColumns(
+        {"foreign_join_eui": ~own, "nonce_used": F.coalesce(used, F.lit(False))}
+    ).select("*")
 
 
 def _with_words(rows: DataFrame) -> DataFrame:
@@ -147,10 +151,14 @@ def _with_words(rows: DataFrame) -> DataFrame:
         upstream = upstream.when(F.col("strategy") == strategy, F.lit(word))
     return (
         rows.withColumn("refusal", refusal)
-        .withColumn("oracle_status", F.when(of_level1, status).when(~of_level1, F.lit(ABSENT)))
-        .withColumn("oracle_upstream", upstream)
-        .withColumn("oracle_reason", F.coalesce("refusal", F.lit(ABSENT)))
-        .withColumn("oracle_answer", _answer(of_level1))
+        .withColumns(
+            {
+                "oracle_status": F.when(of_level1, status).when(~of_level1, F.lit(ABSENT)),
+                "oracle_upstream": upstream,
+                "oracle_reason": F.coalesce("refusal", F.lit(ABSENT)),
+                "oracle_answer": _answer(of_level1),
+            }
+        )
         .select("*")
     )
 
@@ -198,7 +206,7 @@ def _answer(of_level1: Column) -> Column:
         (F.col("refusal") == "ResubmissionSuppressed") & confirmed
     )
     by_status = (status == NON_DUPLICATE) | ((status == RESUBMISSION) & confirmed)
-    elsewhere = F.col("oracle_reason") == "BelongsToAnotherServer"
+    elsewhere = F.col("refusal") == "BelongsToAnotherServer"
     return (
         F.when(elsewhere & confirmed, F.lit("Suppressed"))
         .when(~of_level1, F.lit("NotAsked"))

@@ -119,18 +119,21 @@ def _build(
     java_options: list[str],
 ) -> SparkSession:
     local = master.startswith("local")
+    usual = 8 if not local else 2 if compiled else 1
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(shuffle_partitions or (2 if local else 8)),
+        "spark.sql.shuffle.partitions": str(shuffle_partitions or usual),
         "spark.sql.adaptive.enabled": str(not local).lower(),
         "spark.sql.warehouse.dir": (cache_folder() / "warehouse").as_uri(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.debug.maxToStringFields": "200",
+        # Plans are checked once more after every rule, for the authors of rules.
+        "spark.sql.lightweightPlanChangeValidation": "false",
         # Every column expression would otherwise look up the Python line that made it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }

@@ -127,7 +127,8 @@ class _Reader:
             except ValueError as error:
                 self._leave_out(number, error)
         # An archive may be out of order; the order on the air counts.
-        for heard_us, number, record in sorted(records, key=lambda entry: entry[:2]):
+        records.sort(key=lambda entry: entry[:2])
+        for heard_us, number, record in records:
             try:
                 self.uplinks.append(self._uplink(record, heard_us - records[0][0]))
             except ValueError as error:

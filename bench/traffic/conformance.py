@@ -38,6 +38,7 @@ PERSONALISED = DevAddr("01010101")
 BACKHAUL_US = (5_000, 400_000)
 _HERTZ = 1_000_000
 _GATEWAY = re.compile(r"(?:[0-9A-Fa-f]{2}:){7}[0-9A-Fa-f]{2}")
+_BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _FIRST_STATION = "0016C001F1510001"
 
 
@@ -100,7 +101,8 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int
     try:
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.DecodeError as error:
-        raise TrafficError(path, "", f"the document cannot be read: {error}") from error
+        wrong = f"the document cannot be read: {error}"
+        raise TrafficError(path, _line(text, error), wrong) from error
     left_out: list[TrafficError] = []
     posts = _stations(document.meta.about, stations, seed)
     logs: list[Log] = []
@@ -116,6 +118,16 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int
         notices=(notice,) if notice else (),
         left_out=tuple(left_out),
     )
+
+
+def _line(text: bytes, error: msgspec.DecodeError) -> str:
+    """The line of broken JSON; "" where the error names the field itself."""
+    if isinstance(error, msgspec.ValidationError):
+        return ""
+    place = _BYTE.search(str(error))
+    before = text if place is None else text[: int(place[1])]
+    lines = 1 + before.count(b"\n")
+    return f"line {lines}"
 
 
 def _stations(about: str, count: int, seed: int) -> dict[Eui, int]:

@@ -42,4 +42,4 @@ def notice_of(repository: str, licence: str) -> str:
     if CONFORMANCE_REPOSITORY in repository:
         return CONFORMANCE
     said = [part for part in (repository, licence) if part]
-    return f"Traffic of {': '.join(said)}." if said else ""
+    return f"Traffic of {': '.join(said)}" if said else ""

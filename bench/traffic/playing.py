@@ -63,6 +63,8 @@ async def play(
 
 
 class _Player:
+    """Plays one log once; remembers its stations and what they have said so far."""
+
     def __init__(
         self, log: Log, case: Case, strategy: Strategy, seed: int, progress: Progress
     ) -> None:

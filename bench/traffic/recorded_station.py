@@ -25,12 +25,12 @@ class RecordedStation:
     """
 
     def __init__(
-        self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int, ppm: int = 0
+        self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int
     ) -> None:
         self.eui = eui
         self.ready = asyncio.Event()
         self._connect = connect
-        self._clock = ConcentratorClock(stream(seed, "station", eui, "clock"), ppm=ppm)
+        self._clock = ConcentratorClock(stream(seed, "station", eui, "clock"))
         self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
         self._link: TextLink | None = None
         self._utc_us: int | None = None

@@ -7,7 +7,7 @@ import pytest
 from bench.capture.reading import Event
 from bench.case import Case, Title
 from bench.evidence import Words
-from bench.expectation import Due, Verdict
+from bench.expectation import Due, Result, Verdict
 from lns.capture import Capture
 from lns.end_device import Activation, EndDevice
 from lns.lorawan.crypto import SessionKeys
@@ -24,8 +24,8 @@ from tests.bench.written_case import (
 )
 
 TITLE = Title(
-    case="group/c", scenario="test_c", file="scenarios/test_group.py", group="group", title="Is so.",
-    strategy="Drop", confirmed=True, params={"id": "Drop-confirmed"},
+    case="group/c", scenario="test_c", file="scenarios/test_group.py", group="group",
+    title="Is so.", strategy="Drop", confirmed=True, params={"id": "Drop-confirmed"},
 )  # fmt: skip
 DUE = {
     WEST: Due("west", Words("NonDuplicate", "forwarded", "-", "RX1")),
@@ -119,7 +119,7 @@ def test_an_error_of_the_bench_ends_in_error(open_case: Open) -> None:
     case.begin()
     play(case)
     expect(case)
-    assert case.end("OSError: no board") == Verdict("ERROR", "bench", ("OSError: no board",))
+    assert case.end("OSError: no board") == Verdict(Result.ERROR, "bench", ("OSError: no board",))
 
 
 def test_a_failure_beats_the_error_and_the_error_is_told_too(open_case: Open) -> None:

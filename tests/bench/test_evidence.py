@@ -144,6 +144,8 @@ def test_all_that_the_parties_wrote_is_kept() -> None:
 
 
 def test_an_error_of_the_bench_is_kept_with_its_reasons() -> None:
-    assert Evidence.of(good(end=end("c", "ERROR", "no board", "no air"))).error == "no board; no air"
+    assert (
+        Evidence.of(good(end=end("c", "ERROR", "no board", "no air"))).error == "no board; no air"
+    )
     assert Evidence.of(good(end=end("c", "ERROR"))).error == "the bench failed"
     assert Evidence.of(good(end=end("c", "FAIL", "x"))).error is None

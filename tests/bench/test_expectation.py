@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 
@@ -30,12 +31,12 @@ from tests.bench.written_case import (
 )
 
 FIRST_AND_COPY = Table("""
-    strategy kind        | first                            | copy
-    Drop     confirmed   | NonDuplicate forwarded RX1       | Duplicate dropped(Duplicate) Suppressed
+    strategy kind   | first                       | copy
+    Drop     confirmed   | NonDuplicate forwarded RX1      | Duplicate dropped(Duplicate) Suppressed
 
-    Mark     confirmed   | NonDuplicate forwarded RX1       | SoftDuplicate marked Suppressed
-    *        join        | NonDuplicate dropped RX1         | Duplicate dropped(Duplicate) Suppressed
-    None     *           | - dropped(Malformed) NotAsked    | SoftDuplicate forwarded NotAsked
+    Mark     confirmed   | NonDuplicate forwarded RX1      | SoftDuplicate marked Suppressed
+    *        join   | NonDuplicate dropped RX1   | Duplicate dropped(Duplicate) Suppressed
+    None     *      | - dropped(Malformed) NotAsked   | SoftDuplicate forwarded NotAsked
 """)
 AGAIN = Table("""
     strategy kind        | again
@@ -66,7 +67,11 @@ def test_a_star_stands_for_every_strategy_or_kind() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "kind"),
-    [(Strategy.DROP, "unconfirmed"), (Strategy.MARK, "unconfirmed"), (Strategy.DROP, "proprietary")],
+    [
+        (Strategy.DROP, "unconfirmed"),
+        (Strategy.MARK, "unconfirmed"),
+        (Strategy.DROP, "proprietary"),
+    ],
 )
 def test_a_missing_row_is_no_expectation(strategy: Strategy, kind: str) -> None:
     with pytest.raises(KeyError):
@@ -115,9 +120,10 @@ def test_one_column_alone() -> None:
 
 
 def test_a_misspelt_role_is_named() -> None:
-    for misspelt in (lambda: FIRST_AND_COPY.only("cpoy"), lambda: FIRST_AND_COPY.again("cpoy", "x")):
-        with pytest.raises(ValueError, match="'cpoy' is no role; known: first, copy"):
-            misspelt()
+    with pytest.raises(ValueError, match="'cpoy' is no role; known: first, copy"):
+        FIRST_AND_COPY.only("cpoy")
+    with pytest.raises(ValueError, match="'cpoy' is no role; known: first, copy"):
+        FIRST_AND_COPY.again("cpoy", "late")
 
 
 def test_one_more_reception_like_another() -> None:
@@ -136,7 +142,10 @@ def test_one_more_reception_like_another() -> None:
         ("Drop confirmed | NonDuplicate dropped(Dublicate) RX1", "'Dublicate' is no reason"),
         ("Drop confirmed | NonDuplicate forwarded RX3", "'RX3' is no answer"),
         ("Drop confirmed | nonduplicate forwarded RX1", "'nonduplicate' is no status"),
-        ("Dorp confirmed | NonDuplicate forwarded RX1", "'Dorp' is no strategy; known: Drop, Mark, None"),
+        (
+            "Dorp confirmed | NonDuplicate forwarded RX1",
+            "'Dorp' is no strategy; known: Drop, Mark, None",
+        ),
         ("Drop confirmd  | NonDuplicate forwarded RX1", "'confirmd' is no kind"),
         ("Drop           | NonDuplicate forwarded RX1", "'' is no kind"),
         ("Drop confirmed | NonDuplicate forwarded", "'NonDuplicate forwarded' is not 'status"),
@@ -219,7 +228,7 @@ def test_no_outcome_is_the_servers_and_is_said_by_expectation_and_books() -> Non
         Result.FAIL,
         "LNS",
         (
-            f"{FRAME} #1 through east: no outcome, expected Duplicate dropped(Duplicate) Suppressed",
+            f"{FRAME} #1 through east: no outcome, expected {Words(*COPY.split())}",
             f"one outcome per reception: {FRAME} through east has no outcome",
         ),
     )
@@ -301,8 +310,8 @@ def test_a_verdict_of_the_case_itself_is_not_taken_over() -> None:
     assert judge(good(without=("end",))).result is Result.PASS
 
 
-WRONG = {"told_east": outcome(EAST, 22, SOFT)}
-BROKEN = {"end": end("c", "ERROR", "no board")}
+WRONG: Any = {"told_east": outcome(EAST, 22, SOFT)}
+BROKEN: Any = {"end": end("c", "ERROR", "no board")}
 ALSO_DEAF = due(WEST, 2, COPY)
 NOTHING_DUE = ("due west", "due east", "due line")
 
@@ -338,3 +347,56 @@ def test_every_reason_is_given_and_the_first_owns_the_verdict() -> None:
 def test_a_verdict_reads_as_a_short_list() -> None:
     assert str(Verdict(Result.PASS)) == "PASS"
     assert str(Verdict(Result.FAIL, "LNS", ("one", "two"))) == "FAIL (LNS)\n  one\n  two"
+
+
+def due_upstream(station: str, **body: object) -> Event:
+    return {
+        "source": "bench", "kind": "case.expect", "case": "c", "expect": "upstream",
+        "dev_eui": ALPHA, "f_cnt": 2, "station": station, "body": body,
+    }  # fmt: skip
+
+
+def due_on_air(*windows: str) -> Event:
+    return {
+        "source": "bench", "kind": "case.expect", "case": "c", "expect": "on_air",
+        "frame_id": FRAME, "windows": list(windows),
+    }  # fmt: skip
+
+
+def on_air(window: str) -> Event:
+    return {**scheduled(WEST, 12), "stage": "transmitted", "window": window}
+
+
+def test_a_message_has_the_fields_that_are_due() -> None:
+    message = published(WEST, rssi=-71)
+    assert judge(good(due_upstream(WEST, rssi=-71), published=message)).result is Result.PASS
+    assert judge(good(due_upstream(EAST, rssi=0), published=message)).result is Result.PASS
+    assert judge(good(due_upstream(WEST, rssi=-70, snr=9.5), published=message)) == Verdict(
+        Result.FAIL,
+        "LNS",
+        (
+            "message m-2 through west: expected rssi -70, observed -71",
+            "message m-2 through west: expected snr 9.5, observed None",
+        ),
+    )
+
+
+def test_the_answers_on_the_air_are_those_that_are_due() -> None:
+    assert judge(good(on_air("RX1"), due_on_air("RX1"))).result is Result.PASS
+    assert judge(good(due_on_air())).result is Result.PASS
+    assert judge(good(on_air("RX2"), due_on_air("RX1"))) == Verdict(
+        Result.FAIL,
+        "gateway",
+        (f"answers to {FRAME} on the air: expected RX1, observed RX2",),
+    )
+    assert judge(good(on_air("RX1"), due_on_air())).reasons == (
+        f"answers to {FRAME} on the air: expected none, observed RX1",
+    )
+    assert judge(good(due_on_air("RX1", "RX2"))).reasons == (
+        f"answers to {FRAME} on the air: expected RX1, RX2, observed none",
+    )
+
+
+@pytest.mark.parametrize("expectation", [due_upstream(WEST, fCnt=2), due_on_air()])
+def test_any_expectation_is_one(expectation: Event) -> None:
+    assert judge(good(expectation, without=NOTHING_DUE)).result is Result.PASS

@@ -111,6 +111,10 @@ BROKEN = {
     "two at the tap": (good(dnmsg(WEST, 11)), ANSWER),
     "an answer through a deaf station": (good(dnmsg(EAST, 11)), STATION),
     "an answer to nothing": (good(dnmsg(WEST, 99)), STATION),
+    "an unreadable answer to nothing": (
+        good(text(WEST, '{"msgtype":"dnmsg","xtime":99}', "down")),
+        STATION,
+    ),
     "nobody sent it": (good(without=("transmit",)), SENT),
     "only forged": (good(transmit=transmit(genuine=False)), SENT),
     "a counter again": (good(*second_frame(0)), COUNTER),
@@ -145,9 +149,7 @@ def test_downlinks_without_a_counter_are_join_accepts() -> None:
 def gap(events: list[Event], source: str, *, by: int) -> list[Event]:
     *before, last = [event for event in events if event["source"] == source]
     assert before, "a gap needs two lines"
-    return [
-        {**event, "seq": event["seq"] + by} if event is last else event for event in events
-    ]
+    return [{**event, "seq": event["seq"] + by} if event is last else event for event in events]
 
 
 @pytest.mark.parametrize("by", [1, -1, 5])

@@ -64,23 +64,24 @@ def transmit(frame_id: str = FRAME, *, genuine: bool = True) -> Event:
     }  # fmt: skip
 
 
-def text(eui: str, said: str, direction: str = "up", **more: object) -> Event:
-    return {
+def text(eui: str, said: str, direction: str = "up", *, dropped: bool = False) -> Event:
+    fields: Event = {
         "source": f"tap-{eui}", "kind": "station.text", "station": eui, "direction": direction,
-        "text": said, **more,
+        "text": said,
     }  # fmt: skip
+    return fields | {"dropped": True} if dropped else fields
 
 
-def heard(eui: str, xtime: int, f_cnt: int = 2, **more: object) -> Event:
-    return text(eui, _UPDF % (f_cnt, xtime), **more)
+def heard(eui: str, xtime: int, f_cnt: int = 2, *, dropped: bool = False) -> Event:
+    return text(eui, _UPDF % (f_cnt, xtime), dropped=dropped)
 
 
 def heard_join(eui: str, xtime: int) -> Event:
     return text(eui, _JREQ % xtime)
 
 
-def dnmsg(eui: str, xtime: int, **more: object) -> Event:
-    return text(eui, _DNMSG % xtime, "down", **more)
+def dnmsg(eui: str, xtime: int, *, dropped: bool = False) -> Event:
+    return text(eui, _DNMSG % xtime, "down", dropped=dropped)
 
 
 def outcome(eui: str, xtime: int | None, words: str, frame_id: str | None = FRAME) -> Event:
@@ -89,7 +90,7 @@ def outcome(eui: str, xtime: int | None, words: str, frame_id: str | None = FRAM
     fields = {
         "source": "lns-a", "kind": "lns.outcome", "station": eui, "lns": "lns-a",
         "frame_id": frame_id, "dev_eui": ALPHA if frame_id else None,
-        "f_cnt": int(frame_id.split(":")[1]) if frame_id == FRAME or frame_id == NEXT_FRAME else None,
+        "f_cnt": {FRAME: 2, NEXT_FRAME: 3}.get(frame_id or ""),
         "status": status, "upstream": upstream, "reason": reason, "answer": answer, "xtime": xtime,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value not in (None, "-")}

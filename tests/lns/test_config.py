@@ -313,7 +313,7 @@ def test_a_misspelled_section_is_told_where_it_stands(folder: Path) -> None:
             LNS + '"a(b" = 1\n["c(d"]\n',
             [
                 "lns.toml:3: lns.a(b: unknown key; known here: devices, id, listen",
-                "lns.toml:4: c(d: unknown key; known here: capture, dedup, lns",
+                "lns.toml:4: c(d: unknown key; known here: capture, cups, dedup, lns",
             ],
         ),
         ("lns = 1\n", ["lns.toml:1: lns: Input should be a valid dictionary"]),

@@ -60,7 +60,7 @@ def test_a_truncated_line_is_torn(tmp_path: Path, length: int) -> None:
 @pytest.mark.parametrize(
     "torn",
     [
-        b"garbage", b"\x00\x00\x00", b"\xff\xfe", b"null", b"5", b"[]", b'"air"', b"{}", b"",
+        b"garbage", b"\x00\x00\x00", b"\xff\xfe", b"null", b"5", b"[]", b'"air"', b"{}",
         b"[" * 200_000, b'{"a":' * 200_000, b'{"kind":"x","t_us":1,"source":"air"}',
         line("air", 0, 5).replace('"t_us":5', '"t_us":"5"').encode(),
         line("air", 0, 5).replace('"t_us":5', '"t_us":5.5').encode(),
@@ -77,6 +77,11 @@ def test_a_foreign_line_is_torn_and_spoils_no_other(tmp_path: Path, torn: bytes)
     reading = read(write(tmp_path, air=b"\n".join([before, torn, after]) + b"\n"))
     assert [event["seq"] for event in reading.events] == [0, 1]
     assert (reading.torn_lines, reading.torn) == (1, ["air"])
+
+
+def test_a_blank_line_is_no_line(tmp_path: Path) -> None:
+    reading = read(write(tmp_path, air=f"\n{WHOLE}\n \n\r\n"))
+    assert (len(reading.events), reading.torn_lines) == (1, 0)
 
 
 def test_unknown_kinds_and_fields_are_kept(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def read_lines(spark: SparkSession, tmp_path: Path) -> Callable[[list[Line]], Da
 
     def read(written: list[Line]) -> DataFrame:
         folder = write_run(tmp_path / "20261120T020003Z-7f3a", written)
-        return within_cases(lines(spark, [str(file) for file in folder.glob("*.jsonl")]))
+        files = [str(file) for file in folder.glob("*.jsonl")]
+        return within_cases(lines(spark, files)).localCheckpoint()
 
     return read

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame as Rows
+from pyspark.sql import Row
 
 import bench.score
 from bench.chance import stream
@@ -162,7 +163,7 @@ class History:
 
 
 def _judged(lines: Rows) -> dict[int, Due]:
-    rows = judged(matched(receptions(lines), outcomes(lines)), lines)
+    rows = judged(matched(receptions(lines), outcomes(lines)).localCheckpoint(), lines)
     words = ("oracle_status", "oracle_upstream", "oracle_reason", "oracle_answer")
     return {row["t_us"]: tuple(row[word] for word in words) for row in rows.collect()}
 
@@ -173,3 +174,59 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
+
+
+def test_what_a_failed_upstream_touched_is_not_judged(read_lines: Read) -> None:
+    lines = _history_of_one_frame(
+        {"upstream": "dropped", "reason": "UpstreamUnavailable", "answer": "Suppressed"},
+        {"upstream": "forwarded", "answer": "RX1"},
+    )
+    failed: Line = ("upstream", 1_500, "upstream.failed", {"topic": "t", "cause": "cut"})
+    rows = _rows([*lines, failed], read_lines)
+    assert [row["unknowable"] for row in rows] == [
+        "upstream or store failed",
+        "upstream or store had failed",
+    ]
+
+
+def test_a_failure_that_nobody_else_saw_is_not_believed(read_lines: Read) -> None:
+    lines = _history_of_one_frame(
+        {"upstream": "dropped", "reason": "UpstreamUnavailable", "answer": "Suppressed"},
+        {"upstream": "forwarded", "answer": "RX1"},
+    )
+    rows = _rows(lines, read_lines)
+    assert [(row["unknowable"], row["disposition_agrees"]) for row in rows] == [
+        (None, False),
+        (None, False),
+    ]
+
+
+def _history_of_one_frame(*outcomes: dict[str, str]) -> list[Line]:
+    """A confirmed frame of a device under Drop, heard twice by one station, and its outcomes."""
+    frame = DataFrame("00000001", 1, confirmed=True)
+    device = {"dev_eui": DEVICES[0], "activation": "abp", "strategy": "Drop", "f_cnt_bits": 32,
+              "relaxed_f_cnt": False, "nb_trans": 1, "lorawan": "1.0.4"}  # fmt: skip
+    sent = {"direction": "up", "dev_eui": DEVICES[0], "session": 0, "f_cnt": 1, "genuine": True,
+            "frame_id": frame.frame_id, "phy": frame.phy}  # fmt: skip
+    lines: list[Line] = [
+        ("bench", 0, "case.begin", {"case": "c"}),
+        ("bench", 0, "case.device", {"case": "c", **device}),
+        ("air", 500, "radio.transmit", sent),
+    ]
+    for number, outcome in enumerate(outcomes):
+        t_us = 1_000 * (number + 1)
+        text = {"station": STATIONS[0], "direction": "up", "text": frame.text(t_us)}
+        words = {"station": STATIONS[0], "xtime": t_us, "frame_id": frame.frame_id, **outcome}
+        status = ("NonDuplicate", "DuplicateDueToResubmission")[number]
+        lines.append((f"tap-{STATIONS[0]}", t_us, "station.text", text))
+        lines.append(("lns-a", t_us, "lns.outcome", {**words, "status": status}))
+    return [*lines, ("bench", 9_000, "case.end", {"case": "c", "verdict": "PASS", "reasons": []})]
+
+
+def _rows(written: list[Line], read_lines: Read) -> list[Row]:
+    lines = read_lines(written)
+    return (
+        judged(matched(receptions(lines), outcomes(lines)).localCheckpoint(), lines)
+        .orderBy("t_us")
+        .collect()
+    )

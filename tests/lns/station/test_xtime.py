@@ -1,3 +1,5 @@
+import pytest
+
 from lns.station.xtime import StationClock, XtimeParts, join, split
 
 SESSION_A, SESSION_B = 94, 139
@@ -34,22 +36,101 @@ def test_clocks_may_drift_apart_by_50_ppm_and_no_more() -> None:
     assert clock.lns_time_us(join(0, SESSION_A, 0)) == 181_000
 
 
-def test_a_new_session_is_learnt_anew_and_an_old_text_does_not_spoil_it() -> None:
+def test_a_late_text_of_an_old_session_does_not_spoil_the_new_one() -> None:
     clock = StationClock()
     old, new = join(0, SESSION_A, 5_000_000), join(0, SESSION_B, 1_000)
     clock.sample(old, 6_000_000)
-    assert clock.knows(old)
+    assert clock.knows(old, 6_000_000)
     clock.sample(new, 7_000_000)
     clock.sample(old, 90_000_000)
-    assert clock.knows(new)
-    assert not clock.knows(old)
+    assert clock.knows(new, 90_000_000)
+    assert not clock.knows(old, 90_000_000)
     assert clock.lns_time_us(new) == 7_000_000
     assert clock.lns_time_us(old) == 6_000_000
 
 
-def test_only_two_sessions_are_remembered() -> None:
+def test_the_report_after_a_configuration_names_the_session_that_runs() -> None:
     clock = StationClock()
-    for session in (1, 2, 3):
+    old, new = join(0, SESSION_A, 5_000_000), join(0, SESSION_B, 1_000)
+    clock.connected(0)
+    clock.report(old, 100)
+    assert clock.knows(old, 100)
+    clock.configured(200)
+    assert not clock.knows(old, 200)
+    clock.sample(old, 300)
+    assert not clock.knows(old, 300)
+    clock.report(new, 400)
+    clock.sample(old, 20_000_000)
+    assert clock.knows(new, 20_000_000)
+    assert not clock.knows(old, 20_000_000)
+
+
+def test_a_queued_frame_does_not_make_its_session_run_when_the_server_is_new() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    queued = join(0, SESSION_A, 5_000_000)
+    clock.configured(100)
+    clock.sample(queued, 200)
+    assert not clock.knows(queued, 200)
+    clock.report(join(0, SESSION_B, 7), 300)
+    clock.sample(queued, 400)
+    assert not clock.knows(queued, 400)
+
+
+@pytest.mark.parametrize(("at_us", "known"), [(10_000_099, False), (10_000_100, True)])
+def test_a_station_that_does_not_report_is_believed_after_ten_seconds(
+    at_us: int, known: bool
+) -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(100)
+    frame = join(0, SESSION_A, 5_000_000)
+    clock.sample(frame, at_us)
+    assert clock.knows(frame, at_us) is known
+
+
+@pytest.mark.parametrize(("at_us", "known"), [(1_000_499, False), (1_000_500, True)])
+def test_a_session_goes_on_when_a_new_connection_brings_no_version_for_a_second(
+    at_us: int, known: bool
+) -> None:
+    clock = StationClock()
+    frame = join(0, SESSION_A, 5_000_000)
+    clock.connected(0)
+    clock.report(frame, 100)
+    clock.connected(500)
+    assert clock.knows(frame, at_us) is known
+
+
+def test_a_frame_that_waited_for_a_connection_is_dated_by_what_was_known_before() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.report(join(0, SESSION_A, 1_000_000), 1_000_000)
+    clock.connected(60_000_000)
+    clock.sample(join(0, SESSION_A, 5_000_000), 60_000_100)
+    assert clock.lns_time_us(join(0, SESSION_A, 5_000_000)) == 5_000_000
+
+
+def test_each_radio_unit_has_a_session_of_its_own() -> None:
+    clock = StationClock()
+    clock.report(join(0, SESSION_A, 10), 20)
+    clock.report(join(1, SESSION_B, 10), 20)
+    assert clock.knows(join(0, SESSION_A, 30), 30)
+    assert clock.knows(join(1, SESSION_B, 30), 30)
+    assert not clock.knows(join(1, SESSION_A, 30), 30)
+
+
+def test_a_session_number_may_come_again() -> None:
+    clock = StationClock()
+    again = join(0, SESSION_A, 10)
+    clock.report(again, 20)
+    clock.configured(30)
+    clock.report(again, 40)
+    assert clock.knows(again, 40)
+
+
+def test_sixteen_sessions_are_remembered() -> None:
+    clock = StationClock()
+    for session in range(1, 18):
         clock.sample(join(0, session, 10), 20)
     assert clock.lns_time_us(join(0, 1, 10)) is None
     assert clock.lns_time_us(join(0, 2, 10)) == 20
@@ -58,6 +139,7 @@ def test_only_two_sessions_are_remembered() -> None:
 def test_a_clock_that_nobody_told_is_unknown() -> None:
     clock = StationClock()
     clock.sample(0, 5)
+    clock.report(0, 5)
     assert clock.lns_time_us(0) is None
-    assert not clock.knows(join(0, SESSION_A, 0))
+    assert not clock.knows(join(0, SESSION_A, 0), 5)
     assert clock.lns_time_us(join(0, SESSION_A, 0)) is None

@@ -1,0 +1,165 @@
+"""Where do certificates for a bench come from, which nobody outside of it need trust?
+
+A throw-away authority on P-256, and the files that a station has of it. Basics Station compares
+host names with DNS names only, so an address is a DNS name in a server certificate here, besides
+the IP name that everybody else looks for; its keys are SEC1, the only form of a P-256 key that it
+takes from CUPS. Source: Basics Station, credentials.
+"""
+
+import ipaddress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from lns.clock import Utc, utc_of_this_host
+from lns.lorawan.identifiers import Eui
+
+_ALREADY = timedelta(days=1)
+CATEGORIES = ("tc", "cups")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    def write(self, folder: Path, name: str) -> None:
+        """Leave `<name>.crt` and `<name>.key` in a folder, the key readable by its owner only."""
+        (folder / f"{name}.crt").write_bytes(self.certificate)
+        _write_secret(folder / f"{name}.key", self.key)
+
+
+class Authority:
+    """A certificate authority that lives as long as this object; its key is never written."""
+
+    def __init__(
+        self, name: str = "bench", *, days: int = 365, utc: Utc = utc_of_this_host
+    ) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _common_name(f"{name} CA")
+        self._begin = utc() - _ALREADY
+        self._end = utc() + timedelta(days=days)
+        key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        self._key_id = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_id)
+        builder = self._builder(self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+        builder = builder.add_extension(_usage(sign=False), True).add_extension(key_id, False)
+        self.certificate = builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
+
+    def server(self, *hosts: str) -> Pair:
+        """A certificate for a server that is found under these names and addresses."""
+        names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
+        names += [x509.IPAddress(address) for host in hosts if (address := _address(host))]
+        return self._issue(hosts[0], x509.SubjectAlternativeName(names), server=True)
+
+    def client(self, station: Eui) -> Pair:
+        """A certificate whose common name is the EUI of a station."""
+        return self._issue(station, None, server=False)
+
+    def _issue(
+        self, name: str, alternatives: x509.SubjectAlternativeName | None, *, server: bool
+    ) -> Pair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = self._builder(_common_name(name), key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+        builder = builder.add_extension(_usage(sign=True), True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), False)
+        builder = builder.add_extension(self._key_id, False)
+        if alternatives is not None:
+            builder = builder.add_extension(alternatives, False)
+        certificate = builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
+        sec1 = PrivateFormat.TraditionalOpenSSL
+        return Pair(certificate, key.private_bytes(Encoding.PEM, sec1, NoEncryption()))
+
+    def _builder(
+        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
+        return x509.CertificateBuilder(
+            issuer_name=self._name,
+            subject_name=subject,
+            public_key=public_key,
+            serial_number=x509.random_serial_number(),
+            not_valid_before=self._begin,
+            not_valid_after=self._end,
+        )
+
+
+def write_server_files(folder: Path, authority: Authority, *hosts: str) -> None:
+    """What `[tls]` names: `server.crt`, `server.key` and `stations-ca.crt`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority.server(*hosts).write(folder, "server")
+    (folder / "stations-ca.crt").write_bytes(authority.certificate)
+
+
+def write_station_files(
+    folder: Path,
+    category: str,
+    uri: str,
+    *,
+    trust: bytes | None = None,
+    client: Pair | None = None,
+    token: str | None = None,
+) -> None:
+    """The files of one category ("tc" or "cups") in a station's home.
+
+    `uri` has a port and no path. No `trust` (PEM): no TLS. With `client` a station shows a
+    certificate, with `token` an `Authorization` header; not both. ValueError for what a station
+    does not take. Files of an earlier setup are removed.
+    """
+    if category not in CATEGORIES:
+        raise ValueError(f"a station has {' and '.join(CATEGORIES)} files, not {category}")
+    if client is not None and token is not None:
+        raise ValueError("a station shows a certificate or a token, not both")
+    if trust is None and not (client is None and token is None):
+        raise ValueError("without .trust a station shows nothing")
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix in ("trust", "crt", "key"):
+        (folder / f"{category}.{suffix}").unlink(missing_ok=True)
+    (folder / f"{category}.uri").write_text(uri, encoding="ascii")
+    if trust is not None:
+        (folder / f"{category}.trust").write_bytes(trust)
+    if client is not None:
+        client.write(folder, category)
+    if token is not None:
+        header = f"Authorization: {token}\r\n".encode("ascii")
+        _write_secret(folder / f"{category}.key", header)
+
+
+def _write_secret(file: Path, content: bytes) -> None:
+    file.touch(mode=0o600)
+    file.write_bytes(content)
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _usage(*, sign: bool) -> x509.KeyUsage:
+    """Either to sign handshakes or to sign certificates."""
+    return x509.KeyUsage(
+        digital_signature=sign,
+        key_cert_sign=not sign,
+        crl_sign=not sign,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,82 @@
+"""`lorabench doctor`: what is there, what is missing, and what mends it?"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode
+from bench.cli.nightly import captures_in
+from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten
+from bench.cli.output import print_json
+from bench.cli.styled import Span, print_styled
+from bench.doctor.check import Check, Purpose, State, works
+from bench.doctor.diagnosis import Places, conclusion, diagnosis
+
+EXAMPLES = ("lorabench doctor", "lorabench doctor --json")
+
+_STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"}
+_WIDTH_MAX = 120
+_PIPE_WIDTH = 100
+
+
+def doctor(
+    *,
+    runs: RunsWritten = RUNS,
+    lake: Lake = LAKE,
+    captures: Annotated[
+        Path | None, Parameter(help="Folder with captures of real traffic, as for the nightly.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say what this machine has of what a nightly, an emulated and a hardware rig need."""
+    checks = diagnosis(Places(runs, lake, captures_in(captures)))
+    ready = works(checks, Purpose.NIGHTLY)
+    code = ExitCode.PASSED if ready else ExitCode.BENCH_ERROR
+    if as_json:
+        print_json(_document(checks, code))
+    else:
+        columns = get_terminal_size((_PIPE_WIDTH, 24)).columns
+        print_styled(_screen(checks, min(_WIDTH_MAX, columns)))
+    return code
+
+
+def _screen(checks: Sequence[Check], width: int) -> Iterator[list[Span]]:
+    labels = max(len(check.name) for check in checks) + 2
+    states = max(len(state) for state in State) + 2
+    indent = 2 + states + labels
+    for purpose in Purpose:
+        yield [(f"{purpose[:1].upper()}{purpose[1:]}", "bold")]
+        for check in checks:
+            if check.purpose is not purpose:
+                continue
+            first, *more = wrap(check.found, max(20, width - indent), break_on_hyphens=False)
+            style = _STYLES[check.state]
+            label = f"{check.name:{labels}}"
+            yield [("  ", ""), (f"{check.state:{states}}", style), (label, ""), (first, "")]
+            yield from ([(" " * indent + line, "")] for line in more)
+            if check.remedy:
+                yield [(" " * indent + "try: ", "dim"), (check.remedy, "bold")]
+        yield []
+    yield from ([(line, "bold")] for line in wrap(conclusion(checks), width))
+
+
+def _document(checks: Sequence[Check], code: ExitCode) -> dict[str, Any]:
+    return {
+        "checks": [
+            {
+                "name": check.name,
+                "needed_for": check.purpose,
+                "state": check.state,
+                "found": check.found,
+                "remedy": check.remedy or None,
+            }
+            for check in checks
+        ],
+        "works": {purpose.value: works(checks, purpose) for purpose in Purpose},
+        "conclusion": conclusion(checks),
+        "exit_code": int(code),
+    }

@@ -1,0 +1,247 @@
+"""`lorabench timeline`: what happened in this one case?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import RUNS, AsJson, RunsRead
+from bench.cli.output import print_json, shown_path
+from bench.cli.run_folders import resolve
+from bench.cli.styled import Span, print_styled
+from bench.report.cast import cast_of
+from bench.report.evidence import Event
+from bench.report.foreign_text import shown, visible
+from bench.report.narration import in_words, seconds
+from bench.report.steps import Scene, Step, step_of
+from bench.timeline.case_record import (
+    CaseRecord,
+    Judgement,
+    cases_of,
+    events_of,
+    judgement_of,
+    matching,
+    nearest_names,
+)
+from bench.timeline.divergence import Comparison, compare
+from bench.timeline.drawing import WIDTH_MAX, WIDTH_MIN, Drawing
+from bench.timeline.rows import Row, Tone, rows
+
+EXAMPLES = (
+    "lorabench timeline latest second_station",
+    "lorabench timeline latest 'same_station Mark'",
+    "lorabench timeline runs/20261120T020003Z-7f3a retry_is_heard_by_both --json",
+)
+
+EVENTS_MAX = 1000
+LISTED_MAX = 20
+FIELD_MAX = 100_000  # characters
+_PIPE_WIDTH = 100
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.DECISION: "bold",
+    Tone.UPSTREAM: "cyan",
+    Tone.FAULT: "yellow",
+    Tone.MET: "green",
+    Tone.DIVERGED: "bold red",
+    Tone.QUIET: "dim",
+}
+_VERDICT_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
+
+
+class NoSuchCase(Refused):
+    """No case, or more than one, has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One case, read and compared with what was due; `places` are those of the events to show."""
+
+    folder: Path
+    record: CaseRecord
+    judgement: Judgement | None
+    events: Sequence[Event]
+    scene: Scene
+    comparison: Comparison
+    places: range
+
+
+def timeline(
+    run: Annotated[str, Parameter(help="A run folder, or `latest`.")],
+    case: Annotated[str, Parameter(help="Part of the name of a case, or several parts of it.")],
+    /,
+    *,
+    runs: RunsRead = RUNS,
+    width: Annotated[
+        int | None,
+        Parameter(
+            help=f"Columns to fill, {WIDTH_MIN} to {WIDTH_MAX}; those of the terminal if left out."
+        ),
+    ] = None,
+    limit: Annotated[
+        int, Parameter(help="At most so many events: those nearest to the first divergence.")
+    ] = EVENTS_MAX,
+    as_json: AsJson = False,
+) -> int:
+    """Draw one case in the terminal: who sent what to whom, when, and where it went wrong."""
+    if limit < 1:
+        raise Refused("--limit must be 1 or more: so many events are shown at most.")
+    (folder,) = resolve([run], runs=runs)
+    told = _told(folder, _chosen(folder, case), limit)
+    if as_json:
+        print_json(_document(told))
+    else:
+        columns = get_terminal_size((_PIPE_WIDTH, 24)).columns if width is None else width
+        print_styled(_page(told, min(WIDTH_MAX, max(WIDTH_MIN, columns))))
+    return ExitCode.PASSED
+
+
+def _chosen(folder: Path, wanted: str) -> CaseRecord:
+    records = cases_of(folder)
+    path = shown_path(folder)
+    if not records:
+        raise NoSuchCase(
+            f"{path} holds no case: its bench.jsonl is missing or has no case.begin. "
+            "`lorabench run` makes a run with cases."
+        )
+    found = matching(records, wanted)
+    if not found:
+        near = nearest_names(records, wanted) or [record.case for record in records[:LISTED_MAX]]
+        raise NoSuchCase(f"No case of {path} is named like {wanted!r}. The nearest:{_list(near)}")
+    if len(found) > 1:
+        verdicts = [f"{record.case}  {record.verdict or 'no verdict'}" for record in found]
+        raise NoSuchCase(
+            f"{len(found)} cases of {path} fit {wanted!r}; say more of the name of one:"
+            + _list(verdicts)
+        )
+    return found[0]
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - LISTED_MAX
+    listed = [shown(name, 300) for name in names[:LISTED_MAX]]
+    return "".join(f"\n  {name}" for name in listed) + (f"\n  and {more} more" if more > 0 else "")
+
+
+def _told(folder: Path, record: CaseRecord, events_max: int) -> Told:
+    judgement = judgement_of(folder, record.case)
+    events = events_of(folder, record)
+    cast = cast_of(events)
+    comparison = compare(events, cast, () if judgement is None else judgement.findings)
+    first = comparison.first
+    # More of what led to the divergence than of what followed from it.
+    begin = 0 if first is None else max(0, first.place - events_max * 2 // 3)
+    begin = max(0, min(begin, len(events) - events_max))
+    places = range(begin, min(len(events), begin + events_max))
+    return Told(folder, record, judgement, events, Scene(events, cast), comparison, places)
+
+
+def _page(told: Told, width: int) -> Iterator[list[Span]]:
+    begin_us = told.record.begin_us
+    for text, style in _head(told):
+        indent = " " * (len(text) - len(text.lstrip()))
+        wrapped = wrap(text, width - len(indent) - 2, break_on_hyphens=False) or [""]
+        yield [(wrapped[0], style)]
+        yield from ([(f"{indent}  {more}", style)] for more in wrapped[1:])
+    yield []
+    listed = rows(told.events, told.scene, told.comparison, told.places)
+    last_us = max((row.t_us for row in listed), default=begin_us)
+    drawing = Drawing(told.scene, width, max(8, len(seconds(last_us - begin_us))))
+    for line in [*drawing.head(), *drawing.lines(listed, begin_us)]:
+        style = _STYLES[line.tone]
+        graph = style if line.tone in (Tone.FAULT, Tone.DIVERGED) else "dim" * (not line.words)
+        yield [
+            (line.margin, style),
+            (f"{line.time} ", "dim"),
+            (line.graph if line.words else line.graph.rstrip(), graph),
+            (f" {line.words}" if line.words else "", style),
+        ]
+    left_out = len(told.events) - len(told.places)
+    if left_out:
+        yield [(f"{left_out} events are not shown; --limit {len(told.events)} shows all.", "")]
+
+
+def _head(told: Told) -> Iterator[tuple[str, str]]:
+    """The verdict and its reasons, then what the case is and who takes part."""
+    record, first = told.record, told.comparison.first
+    yield shown(f"{record.wording}  {record.case}"), _VERDICT_STYLES.get(record.verdict, "bold red")
+    for reason in record.reasons:
+        yield f"  {shown(reason)}", ""
+    if told.judgement is not None and told.judgement.verdict != record.verdict:
+        yield f"  Spark's verdict is another one: {shown(told.judgement.verdict)}", "bold red"
+    if first is not None:
+        at = seconds(first.t_us - record.begin_us)
+        yield f"  First divergence at {at} s: {shown(first.text)}", "bold red"
+    elif record.verdict not in ("PASS", ""):
+        yield "  No event of the case is known to diverge; the reasons above tell all.", ""
+    yield "", ""
+    yield shown(record.text("title")), ""
+    yield shown(f"run {shown_path(told.folder)}, strategy {record.text('strategy') or '-'}"), "dim"
+    cast = told.scene.cast
+    for event in told.events:
+        if event.get("kind") == "case.device" and event.get("dev_eui") in cast.devices:
+            yield shown(in_words(event, cast)), "dim"
+    stations = [f"{name} {eui}" for eui, name in cast.stations.items()]
+    if stations:
+        yield shown("stations: " + ", ".join(stations)), "dim"
+
+
+def _document(told: Told) -> dict[str, Any]:
+    record, first = told.record, told.comparison.first
+    listed = {row.place: row for row in rows(told.events, told.scene, told.comparison, told.places)}
+    return {
+        "run": told.folder,
+        "case": visible(record.case),
+        "title": visible(record.text("title")),
+        "verdict": record.verdict or None,
+        "owner": record.owner,
+        "reasons": [visible(reason) for reason in record.reasons],
+        "attempt": record.attempt,
+        "spark_verdict": None if told.judgement is None else told.judgement.verdict,
+        "devices": told.scene.cast.devices,
+        "stations": told.scene.cast.stations,
+        "servers": [server.name for server in told.scene.servers],
+        "first_divergence": None
+        if first is None
+        else {"seconds": seconds(first.t_us - record.begin_us), "text": shown(first.text)},
+        "left_out": len(told.events) - len(told.places),
+        "events": [_event(told, place, listed.get(place)) for place in told.places],
+    }
+
+
+def _event(told: Told, place: int, row: Row | None) -> dict[str, Any]:
+    event = told.events[place]
+    step = step_of(event, told.scene)
+    return {
+        "seconds": seconds(event["t_us"] - told.record.begin_us),
+        "text": row.words if row is not None else in_words(event, told.scene.cast),
+        "way": [] if step is None else _way(step),
+        "lost": step is not None and step.lost,
+        "injected": event.get("origin") == "injected",
+        "met": told.comparison.met.get(place),
+        "diverges": row is not None and row.diverges,
+        "line": _printable(event),
+    }
+
+
+def _way(step: Step) -> list[str]:
+    return [visible(party.name) or party.kind.value for party in step.stops]
+
+
+def _printable(value: Any) -> Any:
+    """A capture line with nothing in it that stdout cannot print."""
+    match value:
+        case str():
+            return visible(value, FIELD_MAX)
+        case list():
+            return [_printable(item) for item in value]
+        case dict():
+            return {visible(str(key)): _printable(item) for key, item in value.items()}
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""What does this machine have of what the bench needs, and what mends the rest?"""

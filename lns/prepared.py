@@ -1,0 +1,155 @@
+"""What has to be there before a network server can run, and is it right?
+
+Reads every file that a configuration names, so that a mistake is told before anybody connects.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from lns import address
+from lns.access import Access
+from lns.config import Config, load_tokens
+from lns.delivery.memory import MemoryUpstream
+from lns.delivery.publisher import Upstream as Application
+from lns.lorawan.identifiers import Eui, eui
+from lns.registry import SessionStore
+from lns.server.cups_server import StationSetup
+from lns.station.credentials import StationFiles
+from lns.station.cups import Category
+from lns.store.memory import MemoryStore
+from lns.tls import dns_names, server_context
+
+log = logging.getLogger(__name__)
+
+Made = TypeVar("Made")
+
+# The seam for others: what a URL scheme stands for.
+UPSTREAMS: Mapping[str, Callable[[Config], Application]] = {"memory": lambda _: MemoryUpstream()}
+STORES: Mapping[str, Callable[[Config], SessionStore]] = {"memory": lambda _: MemoryStore()}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that a configuration names, read and found right."""
+
+    config: Config
+    access: Access
+    tls: ssl.SSLContext | None
+    cups: Mapping[Eui, StationSetup]
+    application: Application
+    store: SessionStore
+
+
+def prepare(config: Config) -> Prepared:
+    """Read what the configuration names; ConfigError with file, line and key of a mistake."""
+    _check_public_uri(config)
+    settings = config.settings
+    return Prepared(
+        config,
+        access=_access(config),
+        tls=_tls(config),
+        cups=_cups(config),
+        application=_by_scheme(config, "upstream", settings.upstream.url, UPSTREAMS),
+        store=_by_scheme(config, "store", settings.store.url, STORES),
+    )
+
+
+def _by_scheme(
+    config: Config, section: str, url: str, makers: Mapping[str, Callable[[Config], Made]]
+) -> Made:
+    scheme, colon, _ = url.partition("://")
+    if not colon or scheme not in makers:
+        known = ", ".join(f"{known}://" for known in sorted(makers))
+        # The URL itself is not repeated: it may have a password in it.
+        said = f"{scheme}:// is not served" if colon else "is no URL"
+        raise config.mistake(section, "url", f"{said}; served are: {known}")
+    return makers[scheme](config)
+
+
+def _check_public_uri(config: Config) -> None:
+    settings = config.settings
+    host, _ = address.host_and_port(settings.lns.listen)
+    public = settings.lns.public_uri
+    if public is None:
+        if address.is_everywhere(host):
+            said = f"is needed: stations cannot connect to {host}"
+            raise config.mistake("lns", "public_uri", said)
+        return
+    if settings.tls is not None and not public.startswith("wss://"):
+        raise config.mistake("lns", "public_uri", "with [tls] it has to begin with wss://")
+
+
+def _access(config: Config) -> Access:
+    settings = config.settings
+    allowed = settings.lns.stations
+    tls = settings.tls
+    return Access(
+        stations=None if allowed == "any" else frozenset(allowed),
+        tokens=load_tokens(config.path(tls.tokens)) if tls and tls.tokens else None,
+        certificates=tls is not None and tls.client_ca is not None,
+    )
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    tls = config.settings.tls
+    if tls is None:
+        return None
+    cert, key = config.path(tls.cert), config.path(tls.key)
+    client_ca = config.path(tls.client_ca) if tls.client_ca else None
+    try:
+        context = server_context(cert, key, client_ca)
+    except ValueError as error:
+        about_ca = client_ca is not None and str(client_ca) in str(error)
+        raise config.mistake("tls", "client_ca" if about_ca else "cert", str(error)) from error
+    listen = config.settings.lns.listen
+    public = config.settings.lns.public_uri or f"wss://{listen}"
+    name = urlsplit(public).hostname or ""
+    names = dns_names(cert)
+    if name not in names and f"*.{name.partition('.')[2]}" not in names:
+        told = ", ".join(sorted(names)) or "none"
+        log.warning("%s has no DNS name %s (it has: %s): stations will refuse it", cert, name, told)
+    return context
+
+
+def _cups(config: Config) -> Mapping[Eui, StationSetup]:
+    """The setups in the folder of `[cups]`: one sub-folder per station EUI."""
+    section = config.settings.cups
+    if section is None:
+        return {}
+    folder = config.path(section.credentials)
+    if not folder.is_dir():
+        raise config.mistake("cups", "credentials", f"there is no folder {folder}")
+    setups = {}
+    for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
+        try:
+            setups[eui(inside.name)] = _setup(inside)
+        except ValueError as error:
+            raise config.mistake("cups", "credentials", f"{inside}: {error}") from None
+    host, _ = address.host_and_port(section.listen)
+    keys = any(setup.cups.files.key or setup.tc.files.key for setup in setups.values())
+    if keys and config.settings.tls is None and not address.is_loopback(host):
+        said = "keys would leave this host in clear; add [tls] or listen on 127.0.0.1"
+        raise config.mistake("cups", "listen", said)
+    return setups
+
+
+def _setup(folder: Path) -> StationSetup:
+    return StationSetup(cups=_category(folder, "cups"), tc=_category(folder, "tc"))
+
+
+def _category(folder: Path, name: str) -> Category:
+    def content(suffix: str) -> bytes:
+        file = folder / f"{name}.{suffix}"
+        return file.read_bytes() if file.is_file() else b""
+
+    files = StationFiles(content("trust"), content("crt"), content("key"))
+    uri = content("uri").decode("ascii").strip()
+    try:
+        return Category.of(address.tc_uri(uri) if uri else None, files)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

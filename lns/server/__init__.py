@@ -1,0 +1,1 @@
+"""The network server on the network: stations over WebSockets, and their credentials over CUPS."""

@@ -1,0 +1,160 @@
+"""Which URIs and credentials does a station get from here?
+
+A listener of its own for `POST /update-info`: WebSockets and requests with a body do not share
+one. One request a connection, answered in one piece. Source: Basics Station, CUPS protocol.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from lns import address
+from lns.access import Access, Shown
+from lns.events import Connection, Event
+from lns.lorawan.identifiers import Eui
+from lns.server.http_request import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    RequestHead,
+    parse_head,
+    response,
+)
+from lns.server.limits import Limits
+from lns.station.cups import PATH, Category, answer, parse_request
+from lns.station.json_fields import Malformed
+from lns.tls import common_name
+
+log = logging.getLogger(__name__)
+
+_S = 1_000_000
+_CLOSING_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StationSetup:
+    """What one station is to have."""
+
+    cups: Category = field(default_factory=Category)
+    tc: Category = field(default_factory=Category)
+
+
+class CupsServer:
+    """Listens for `POST /update-info` and hands each station what it is to have.
+
+    `stations` by EUI; `otherwise` is for a station that is not among them.
+    """
+
+    def __init__(
+        self,
+        lns: str,
+        stations: Mapping[Eui, StationSetup],
+        record: Callable[[Event], None],
+        *,
+        otherwise: StationSetup | None = None,
+        access: Access | None = None,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._lns = lns
+        self._stations = stations
+        self._record = record
+        self._otherwise = otherwise or StationSetup()
+        self._access = access or Access()
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._server: asyncio.Server | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where it listens: "http://127.0.0.1:6091"; only once it does."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return address.uri("http" if self._tls is None else "https", host, port)
+
+    async def start(self, host: str, port: int) -> None:
+        """Begin to listen; port 0 = any free one. OSError when that is not possible."""
+        opening_s = None if self._tls is None else self._limits.opening_us / _S
+        self._server = await asyncio.start_server(
+            self._serve,
+            host,
+            port,
+            limit=HEAD_BYTES_MAX,
+            ssl=self._tls,
+            ssl_handshake_timeout=opening_s,
+            ssl_shutdown_timeout=None if self._tls is None else _CLOSING_S,
+        )
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        assert self._server is not None
+        self._server.close()
+        for writer in list(self._open):
+            writer.transport.abort()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request and its answer; whoever says nothing is dropped in time."""
+        self._open[writer] = None
+        if len(self._open) > self._limits.opening_max:
+            next(iter(self._open)).transport.abort()
+        try:
+            async with asyncio.timeout(self._limits.question_us / _S):
+                writer.write(await self._response(reader, writer))
+                writer.write_eof() if writer.can_write_eof() else None
+                await writer.drain()
+                # Until the station has gone: closing with something unread would be a reset.
+                await reader.read(BODY_BYTES_MAX)
+        except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
+            pass
+        except Exception:
+            log.exception("CUPS: the request of %s failed", _peer(writer))
+        finally:
+            self._open.pop(writer, None)
+            writer.transport.abort()
+
+    async def _response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        peer = _peer(writer)
+        if head is None:
+            return self._refuse(HTTPStatus.BAD_REQUEST, "no HTTP request", peer)
+        if head.path != PATH:
+            return self._refuse(HTTPStatus.NOT_FOUND, f"only {PATH} is here", peer)
+        if head.method != "POST":
+            return self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is served", peer)
+        if head.body_bytes is None:
+            return self._refuse(HTTPStatus.LENGTH_REQUIRED, "no Content-Length", peer)
+        if head.body_bytes > BODY_BYTES_MAX:
+            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large", peer)
+        body = await reader.readexactly(head.body_bytes)
+        certificate = common_name(writer.get_extra_info("peercert"))
+        return self._answer(head, Shown(head.headers.get("authorization"), certificate), body, peer)
+
+    def _answer(self, head: RequestHead, shown: Shown, body: bytes, peer: str) -> bytes:
+        request = parse_request(body)
+        if isinstance(request, Malformed):
+            return self._refuse(HTTPStatus.BAD_REQUEST, "no update-info request", peer)
+        station = request.router
+        refusal = self._access.refusal(station, shown)
+        if refusal is not None:
+            return self._refuse(HTTPStatus(refusal.status), refusal.why, peer, station)
+        setup = self._stations.get(station, self._otherwise)
+        given = answer(request, cups=setup.cups, tc=setup.tc)
+        log.info("%s: CUPS: %s", station, ", ".join(given.changes) or "nothing changes")
+        return response(200, "OK", given.body, "application/octet-stream")
+
+    def _refuse(self, status: HTTPStatus, why: str, peer: str, station: Eui | None = None) -> bytes:
+        log.warning("%s: CUPS: refused: %s", station or peer, why)
+        cause = f"CUPS: {why}"
+        self._record(
+            Connection(stage="refused", lns=self._lns, station=station, peer=peer, cause=cause)
+        )
+        return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
+
+
+def _peer(writer: asyncio.StreamWriter) -> str:
+    peername = writer.get_extra_info("peername")
+    return f"{peername[0]}:{peername[1]}" if peername else "-"

@@ -1,0 +1,137 @@
+"""What does one WebSocket of a station do that others do not?
+
+It never waits for its reader, takes one message a turn of the event loop, and remembers why it
+ended. Frames go out whole and uncompressed: a station closes on anything else (Basics Station,
+net.c).
+"""
+
+import asyncio
+import socket
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
+
+from lns.access import Shown
+from lns.lorawan.identifiers import Eui
+from lns.station.link import LinkClosed
+from lns.tls import common_name
+
+_SOCKET_BUFFER_BYTES = 65_536
+READS_TOO_SLOWLY = "reads too slowly"
+
+
+class WebSocket(ServerConnection):
+    """A connection whose write buffer is bounded by dropping it; told of in `opened`, `closed`."""
+
+    def __init__(self, *arguments: Any, doors: "Doors", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._doors = doors
+        self.station: Eui | None = None
+        self.dropped_for = ""
+
+    @property
+    def peer(self) -> str:
+        """The address at the other side, for people to read."""
+        address = self.transport.get_extra_info("peername")
+        return f"{address[0]}:{address[1]}" if address else "-"
+
+    @property
+    def shown(self) -> Shown:
+        """What came with the request that opened it."""
+        headers = self.request.headers.get_all("Authorization") if self.request else []
+        authorization = headers[0] if len(headers) == 1 else None
+        peer_certificate = self.transport.get_extra_info("peercert")
+        return Shown(authorization, common_name(peer_certificate))
+
+    def drop(self, cause: str) -> None:
+        """End the connection at once, whatever is still to be sent."""
+        self.dropped_for = self.dropped_for or cause
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Small socket buffers: a message that waits for longer is of no use any more."""
+        super().connection_made(transport)
+        plain = transport.get_extra_info("socket")
+        if plain is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        self._doors.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is over for whatever reason."""
+        super().connection_lost(exc)
+        self._doors.closed(self)
+
+    def pause_writing(self) -> None:
+        """The write buffer is full: no other station waits for this one."""
+        super().pause_writing()
+        self.drop(READS_TOO_SLOWLY)
+
+
+class Doors:
+    """Connections that are not yet a station's; of more than `opening_max` the oldest go.
+
+    A station is through in milliseconds. Whoever opens connections and says nothing only shortens
+    the time that others of his kind have.
+    """
+
+    def __init__(self, opening_max: int) -> None:
+        self._opening_max = opening_max
+        self._opening: dict[WebSocket, None] = {}
+        self.dropped = 0
+
+    def opened(self, connection: WebSocket) -> None:
+        """Somebody connected."""
+        self._opening[connection] = None
+        if len(self._opening) > self._opening_max:
+            oldest = next(iter(self._opening))
+            self.closed(oldest)
+            self.dropped += 1
+            oldest.drop("too many connections that say nothing")
+
+    def closed(self, connection: WebSocket) -> None:
+        """It is a station's connection now, or over."""
+        self._opening.pop(connection, None)
+
+
+class WebSocketLink:
+    """The link of one station over its WebSocket; see `lns.station.link.TextLink`."""
+
+    def __init__(self, connection: WebSocket) -> None:
+        self._connection = connection
+        self.texts = 0
+        self.binaries = 0
+        self.cause = ""
+
+    async def send(self, text: str) -> None:
+        """Hand one text to the socket; LinkClosed if the connection is over or ending."""
+        if self._connection.state is not State.OPEN:
+            raise LinkClosed(self._ended("the connection is over"))
+        try:
+            await self._connection.send(text)
+        except ConnectionClosed as error:
+            raise LinkClosed(self._ended(str(error))) from error
+
+    async def receive(self) -> str:
+        """The next text; binary messages (the remote shell's) are counted and not read."""
+        while True:
+            # Whoever sends a thousand messages at once gets one turn like everybody else.
+            await asyncio.sleep(0)
+            try:
+                message = await self._connection.recv()
+            except ConnectionClosed as error:
+                raise LinkClosed(self._ended(str(error))) from error
+            if isinstance(message, str):
+                self.texts += 1
+                return message
+            self.binaries += 1
+
+    def drop(self, cause: str) -> None:
+        """End the connection at once."""
+        self._connection.drop(cause)
+
+    def _ended(self, cause: str) -> str:
+        self.cause = self.cause or self._connection.dropped_for or cause
+        return self.cause

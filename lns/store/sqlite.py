@@ -1,0 +1,109 @@
+"""The store that outlives the process, and a cut of the power: one SQLite file.
+
+For a network server that shares its sessions with no other. The file holds session keys: it is
+readable for its owner only.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+from sqlite3 import Connection
+
+import msgspec
+
+from lns.end_device import Session
+from lns.lorawan.identifiers import Eui
+from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
+
+_KIND = Kind(
+    name="the sessions of a network server",
+    letters=b"LNSs",
+    tables=(
+        "CREATE TABLE IF NOT EXISTS device"
+        " (dev_eui TEXT PRIMARY KEY, sessions TEXT NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE IF NOT EXISTS dev_nonce"
+        " (dev_eui TEXT, dev_nonce INTEGER, PRIMARY KEY (dev_eui, dev_nonce)) WITHOUT ROWID",
+    ),
+)
+_decode = msgspec.json.Decoder(tuple[Session, ...]).decode
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be opened or written; the text says why."""
+
+
+class SqliteStore:
+    """Sessions (the current one and one waiting for its first frame) and used DevNonces.
+
+    All of them are in memory too, and read from there. What was kept is on the disk when the
+    awaited call returns. StoreUnavailable when the file is in use or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = SqliteFile(path, _KIND)
+        except FileUnusable as unusable:
+            raise StoreUnavailable(f"the store {unusable}") from unusable
+        try:
+            self._sessions = self._file.read_at_once(_sessions)
+            self._dev_nonces = self._file.read_at_once(_dev_nonces)
+        except FileUnusable as unusable:
+            self._file.close()
+            raise StoreUnavailable(f"the store {unusable}") from unusable
+        except msgspec.DecodeError:
+            self._file.close()
+            raise StoreUnavailable(f"the store {path} holds sessions nobody can read") from None
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        """The sessions of a device, newest first."""
+        return tuple(session.snapshot() for session in self._sessions.get(dev_eui, ()))
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
+        self._sessions[dev_eui] = tuple(session.snapshot() for session in sessions)
+        text = msgspec.json.encode(sessions).decode()
+
+        def change(db: Connection) -> None:
+            db.execute("REPLACE INTO device VALUES (?, ?)", (dev_eui, text))
+
+        try:
+            await self._file.write(change)
+        except FileUnusable as unusable:
+            raise StoreUnavailable(f"the store {unusable}") from unusable
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        """Every DevNonce that was ever accepted of a device."""
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
+        """Remember a DevNonce for ever; False when it was used before. StoreUnavailable."""
+        used = self._dev_nonces[dev_eui]
+        if dev_nonce in used:
+            return False
+        used.add(dev_nonce)
+
+        def change(db: Connection) -> None:
+            db.execute("INSERT INTO dev_nonce VALUES (?, ?)", (dev_eui, dev_nonce))
+
+        try:
+            await self._file.write(change)
+        except FileUnusable as unusable:
+            # What was not kept was not used: the device may send the same join again.
+            used.discard(dev_nonce)
+            raise StoreUnavailable(f"the store {unusable}") from unusable
+        return True
+
+    def close(self) -> None:
+        """Give the file up; the store cannot be written any more."""
+        self._file.close()
+
+
+def _sessions(db: Connection) -> dict[Eui, tuple[Session, ...]]:
+    rows = db.execute("SELECT dev_eui, sessions FROM device")
+    return {Eui(dev_eui): _decode(text) for dev_eui, text in rows}
+
+
+def _dev_nonces(db: Connection) -> defaultdict[Eui, set[int]]:
+    used: defaultdict[Eui, set[int]] = defaultdict(set)
+    for dev_eui, dev_nonce in db.execute("SELECT dev_eui, dev_nonce FROM dev_nonce"):
+        used[Eui(dev_eui)].add(dev_nonce)
+    return used

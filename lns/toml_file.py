@@ -1,0 +1,116 @@
+"""What stands in a TOML file, and where is each mistake in it?
+
+Every mistake is one sentence with file, line and key; a key nobody knows is answered with the
+nearest known one. No value that could be a secret is ever repeated.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; one line a mistake: file, line, key, what to do."""
+
+
+class Section(BaseModel):
+    """A table of a TOML file: unknown keys are mistakes, values are not repeated in errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, hide_input_in_errors=True)
+
+
+Model = TypeVar("Model", bound=Section)
+
+
+def read_model(path: Path, model: type[Model]) -> tuple[Model, str]:
+    """The file as a model and as text, which has the lines; ConfigError with every mistake."""
+    table, text = read_table(path)
+    try:
+        return model.model_validate(table, context=path.parent), text
+    except ValidationError as error:
+        mistakes = [_sentence(path, text, model, dict(mistake)) for mistake in error.errors()]
+        raise ConfigError("\n".join(mistakes)) from None
+
+
+def read_table(path: Path) -> tuple[dict[str, Any], str]:
+    """The file as plain values and as text; ConfigError if it is no TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{path}: cannot be read: {said}") from error
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else len(text.splitlines())
+        raise ConfigError(f"{path}:{line}: not TOML: {error}") from None
+
+
+def mistake(path: Path, text: str, where: list[str | int], said: str) -> ConfigError:
+    """One mistake as file:line, key and what to do about it."""
+    key = ".".join(f"[{part}]" if isinstance(part, int) else part for part in where)
+    return ConfigError(f"{path}:{line_of(text, where)}: {key.replace('.[', '[')}: {said}")
+
+
+def secret(value: str, folder: Path) -> str:
+    """A secret that is written out, or as `env:NAME` or `file:PATH` (relative to `folder`).
+
+    ValueError, without the secret, when the variable or the file is not there.
+    """
+    if value.startswith("env:"):
+        name = value.removeprefix("env:")
+        if name not in os.environ:
+            raise ValueError(f"the environment has no variable {name}")
+        return os.environ[name].strip()
+    if value.startswith("file:"):
+        path = folder / value.removeprefix("file:")
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"cannot read the key file {path}") from error
+    return value.strip()
+
+
+def line_of(text: str, where: list[str | int]) -> int:
+    """The line (from 1) of a key, or of the section that lacks it."""
+    lines = text.splitlines()
+    section = re.compile(rf"\s*\[+\s*\"?{re.escape(str(where[0]))}\"?\s*\]+")
+    headers = [number for number, line in enumerate(lines) if section.match(line)]
+    index = next((part for part in where if isinstance(part, int)), 0)
+    start = headers[index] if index < len(headers) else 0
+    key = re.escape(str(where[-1]))
+    for number in range(start, len(lines)):
+        if number > start and re.match(r"\s*\[", lines[number]):
+            break
+        if re.match(rf"\s*\"?{key}\"?\s*=", lines[number]):
+            return number + 1
+    return start + 1
+
+
+def _sentence(path: Path, text: str, model: type[BaseModel], found: dict[str, Any]) -> str:
+    where = list(found["loc"])
+    said = found["msg"].removeprefix("Value error, ")
+    if found["type"] == "extra_forbidden":
+        known = _known_keys(model, where[:-1])
+        near = difflib.get_close_matches(str(where[-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+        said = f"unknown key; {hint}"
+    elif found["type"] == "missing":
+        said = "is missing"
+    return str(mistake(path, text, where, said))
+
+
+def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
+    """The keys a section takes; `where` leads to it from the file."""
+    for part in where:
+        if isinstance(part, str):
+            inner = model.model_fields[part].annotation
+            sections = [inner, *get_args(inner)]
+            model = next(s for s in sections if isinstance(s, type) and issubclass(s, BaseModel))
+    return sorted(model.model_fields)

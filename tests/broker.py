@@ -1,0 +1,152 @@
+"""A real Mosquitto on a free port of the loopback, and an application that listens to it.
+
+For tests marked `broker`. The broker keeps its sessions on disk, so it can be stopped and started
+in mid-test without losing what it has acknowledged.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Condition, Event
+from typing import Any
+
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+START_S, STOP_S, HEAR_S = 10, 10, 20
+PLACES = ("/usr/local/sbin", "/usr/sbin", "/opt/homebrew/sbin")
+MISSING = (
+    "this test needs Mosquitto, an MQTT broker, and there is none: run `make mosquitto`, or"
+    " install the package mosquitto, or name the program in the environment variable MOSQUITTO"
+)
+
+
+def mosquitto() -> str:
+    """The path of the program; AssertionError that says what to do where there is none."""
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), *PLACES))
+    program = shutil.which(os.environ.get("MOSQUITTO", "mosquitto"), path=places)
+    assert program is not None, MISSING
+    return program
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Mosquitto:
+    """One broker; `start` and `stop` may be called again and again, the port stays."""
+
+    def __init__(self, folder: Path, *lines: str) -> None:
+        self.port = free_port()
+        self._program = mosquitto()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "mosquitto.log"
+        self._config = folder / "mosquitto.conf"
+        own = [f"listener {self.port} 127.0.0.1", f"persistence_location {folder}/"]
+        own += ["persistence true", f"log_dest file {self._log}", "max_queued_messages 0"]
+        own += [] if any(line.startswith("password_file") for line in lines) else ["allow_anonymous true"]
+        # As root it would become the user mosquitto, who may not write here.
+        own += ["user root"] if os.geteuid() == 0 else []
+        self._config.write_text("\n".join((*own, *lines)) + "\n")
+
+    @property
+    def url(self) -> str:
+        """The URL without user and password."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self) -> "Mosquitto":
+        """Start and wait until it listens."""
+        self._process = subprocess.Popen([self._program, "-c", str(self._config)])
+        for _ in range(START_S * 100):
+            assert self._process.poll() is None, f"mosquitto did not start: {self._said()}"
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except ConnectionRefusedError:
+                Event().wait(0.01)
+        raise AssertionError(f"mosquitto does not listen: {self._said()}")
+
+    def stop(self) -> None:
+        """Stop it as a service is stopped: it saves its sessions."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(STOP_S)
+            self._process = None
+
+    def _said(self) -> str:
+        return self._log.read_text() if self._log.exists() else "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One message as the application got it."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    properties: tuple[tuple[str, str], ...]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON of the payload."""
+        body: dict[str, Any] = json.loads(self.payload)
+        return body
+
+    @property
+    def message_id(self) -> str:
+        """The id as the body tells it."""
+        return str(self.body["messageId"])
+
+
+class Listener:
+    """An application with a lasting session: what the broker acknowledged, it hears."""
+
+    def __init__(self, port: int, **login: str) -> None:
+        self.heard: list[Heard] = []
+        self._changed = Condition()
+        self._subscribed = Event()
+        self._client = Client(CallbackAPIVersion.VERSION2, "listener", protocol=MQTTv5)
+        if login:
+            self._client.username_pw_set(login["user"], login["password"])
+        self._client.on_connect = lambda client, *_: client.subscribe("#", qos=2)
+        self._client.on_subscribe = lambda *_: self._subscribed.set()
+        self._client.on_message = self._hear
+        self._client.reconnect_delay_set(1, 1)
+        lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        lasting.SessionExpiryInterval = 3600
+        self._client.connect("127.0.0.1", port, clean_start=False, properties=lasting)
+        self._client.loop_start()
+        assert self._subscribed.wait(HEAR_S)
+
+    def wait_for(self, enough: Callable[[list[Heard]], bool]) -> list[Heard]:
+        """What was heard, as soon as it is enough; AssertionError with it when it never is."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: enough(self.heard), HEAR_S)
+            assert done, f"heard only {[heard.message_id for heard in self.heard]}"
+            return list(self.heard)
+
+    def count(self, number: int) -> list[Heard]:
+        """The first messages, as soon as there are so many."""
+        return self.wait_for(lambda heard: len(heard) >= number)
+
+    def close(self) -> None:
+        """Go away."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _hear(self, client: Client, data: Any, message: MQTTMessage) -> None:
+        pairs = getattr(message.properties, "UserProperty", [])
+        with self._changed:
+            self.heard.append(
+                Heard(message.topic, message.payload, message.qos, tuple(map(tuple, pairs)))
+            )
+            self._changed.notify_all()
