@@ -92,5 +92,8 @@ Event = Outcome | Downlink | Evicted | Connection
 
 def as_fields(event: Event) -> dict[str, object]:
     """The fields of an event for the capture, absent ones left out."""
-    values = ((field.name, getattr(event, field.name)) for field in fields(event))
+    values = ((name, getattr(event, name)) for name in _NAMES[type(event)])
     return {name: value for name, value in values if value is not None}
+
+
+_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in (Outcome, Downlink, Evicted)}

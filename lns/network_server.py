@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # Receptions of one connection under way at once; a station that has more to tell is read later.
 RECEPTIONS_MAX = 256
+# What a station gets wrong is logged so often on one connection.
+COMPLAINTS_MAX = 10
 # Stations whose clock is remembered after their connection has ended.
 CLOCKS_MAX = 10_000
 
@@ -55,6 +57,13 @@ class _Connection:
         self.protocol = protocol
         self.clock = clock
         self.places = asyncio.Semaphore(RECEPTIONS_MAX)
+        self._complaints = 0
+
+    def complain(self, sentence: str, *facts: str) -> None:
+        """Log what the station got wrong; after ten times only the capture tells."""
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_MAX:
+            log.warning(sentence, *facts)
 
     async def flush(self) -> None:
         for text in self.protocol.texts_to_send():
@@ -186,7 +195,7 @@ class NetworkServer:
                             task.add_done_callback(lambda _: connection.places.release())
                         case Rejected():
                             self._record(self._malformed(station, None))
-                            log.warning("%s: unreadable message: %s", station, event.why)
+                            connection.complain("%s: unreadable message: %s", station, event.why)
                         case _:
                             self._note(station, connection, event, arrived_us)
                 await connection.flush()

@@ -31,13 +31,23 @@ def import_captures(
     limit: Annotated[
         int | None, Parameter(help="At most so many uplinks of each file. All if left out.")
     ] = None,
+    stations: Annotated[
+        int,
+        Parameter(help="Stations that hear a capture of a single gateway, each in its own way."),
+    ] = 1,
     runs: RunsWritten = RUNS,
     as_json: AsJson = False,
 ) -> int:
     """Feed captures of real traffic through the network server, as a run like any other."""
     with ProgressDisplay() as display:
         folder = import_files(
-            file, runs=runs, strategy=strategy, seed=seed, limit=limit, progress=display
+            file,
+            runs=runs,
+            strategy=strategy,
+            seed=seed,
+            limit=limit,
+            stations=stations,
+            progress=display,
         )
     verdicts = read_verdicts(folder)
     code = exit_code_of(verdicts) if verdicts else ExitCode.PASSED
@@ -65,6 +75,7 @@ def import_files(
     seed: int,
     limit: int | None,
     progress: Progress,
+    stations: int = 1,
 ) -> Path:
     """The run folder with the captures of these files; CaptureMissing if one is not there."""
     for file in files:
@@ -72,6 +83,15 @@ def import_files(
             raise CaptureMissing(f"There is no file {file}. Give the path of a capture of traffic.")
     from bench import traffic
 
-    return traffic.run(
-        files, runs_dir=runs, strategy=strategy, seed=seed, limit=limit, progress=progress
-    )
+    try:
+        return traffic.run(
+            files,
+            runs_dir=runs,
+            strategy=strategy,
+            seed=seed,
+            limit=limit,
+            stations=stations,
+            progress=progress,
+        )
+    except traffic.TrafficError as error:
+        raise Refused(str(error)) from error

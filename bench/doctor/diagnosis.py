@@ -51,7 +51,7 @@ def diagnosis(places: Places) -> list[Check]:
 def conclusion(checks: Sequence[Check]) -> str:
     """Which kinds of runs work now, and what the others lack, in one sentence."""
     ready = [f"the {purpose}" for purpose in Purpose if works(checks, purpose)]
-    said = [f"{' and '.join(ready)} can run"] if ready else []
+    said = [f"{_listed(ready)} can run"] if ready else []
     for purpose in Purpose:
         lacking = [check for check in obstacles(checks, purpose) if check.purpose is purpose]
         if lacking:

@@ -12,7 +12,7 @@ from bench.score.level1 import NON_DUPLICATE, RESUBMISSION, SOFT_DUPLICATE
 MAX_GAP = 16384
 RESUBMISSIONS_MAX = 3
 _HALF = 0x10000
-_SESSION = ("dev_eui_no", "session", "run", "case", "reaches")
+_SESSION = ("dev_eui_no", "session", "run", "case", "reaches", "stale_life")
 _NOBODY = -1  # lower than every counter: nothing heard yet
 
 
@@ -24,8 +24,8 @@ def with_counters(receptions: DataFrame, *, order: tuple[str, ...]) -> DataFrame
     and outlived (a frame of a later session was accepted before).
 
     A relaxed device lives again with every FCnt 0 or 1 that is not a copy. Within a life the last
-    counter is the greatest so far; only in a life with a jump beyond MAX_GAP the counters are
-    followed one by one.
+    counter is the greatest so far, or the older one that a restart of the server brought back; only
+    in a life with a jump beyond MAX_GAP the counters are followed one by one.
     """
     return (
         _with_last(receptions, order)
@@ -53,7 +53,13 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     of_life = Window.partitionBy(*_SESSION, "life")
     before = of_life.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
     is_new = F.col("status") == NON_DUPLICATE
-    preset = F.when((F.col("life") == 0) & (F.col("session") == 0), F.col("device.f_cnt_up"))
+    # A restart brings back the counters of those sessions only that the server had before.
+    of_session = Window.partitionBy(*_SESSION[:-1])
+    had = F.min("stale_life").over(of_session) < F.col("stale_life")
+    had = had | ((F.col("session") == 0) & F.col("device.f_cnt_up").isNotNull())
+    of_stale = F.when(had & (F.col("stale.case") == F.col("case")), F.col("stale.f_cnt_up"))
+    at_start = F.when(F.col("session") == 0, F.col("device.f_cnt_up"))
+    preset = F.when(F.col("life") == 0, F.coalesce(of_stale, at_start))
     new_counter = F.when(is_new, F.col("f_cnt"))
     too_far = is_new & (F.col("f_cnt") - F.greatest("greatest", F.lit(0)) > MAX_GAP)
     return (

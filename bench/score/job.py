@@ -90,7 +90,9 @@ def _tables(read: DataFrame) -> Tables:
 def _of_lake(tables: Tables) -> dict[str, DataFrame]:
     observed = [told(word).alias(f"observed_{word}") for word in WORDS]
     return {
-        "receptions": tables.judged.select("*", *observed).drop("outcome", "heard"),
+        "receptions": tables.judged.select("*", *observed).drop(
+            "outcome", "heard", "stale", "stale_life"
+        ),
         "outcomes": tables.outcomes,
         "expectations": tables.expectations,
         "scores": tables.scores,

@@ -10,6 +10,7 @@ from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
+_LIVES = ("lns_life", "stale_life", "stale")
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -49,7 +50,8 @@ def within_cases(lines: DataFrame) -> DataFrame:
     """The whole lines, each with the `case` whose begin and end it lies between, if any.
 
     Cases follow one another, so the last begin or end before a line tells. `lns_life` counts the
-    restarts of network servers in the run up to the line.
+    restarts of network servers in the run up to the line, `stale_life` those that brought an older
+    counter back, and `stale` is the last of these: its case and counter.
     """
     kind = F.col("kind")
     rank = F.when(kind == "case.begin", 0).when(kind == "case.end", 2)
@@ -59,6 +61,10 @@ def within_cases(lines: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     mark = F.when(kind.isin("case.begin", "case.end"), F.struct("kind", "case"))
+    stale = F.when(
+        (kind == "case.lns") & (F.col("event") == "restart") & F.col("f_cnt_up").isNotNull(),
+        F.struct("case", "f_cnt_up"),
+    )
     restart = (kind == "case.lns") & (F.col("event") == "restart")
     return (
         lines.select("*")
@@ -66,9 +72,11 @@ def within_cases(lines: DataFrame) -> DataFrame:
         .withColumn("rank", F.coalesce(rank, F.lit(1)))
         .withColumn("mark", F.last(mark, ignorenulls=True).over(so_far))
         .withColumn("lns_life", F.count(F.when(restart, 1)).over(so_far))
+        .withColumn("stale_life", F.count(stale).over(so_far))
+        .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
         .withColumn("inside", F.when(F.col("mark.kind") == "case.begin", F.col("mark.case")))
         .withColumn("case", F.coalesce("case", "inside"))
-        .select(*(name for name in lines.columns if name != TORN), "lns_life")
+        .select(*(name for name in lines.columns if name != TORN), *_LIVES)
     )
 
 

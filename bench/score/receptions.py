@@ -21,7 +21,17 @@ def receptions(lines: DataFrame) -> DataFrame:
         lines.where((F.col("kind") == "station.text") & (F.col("direction") == "up"))
         .where(~F.coalesce("dropped", F.lit(False)))
         .select(
-            "night", "run", "case", "lns_life", "station", "text", "origin", "held_us", *ARRIVAL
+            "night",
+            "run",
+            "case",
+            "lns_life",
+            "stale_life",
+            "stale",
+            "station",
+            "text",
+            "origin",
+            "held_us",
+            *ARRIVAL,
         )
     )
     by_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)

@@ -6,6 +6,7 @@ dnmsg; everything else passes. Texts it cannot read are forwarded untouched.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ class Tap:
 
     `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
     `clone_to` and for a fresh xtime. Remembers the faults injected, the texts held back, and the
-    last 10 000 receptions by frame_id. A delayed text whose link is down as it leaves is dropped.
+    last 10 000 receptions. A delayed text whose link is down as it leaves is dropped.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Tap:
         self._connection: _Connection | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._held: list[tuple[str, int]] = []
-        self._history: dict[str, str] = {}
+        self._history: deque[str] = deque(maxlen=HISTORY_MAX)
 
     async def run(self) -> None:
         """Carry texts until cancelled."""
@@ -148,7 +149,7 @@ class Tap:
 
         With `fresh_xtime` as if heard as it leaves. KeyError for a frame_id that was not seen.
         """
-        text = what if what.startswith("{") else self._history[what]
+        text = what if what.startswith("{") else self._seen(what)
         self.inject(text, after_us=after_us, fresh_xtime=fresh_xtime)
 
     def inject(self, text: str, *, after_us: int = 0, fresh_xtime: bool = False) -> None:
@@ -191,7 +192,7 @@ class Tap:
         """Take a text from the station."""
         if not is_reception(text):
             return self._leave(_Leaving(text, "up"))
-        self._remember(text)
+        self._history.append(text)
         self._clone(text)
         if self._faults.active(FaultKind.REORDER):
             return self._held.append((text, now_us()))
@@ -226,14 +227,12 @@ class Tap:
         copy = told_by(other.xtime_now(), text, teller_now=self.xtime_now())
         self._later(clone.after_us, lambda: other._leave(_Leaving(copy, "up", origin="injected")))
 
-    def _remember(self, text: str) -> None:
-        frame_id = frame_id_of(text)
-        if frame_id is None:
-            return
-        self._history.pop(frame_id, None)
-        self._history[frame_id] = text
-        if len(self._history) > HISTORY_MAX:
-            del self._history[next(iter(self._history))]
+    def _seen(self, frame_id: str) -> str:
+        """The newest reception of a frame; KeyError if there was none."""
+        for text in reversed(self._history):
+            if frame_id_of(text) == frame_id:
+                return text
+        raise KeyError(frame_id)
 
     def _leave(self, leaving: _Leaving) -> None:
         """Send a text on; it is recorded when it is sent, or dropped for want of a link."""

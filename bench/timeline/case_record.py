@@ -63,11 +63,9 @@ def cases_of(run_folder: Path) -> list[CaseRecord]:
             records.append(CaseRecord(event["case"], event, event["t_us"], _LATER_US))
         elif event.get("kind") == "case.end":
             ends[event["case"]] = event
-    nexts = [record.begin_us - 1 for record in records[1:]] + [_LATER_US]
-    return [
-        _ended(replace(record, end_us=next_us), ends.get(record.case))
-        for record, next_us in zip(records, nexts, strict=True)
-    ]
+    for n, following in enumerate(records[1:]):
+        records[n] = replace(records[n], end_us=following.begin_us - 1)
+    return [_ended(record, ends.get(record.case)) for record in records]
 
 
 def matching(records: Sequence[CaseRecord], wanted: str) -> list[CaseRecord]:

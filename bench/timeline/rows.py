@@ -8,7 +8,7 @@ from bench.report.evidence import Event
 from bench.report.foreign_text import shown
 from bench.report.narration import disposition, in_words, milliseconds
 from bench.report.station_text import megahertz
-from bench.report.steps import Scene, Shape, Step, step_of
+from bench.report.steps import UPSTREAM, Scene, Shape, Step, step_of
 from bench.timeline.divergence import Comparison
 
 WORDS_MAX = 200  # characters of one row
@@ -82,14 +82,16 @@ def rows(events: Sequence[Event], scene: Scene, comparison: Comparison, places: 
 
 def _more(event: Event, scene: Scene) -> Step | None:
     """The step of what the report leaves to its list of lines."""
-    words = in_words(event, scene.cast)
-    match event.get("kind"):
-        case "lns.downlink":
-            return Step(Shape.DOT, (scene.server(event),), words)
-        case "fault.end":
-            return Step(Shape.BAND, (), words)
-        case _:
-            return None
+    kind, words = str(event.get("kind")), in_words(event, scene.cast)
+    if kind == "fault.end":
+        return Step(Shape.BAND, (), words)
+    if kind == "lns.downlink":
+        return Step(Shape.DOT, (scene.server(event),), words)
+    if kind.startswith("lns."):
+        return Step(Shape.DOT, (scene.server(event),), f"{kind}: {words}")
+    if kind.startswith(("upstream.", "inbox.")):
+        return Step(Shape.DOT, (UPSTREAM,), f"{kind}: {words}")
+    return None
 
 
 def _words(event: Event, step: Step | None, scene: Scene) -> str:

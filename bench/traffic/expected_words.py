@@ -68,9 +68,7 @@ class ExpectedWords:
         self._nonces.add(nonce)
         return "NonDuplicate dropped RX1"
 
-    def _data(
-        self, device: Device, uplink: Uplink, f_cnt: int, copy: str
-    ) -> tuple[str, str, bool]:
+    def _data(self, device: Device, uplink: Uplink, f_cnt: int, copy: str) -> tuple[str, str, bool]:
         """Status, upstream with reason, and whether an answer may leave."""
         newest = self._newest[device.dev_eui]
         begins_again = device.relaxed_f_cnt and f_cnt <= 1

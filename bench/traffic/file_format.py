@@ -12,9 +12,7 @@ _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 65_536
 
 
-def read(
-    path: Path, *, seed: int = 1, limit: int | None = None, stations: int = 1
-) -> TrafficFile:
+def read(path: Path, *, seed: int = 1, limit: int | None = None, stations: int = 1) -> TrafficFile:
     """Read a file of real traffic, whatever its name.
 
     TrafficError, with the file and the place, where it is cut short, of no known format, or without

@@ -24,9 +24,7 @@ class RecordedStation:
     Downlinks reach it and are not transmitted: the device that would listen is not there.
     """
 
-    def __init__(
-        self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int
-    ) -> None:
+    def __init__(self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int) -> None:
         self.eui = eui
         self.ready = asyncio.Event()
         self._connect = connect

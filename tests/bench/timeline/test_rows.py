@@ -86,3 +86,12 @@ def test_an_answer_is_scheduled_at_its_server() -> None:
     assert row.step is not None
     assert row.step.stops[0].name == "lns-a"
     assert row.words == "answer scheduled for RX1 by station A"
+
+
+def test_what_is_not_known_is_told_by_its_fields() -> None:
+    claim = {"t_us": 1, "kind": "lns.claim", "lns": "lns-a", "granted": False}
+    inbox = {"t_us": 2, "kind": "inbox.ignored", "messageId": "m"}
+    assert words(claim, inbox) == [
+        "lns.claim: lns lns-a, granted False",
+        "inbox.ignored: messageId m",
+    ]

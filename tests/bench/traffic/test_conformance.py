@@ -116,7 +116,7 @@ def test_a_wrong_mic_and_a_session_without_keys_are_played_all_the_same(tmp_path
         ("freq", "868.1", "Expected `float`, got `str` - at `$.freq`"),
         ("datr", "SF7BW500", "EU868 has no data rate SF7BW500"),
         ("datr", 50_000, "Expected `str`, got `int` - at `$.datr`"),
-        ("dir", "sideways", "`dir` is neither \"up\" nor \"down\": 'sideways'"),
+        ("dir", "sideways", '`dir` is neither "up" nor "down": \'sideways\''),
         ("t", "yesterday", "`t` is no time: 'yesterday'"),
     ],
 )
@@ -177,9 +177,7 @@ def test_a_session_whose_name_is_no_dev_addr_is_refused(tmp_path: Path) -> None:
     ("app_key", "wrong"),
     [(None, "`app_key` is missing, and devices join"), ("00", "a key has 32 hexadecimal digits")],
 )
-def test_join_requests_need_the_app_key(
-    tmp_path: Path, app_key: str | None, wrong: str
-) -> None:
+def test_join_requests_need_the_app_key(tmp_path: Path, app_key: str | None, wrong: str) -> None:
     content = document()
     content["meta"]["app_key"] = app_key
     with pytest.raises(TrafficError, match=wrong):

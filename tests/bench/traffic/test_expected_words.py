@@ -33,9 +33,7 @@ def frame(f_cnt: int, *, confirmed: bool = False, port: int = 1, mic: str = "00"
 
 def join(dev_nonce: int, *, join_eui: str = "AA") -> Uplink:
     frame_id = f"{join_eui}:{DEV}:{dev_nonce}"
-    return replace(
-        BLANK, frame_id=frame_id, f_cnt=None, join_eui=Eui(join_eui), wants_answer=True
-    )
+    return replace(BLANK, frame_id=frame_id, f_cnt=None, join_eui=Eui(join_eui), wants_answer=True)
 
 
 def expected(strategy: str, *, relaxed: bool = False, f_cnt_up: int | None = None) -> ExpectedWords:

@@ -136,9 +136,7 @@ def test_a_counter_that_goes_back_and_unproven_frames_pass_too(tmp_path: Path) -
     lines[2]["fCnt"], lines[3]["fCnt"], lines[3]["confirmedUplink"] = 0, 1, True
     content = document()
     content["logs"][0]["events"][0]["mic_ok"] = False
-    content["logs"][0]["events"][0]["phy"] = (
-        content["logs"][0]["events"][0]["phy"][:-2] + "00"
-    )
+    content["logs"][0]["events"][0]["phy"] = content["logs"][0]["events"][0]["phy"][:-2] + "00"
     del content["logs"][1]["sessions"]["45688dde"]
     folder = imported(
         tmp_path,

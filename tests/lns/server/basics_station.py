@@ -8,7 +8,7 @@ import asyncio
 import json
 import ssl
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from lns.clock import now_us
@@ -44,12 +44,14 @@ class UpgradeRefused(Exception):
 class StationSocket:
     """One WebSocket of a station; strict as the real one in what it takes."""
 
+    opened: ClassVar[list["StationSocket"]] = []
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         self.response = ""
         self.pongs = 0
-        self.answers_pings = True
+        self.opened.append(self)
 
     @classmethod
     async def open(
@@ -104,7 +106,7 @@ class StationSocket:
                 raise LinkClosed("reset") from error
             if opcode == TEXT:
                 return payload.decode()
-            if opcode == PING and self.answers_pings:
+            if opcode == PING:
                 self.pongs += 1
                 self.send_frame(PONG, payload)
             if opcode == CLOSE:
@@ -131,6 +133,11 @@ class StationSocket:
                 await self.receive_text()
         except LinkClosed:
             self.writer.close()
+
+    @classmethod
+    def reset_all(cls) -> None:
+        while cls.opened:
+            cls.opened.pop().reset()
 
     def reset(self) -> None:
         self.writer.transport.abort()

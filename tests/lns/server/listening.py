@@ -17,6 +17,7 @@ from lns.server.limits import Limits
 from lns.server.station_server import StationServer
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import ALPHA
+from tests.lns.server.basics_station import StationSocket
 
 PATIENCE_S = 5
 
@@ -98,6 +99,8 @@ async def listening(
     try:
         yield served
     finally:
+        # Stations that nobody plays any more would not answer the server's farewell.
+        StationSocket.reset_all()
         await served.server.stop()
 
 

@@ -1,0 +1,281 @@
+"""Whatever somebody sends, nothing falls and no other station waits."""
+
+import asyncio
+import json
+import socket as sockets
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bench.chance import stream
+from lns.server.limits import Limits
+from lns.station.link import LinkClosed
+from tests.lns.served_network import EAST, WEST, uplink
+from tests.lns.server.basics_station import BasicsStation, StationSocket
+from tests.lns.server.listening import Listening, play
+
+MARGIN_S = 0.5  # of the second until RX1 opens
+QUICK = Limits(
+    opening_us=300_000, question_us=300_000, closing_us=100_000, opening_max=20,
+    message_bytes_max=65_536,
+)  # fmt: skip
+MALFORMED = ("-", "dropped", "Malformed", "NotAsked")
+
+
+def beside_a_station(
+    hostile: Callable[[Listening], Awaitable[None]], limits: Limits | None = None
+) -> Listening:
+    """Play while another station hears confirmed uplinks; each is answered in time."""
+
+    async def scenario(served: Listening) -> None:
+        station = BasicsStation(EAST, served.uri)
+        await station.connect()
+        await station.until_configured()
+        attack = asyncio.ensure_future(hostile(served))
+        f_cnt = 10
+        while not attack.done() or f_cnt < 13:
+            station.hear(uplink(f_cnt, confirmed=True))
+            began = time.monotonic()
+            await station.next_dnmsg()
+            assert time.monotonic() - began < MARGIN_S
+            f_cnt += 1
+            await asyncio.sleep(0.02)
+        await attack
+
+    served = play(scenario, limits=limits)
+    own = [outcome for outcome in served.outcomes if outcome.station == EAST]
+    assert {(own.reason, own.answer) for own in own} == {(None, "RX1")}
+    return served
+
+
+async def connected(served: Listening) -> StationSocket:
+    return await StationSocket.open(f"{served.uri}/router/{WEST}")
+
+
+async def ended(link: StationSocket) -> None:
+    with pytest.raises(LinkClosed):
+        while True:
+            await link.receive_text()
+
+
+def of_west(served: Listening) -> list[str | None]:
+    return [o.reason for o in served.outcomes if o.station == WEST]
+
+
+def test_a_thousand_unreadable_texts_have_a_thousand_outcomes() -> None:
+    chance = stream(7, "hostile", "texts")
+
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        for _ in range(1000):
+            link.send_text("{" + chance.randbytes(20).hex())
+        await served.until(lambda: len(of_west(served)) == 1000)
+        link.reset()
+
+    assert set(of_west(beside_a_station(hostile))) == {"Malformed"}
+
+
+def test_deep_json_is_one_malformed_reception() -> None:
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        for text in ("[" * 60_000, '{"a":' * 10_000, '{"msgtype":"updf","a":' + "[" * 50_000):
+            link.send_text(text)
+        await served.until(lambda: len(of_west(served)) == 3)
+        link.reset()
+
+    assert of_west(beside_a_station(hostile)) == ["Malformed"] * 3
+
+
+def test_wrong_types_in_every_field_harm_nobody() -> None:
+    fields = ["MHdr", "DevAddr", "FCtrl", "FCnt", "FOpts", "FPort", "FRMPayload", "MIC", "DR"]
+    fields += ["Freq", "upinfo"]
+    values = [None, True, -1, 1 << 70, 1.5, "x", [], {}, [[]], {"xtime": []}]
+    good = {
+        "msgtype": "updf", "MHdr": 128, "DevAddr": 28036591, "FCtrl": 0, "FCnt": 10, "FOpts": "",
+        "FPort": 2, "FRMPayload": "6BCDD6", "MIC": 7, "DR": 5, "Freq": 868100000,
+        "upinfo": {"rctx": 0, "xtime": 1, "rssi": -71, "snr": 9.5},
+    }  # fmt: skip
+
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        for field in fields:
+            for value in values:
+                link.send_text(json.dumps(good | {field: value}))
+        await served.until(lambda: len(of_west(served)) == len(fields) * len(values))
+        link.reset()
+
+    reasons = of_west(beside_a_station(hostile))
+    assert set(reasons) <= {"Malformed", "MicMismatch", "UnknownDevice"}
+    assert reasons.count("Malformed") > len(fields) * len(values) * 3 // 4
+
+
+def test_binary_messages_are_counted_and_not_read() -> None:
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        for _ in range(3):
+            link.send_frame(2, b"\x00$ ")
+        link.send_text('{"msgtype":"version","station":"2.0.6"}')
+        await link.receive_text()
+        link.reset()
+
+    served = beside_a_station(hostile)
+    (ended_one,) = [c for c in served.connections("disconnected") if c.station == WEST]
+    assert (ended_one.texts, ended_one.binaries) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (lambda link: link.send_text("x" * 65_537), 1009),
+        (lambda link: link.send_frame(2, b"x" * 100_000), 1009),
+        (lambda link: link.send_frame(1, b"\xff\xfe"), 1007),
+        (lambda link: link.send_frame(1, b"x", head=0xC0), 1002),  # RSV1
+        (lambda link: link.send_frame(0, b"x"), 1002),  # goes on with nothing
+        (lambda link: link.send_frame(3, b"x"), 1002),  # no such opcode
+        (lambda link: link.writer.write(b"\x81\x01x"), 1002),  # no mask
+        (lambda link: link.send_frame(9, b"x" * 200), 1002),  # a ping of 200 bytes
+        (lambda link: link.writer.write(b"\x81\xff" + b"\x7f" * 8 + b"\1\1\1\1"), 1009),
+    ],
+)
+def test_what_is_no_message_ends_its_connection_with_the_cause(
+    frame: Callable[[StationSocket], None], code: int
+) -> None:
+    async def scenario(served: Listening) -> None:
+        link = await connected(served)
+        frame(link)
+        await ended(link)
+        await served.until(lambda: served.causes)
+
+    assert str(code) in (play(scenario, limits=QUICK).causes[0] or "")
+
+
+def test_random_bytes_after_the_upgrade_end_their_connections() -> None:
+    chance = stream(7, "hostile", "frames")
+
+    async def hostile(served: Listening) -> None:
+        for _ in range(30):
+            link = await connected(served)
+            link.writer.write(chance.randbytes(400))
+            link.writer.write_eof()
+            await link.reader.read()
+            link.writer.close()
+        await served.until(lambda: len(served.connections("disconnected")) >= 30)
+
+    beside_a_station(hostile, QUICK)
+
+
+def test_random_bytes_instead_of_a_request_end_their_connections() -> None:
+    chance = stream(7, "hostile", "requests")
+
+    async def hostile(served: Listening) -> None:
+        for number in range(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            start = b"GET /router-info HTTP/1.1\r\n" if number % 2 else b""
+            writer.write(start + chance.randbytes(300) + b"\r\n\r\n")
+            await reader.read()
+            writer.close()
+
+    beside_a_station(hostile, QUICK)
+
+
+def test_an_endless_request_ends() -> None:
+    async def hostile(served: Listening) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /router-info HTTP/1.1\r\n")
+        with pytest.raises(ConnectionError):
+            while True:
+                writer.write(b"x" * 100 + b": 1\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.005)
+        writer.close()
+
+    beside_a_station(hostile, QUICK)
+
+
+def test_a_hundred_connections_that_say_nothing_keep_nobody_out() -> None:
+    async def hostile(served: Listening) -> None:
+        opened = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(100)]
+        began = time.monotonic()
+        station = BasicsStation(WEST, served.uri)
+        await station.connect()
+        await station.until_configured()
+        assert time.monotonic() - began < MARGIN_S
+        # Of a hundred, the newest twenty are still there until their time is over.
+        for reader, writer in opened:
+            with pytest.raises(ConnectionError):
+                if await reader.read() == b"":
+                    raise ConnectionError
+            writer.close()
+        assert station.socket is not None
+        station.socket.reset()
+
+    beside_a_station(hostile, QUICK)
+
+
+def test_questions_that_are_never_asked_end() -> None:
+    async def scenario(served: Listening) -> None:
+        link = await StationSocket.open(f"{served.uri}/router-info")
+        await ended(link)
+
+    play(scenario, limits=QUICK)
+
+
+def test_a_station_that_stays_after_its_answer_is_closed() -> None:
+    async def scenario(served: Listening) -> None:
+        link = await StationSocket.open(f"{served.uri}/router-info")
+        link.send_text('{"router":"::1"}')
+        assert "uri" in json.loads(await link.receive_text())
+        await ended(link)
+
+    play(scenario, limits=QUICK)
+
+
+def test_who_reads_nothing_is_dropped_and_delays_nobody() -> None:
+    """Both stations hear the same frames; the one that reads nothing hears them first."""
+
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        plain = link.writer.get_extra_info("socket")
+        plain.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        link.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        ask = '{"msgtype":"timesync","txtime":1}'
+        try:
+            while not [c for c in served.connections("disconnected") if c.station == WEST]:
+                for _ in range(200):
+                    link.send_text(ask)
+                await link.writer.drain()
+                await asyncio.sleep(0)
+        except ConnectionError:
+            pass
+        link.reset()
+        await served.until(lambda: served.causes)
+
+    served = beside_a_station(hostile, Limits(closing_us=100_000))
+    (gone,) = [c for c in served.connections("disconnected") if c.station == WEST]
+    assert gone.cause == "reads too slowly"
+
+
+def test_a_flood_of_tiny_texts_leaves_the_others_their_turn() -> None:
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        for _ in range(20):
+            for _ in range(500):
+                link.send_frame(1, b"")
+            await link.writer.drain()
+        await served.until(lambda: len(of_west(served)) == 10_000)
+        link.reset()
+
+    beside_a_station(hostile)
+
+
+def test_a_station_that_vanishes_mid_frame_is_forgotten() -> None:
+    async def scenario(served: Listening) -> None:
+        link = await connected(served)
+        link.writer.write(b"\x81\xfe\xff\xff\1\1\1\1{")
+        await asyncio.sleep(0.01)
+        link.reset()
+        await served.until(lambda: served.causes)
+        await (await connected(served)).close()
+
+    play(scenario)
