@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from lns.access import TOKEN
+from lns.address import tc_uri
 from lns.clock import Utc, utc_of_this_host
 from lns.lorawan.identifiers import Eui
 
@@ -121,6 +123,9 @@ def write_station_files(
         raise ValueError("a station shows a certificate or a token, not both")
     if trust is None and not (client is None and token is None):
         raise ValueError("without .trust a station shows nothing")
+    if token is not None and not TOKEN.fullmatch(token):
+        raise ValueError("a token is one line of text")
+    tc_uri(uri)
     folder.mkdir(parents=True, exist_ok=True)
     for suffix in ("trust", "crt", "key"):
         (folder / f"{category}.{suffix}").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """What a network server reports about itself, as typed events of the capture."""
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -96,4 +96,4 @@ def as_fields(event: Event) -> dict[str, object]:
     return {name: value for name, value in values if value is not None}
 
 
-_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in (Outcome, Downlink, Evicted)}
+_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in get_args(Event)}

@@ -130,12 +130,25 @@ def _cups(config: Config) -> Mapping[Eui, StationSetup]:
             setups[eui(inside.name)] = _setup(inside)
         except ValueError as error:
             raise config.mistake("cups", "credentials", f"{inside}: {error}") from None
-    host, _ = address.host_and_port(section.listen)
+    _check_keys_are_guarded(config, section.listen, setups)
+    return setups
+
+
+def _check_keys_are_guarded(
+    config: Config, listen: str, setups: Mapping[Eui, StationSetup]
+) -> None:
+    """Private keys and tokens leave this host only encrypted, and only to whom may have them."""
+    host, _ = address.host_and_port(listen)
     keys = any(setup.cups.files.key or setup.tc.files.key for setup in setups.values())
-    if keys and config.settings.tls is None and not address.is_loopback(host):
+    if not keys or address.is_loopback(host):
+        return
+    tls = config.settings.tls
+    if tls is None:
         said = "keys would leave this host in clear; add [tls] or listen on 127.0.0.1"
         raise config.mistake("cups", "listen", said)
-    return setups
+    if tls.tokens is None and tls.client_ca is None:
+        said = "whoever asks would get keys; add tls.tokens or tls.client_ca"
+        raise config.mistake("cups", "listen", f"{said}, or listen on 127.0.0.1")
 
 
 def _setup(folder: Path) -> StationSetup:

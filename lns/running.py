@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import resource
 import signal
 from collections.abc import Awaitable, Callable
 
@@ -32,12 +33,19 @@ async def run(prepared: Prepared, listening: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    _take_all_files_allowed()
     capture = _open_capture(prepared.config)
     try:
         await _serve(prepared, _recorder(prepared.config, capture), listening, stopped)
     finally:
         if capture is not None:
             capture.close()
+
+
+def _take_all_files_allowed() -> None:
+    """A socket is a file; the usual 1024 are fewer than the stations that may connect."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(

@@ -65,7 +65,9 @@ class Mosquitto:
 
     def start(self) -> "Mosquitto":
         """Start and wait until it listens."""
-        self._process = subprocess.Popen([self._program, "-c", str(self._config)])
+        self._process = subprocess.Popen(
+            [self._program, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         for _ in range(START_S * 100):
             assert self._process.poll() is None, f"mosquitto did not start: {self._said()}"
             try:

@@ -55,7 +55,8 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     is_new = F.col("status") == NON_DUPLICATE
     # A restart brings back the counters of those sessions only that the server had before.
     of_session = Window.partitionBy(*_SESSION[:-1])
-    had = F.min("stale_life").over(of_session) < F.col("stale_life")
+    life_of_data = F.when(~F.col("is_join"), F.col("stale_life"))
+    had = F.min(life_of_data).over(of_session) < F.col("stale_life")
     had = had | ((F.col("session") == 0) & F.col("device.f_cnt_up").isNotNull())
     of_stale = F.when(had & (F.col("stale.case") == F.col("case")), F.col("stale.f_cnt_up"))
     at_start = F.when(F.col("session") == 0, F.col("device.f_cnt_up"))

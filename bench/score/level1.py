@@ -38,10 +38,11 @@ def with_status(
     """
     of_key = Window.partitionBy(*key).orderBy(*order)
     silence_us = F.col("t_us") - F.lag("t_us").over(of_key)
-    is_new = silence_us.isNull() | (silence_us >= retention_us)
+    is_new = F.coalesce(silence_us >= retention_us, F.lit(True))
     if life is not None:
-        is_new = is_new | (F.col(life) != F.lag(life).over(of_key))
-    first_station = F.last(F.when(F.col("is_new"), F.col(station)), ignorenulls=True).over(of_key)
+        is_new = is_new | F.coalesce(F.col(life) != F.lag(life).over(of_key), F.lit(True))
+    so_far = of_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    first_station = F.last(F.when(F.col("is_new"), F.col(station)), ignorenulls=True).over(so_far)
     hit_by_first = F.col(station) == F.col("first_station")
     status = F.when(F.col("is_new"), NON_DUPLICATE)
     if is_join is not None:

@@ -10,7 +10,7 @@ from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
-_LIVES = ("lns_life", "stale_life", "stale")
+LIVES = ("lns_life", "stale_life", "stale")
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -76,7 +76,7 @@ def within_cases(lines: DataFrame) -> DataFrame:
         .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
         .withColumn("inside", F.when(F.col("mark.kind") == "case.begin", F.col("mark.case")))
         .withColumn("case", F.coalesce("case", "inside"))
-        .select(*(name for name in lines.columns if name != TORN), *_LIVES)
+        .select(*(name for name in lines.columns if name != TORN), *LIVES)
     )
 
 

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, LIVES
 from bench.score.station_text import eui_no, spoken
 
 _SENT = ("genuine", "dev_eui", "session", "f_cnt", "transmission")
@@ -24,9 +24,7 @@ def receptions(lines: DataFrame) -> DataFrame:
             "night",
             "run",
             "case",
-            "lns_life",
-            "stale_life",
-            "stale",
+            *LIVES,
             "station",
             "text",
             "origin",

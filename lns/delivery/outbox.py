@@ -114,9 +114,10 @@ class Outbox:
             return db.executemany("DELETE FROM message WHERE position = ?", rows).rowcount
 
         try:
-            self.waiting -= await self._file.write(change)
+            removed = await self._file.write(change)
         except FileUnusable as unusable:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
+        self.waiting -= removed
 
     def close(self) -> None:
         """Give the file up; later messages are refused."""

@@ -104,10 +104,8 @@ class CupsServer:
         try:
             async with asyncio.timeout(self._limits.question_us / _S):
                 writer.write(await self._response(reader, writer))
-                writer.write_eof() if writer.can_write_eof() else None
                 await writer.drain()
-                # Until the station has gone: closing with something unread would be a reset.
-                await reader.read(BODY_BYTES_MAX)
+                await _finish(reader, writer)
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
             pass
         except Exception:
@@ -153,6 +151,16 @@ class CupsServer:
             Connection(stage="refused", lns=self._lns, station=station, peer=peer, cause=cause)
         )
         return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
+
+
+async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """End a connection so that the answer arrives: closing with something unread resets it."""
+    if writer.can_write_eof():
+        writer.write_eof()
+        await reader.read(BODY_BYTES_MAX)
+    else:
+        writer.close()
+        await writer.wait_closed()
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -96,6 +96,7 @@ class StationServer:
         """Close every connection; receptions under way are finished if that does not take long."""
         assert self._server is not None
         self._server.close()
+        self._doors.shut()
         try:
             async with asyncio.timeout(2 * self._limits.closing_us / _S):
                 await self._server.wait_closed()
@@ -107,7 +108,7 @@ class StationServer:
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         """The answer to a request that is not served; None for one that is."""
         assert isinstance(connection, WebSocket)
-        path = unquote(urlsplit(request.path).path)
+        path = unquote(request.path.partition("?")[0])
         if path == address.DISCOVERY_PATH:
             refusal = self._access.refusal_of_anybody(connection.shown)
         elif path.startswith(address.STATION_PATH):

@@ -95,6 +95,11 @@ class Doors:
         """It is a station's connection now, or over."""
         self._opening.pop(connection, None)
 
+    def shut(self) -> None:
+        """Drop all of them: the server goes away."""
+        for connection in list(self._opening):
+            connection.drop("the server goes away")
+
 
 class WebSocketLink:
     """The link of one station over its WebSocket; see `lns.station.link.TextLink`."""

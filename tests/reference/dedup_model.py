@@ -4,6 +4,7 @@ It is fed one reception after the other, in order of arrival, and says what is d
 code with the network server nor with the Spark oracle; both must agree with it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 GAP_MAX = 16384
@@ -36,6 +37,7 @@ class Device:
     repeats: dict[tuple[int, int], int] = field(default_factory=dict)
     nonces: list[int] = field(default_factory=list)
     newest_session: int = 0
+    sessions_heard: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -45,9 +47,15 @@ class DedupModel:
     retention_us: int
     heard: list[tuple[int, str, str]] = field(default_factory=list)
 
-    def restart(self) -> None:
-        """The server forgets level 1 and nothing else."""
+    def restart(self, devices: Iterable[Device] = (), f_cnt_up: int | None = None) -> None:
+        """The server forgets level 1; `f_cnt_up` replaces the counters it had kept."""
         self.heard.clear()
+        if f_cnt_up is None:
+            return
+        for device in devices:
+            for session in sorted(device.sessions_heard | device.last.keys()):
+                device.last[session] = f_cnt_up
+            device.repeats.clear()
 
     def receive(self, device: Device, frame: Heard) -> Due:
         """What is due for one reception."""
@@ -55,6 +63,8 @@ class DedupModel:
             return "-", "dropped", "MicMismatch", "NotAsked"
         if not frame.join and frame.session < device.newest_session:
             return "-", "dropped", "UnknownDevice", "NotAsked"
+        if not frame.join:
+            device.sessions_heard.add(frame.session)
         status = self._status(device.strategy, frame)
         if frame.join:
             return _join(device, frame, status)

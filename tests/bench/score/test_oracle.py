@@ -26,7 +26,7 @@ DEVICES = ("70B3D57ED0000001", "F0B3D57ED0000002")
 JOIN_EUI = "70B3D57ED0000000"
 WAITS_US = (1, 700_000, 20_000_000, RETENTION_US - 1, RETENTION_US, RETENTION_US + 1)
 CASES = 60
-RECEPTIONS = 20
+RECEPTIONS = 30
 
 Read = Callable[[list[Line]], Rows]
 
@@ -100,14 +100,15 @@ class History:
     def _hear(self) -> None:
         self.t_us += self.chance.choice(WAITS_US[:3] if self.chance.random() < 0.7 else WAITS_US)
         if self.chance.random() < 0.04:
-            self._note("bench", "case.lns", case=self.case, lns="a", event="restart")
-            self.model.restart()
-        if not self.sent or self.chance.random() < 0.45:
+            stale = self.chance.choice(({}, {"f_cnt_up": self.chance.randrange(5)}))
+            self._note("bench", "case.lns", case=self.case, lns="a", event="restart", **stale)
+            self.model.restart(self.devices.values(), stale.get("f_cnt_up"))
+        if not self.sent or self.chance.random() < 0.3:
             self._send()
-        recent = self.sent[-3:] if self.chance.random() < 0.8 else self.sent
+        recent = self.sent[-2:] if self.chance.random() < 0.8 else self.sent
         dev_eui, frame, counter, session = self.chance.choice(recent)
         forged = self.chance.random() < 0.05
-        station = self.chance.choice(STATIONS)
+        station = self.chance.choice((STATIONS[0], *STATIONS))
         self.t_us += 1
         changed = {"MIC": 99} if forged else {}
         text = frame.text(self.t_us, **changed)

@@ -135,9 +135,11 @@ class StationSocket:
             self.writer.close()
 
     @classmethod
-    def reset_all(cls) -> None:
+    async def reset_all(cls) -> None:
+        """End whatever a test left open."""
         while cls.opened:
             cls.opened.pop().reset()
+        await asyncio.sleep(0.001)
 
     def reset(self) -> None:
         self.writer.transport.abort()
@@ -185,9 +187,7 @@ class BasicsStation:
             parts = urlsplit(uri)
             assert parts.port and parts.path and len(uri) <= 127
             self.uri = uri
-        self.socket = await StationSocket.open(
-            self.uri, headers=self.headers, context=self.context
-        )
+        self.socket = await StationSocket.open(self.uri, headers=self.headers, context=self.context)
         self.socket.send_text(version_text("2.0.6(linux/testsim)", features="rmtsh"))
         while self.queue:
             self.socket.send_text(self.queue.popleft())

@@ -34,6 +34,7 @@ class Listening:
         public_uri: str | None,
     ) -> None:
         self.events: list[Event] = []
+        self._reported = asyncio.Event()
         self.upstream = MemoryUpstream()
         self.network_server = NetworkServer(
             "lns-a",
@@ -41,18 +42,22 @@ class Listening:
             devices,
             store=MemoryStore(),
             application=self.upstream,
-            record=self.events.append,
+            record=self._record,
             utc=utc_of_this_host,
             entropy=stream(1, "lns"),
         )
         self.server = StationServer(
             self.network_server,
-            self.events.append,
+            self._record,
             access=access,
             limits=limits,
             tls=tls,
             public_uri=public_uri,
         )
+
+    def _record(self, event: Event) -> None:
+        self.events.append(event)
+        self._reported.set()
 
     @property
     def uri(self) -> str:
@@ -82,7 +87,8 @@ class Listening:
         """Wait for something that the server reports."""
         async with asyncio.timeout(PATIENCE_S):
             while not happened():
-                await asyncio.sleep(0.002)
+                self._reported.clear()
+                await self._reported.wait()
 
 
 @asynccontextmanager
@@ -100,7 +106,7 @@ async def listening(
         yield served
     finally:
         # Stations that nobody plays any more would not answer the server's farewell.
-        StationSocket.reset_all()
+        await StationSocket.reset_all()
         await served.server.stop()
 
 

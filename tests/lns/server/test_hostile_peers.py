@@ -70,6 +70,7 @@ def test_a_thousand_unreadable_texts_have_a_thousand_outcomes() -> None:
         link = await connected(served)
         for _ in range(1000):
             link.send_text("{" + chance.randbytes(20).hex())
+        await served.until(lambda: len(served.events) > 1000)
         await served.until(lambda: len(of_west(served)) == 1000)
         link.reset()
 
@@ -179,9 +180,40 @@ def test_random_bytes_instead_of_a_request_end_their_connections() -> None:
     beside_a_station(hostile, QUICK)
 
 
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /router-info HTTP/1.1\r\nHost: a\r\n\r\n", 426),
+        (b"GET //[x HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+        (b"GET /?%zz HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+        (b"POST /router-info HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        (b"GET /router/::1 HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n", 400),
+    ],
+)
+def test_a_request_that_is_no_stations_has_its_status(sent: bytes, status: int) -> None:
+    async def scenario(served: Listening) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(sent)
+        assert (await reader.read()).startswith(f"HTTP/1.1 {status} ".encode())
+        writer.close()
+
+    play(scenario, limits=QUICK)
+
+
+def test_a_request_with_a_body_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(served: Listening) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"POST /update-info HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.read()
+        writer.close()
+
+    play(scenario, limits=QUICK)
+    assert "Traceback" not in caplog.text
+
+
 def test_an_endless_request_ends() -> None:
     async def hostile(served: Listening) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(b"GET /router-info HTTP/1.1\r\n")
         with pytest.raises(ConnectionError):
             while True:
@@ -232,8 +264,6 @@ def test_a_station_that_stays_after_its_answer_is_closed() -> None:
 
 
 def test_who_reads_nothing_is_dropped_and_delays_nobody() -> None:
-    """Both stations hear the same frames; the one that reads nothing hears them first."""
-
     async def hostile(served: Listening) -> None:
         link = await connected(served)
         plain = link.writer.get_extra_info("socket")
@@ -263,6 +293,7 @@ def test_a_flood_of_tiny_texts_leaves_the_others_their_turn() -> None:
             for _ in range(500):
                 link.send_frame(1, b"")
             await link.writer.drain()
+        await served.until(lambda: len(served.events) > 10_000)
         await served.until(lambda: len(of_west(served)) == 10_000)
         link.reset()
 

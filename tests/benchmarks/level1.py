@@ -1,0 +1,125 @@
+"""How many receptions a second does the network server decide, with everything in memory?
+
+Level 1 alone (`Sightings.note`) and the way from a station's text to its outcome (parse, MIC, level 1,
+policy). Beside it, in the same run, the bare
+work nobody can avoid: parsing the same JSON and computing the same AES-CMAC.
+"""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import perf_counter
+
+from bench import clock
+from bench.station.link import link_pair
+from lns.dedup.concentrator import DataKey, Sightings
+from lns.end_device import Activation, EndDevice
+from lns.lorawan.crypto import Direction, SessionKeys, data_mic
+from lns.lorawan.frame import MType, build_data
+from lns.lorawan.identifiers import Mic, dev_addr, eui
+from lns.lorawan.region import EU868
+from lns.network_server import NetworkServer
+from lns.station.json_fields import json_object
+from lns.station.messages import UpInfo, updf_text
+from lns.station.xtime import join
+from lns.store.memory import MemoryStore
+
+FRAMES = 5_000
+KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
+DEV_EUI = eui("70B3D57ED0000001")
+DEV_ADDR = dev_addr("26000001")
+STATION = eui("0016C001F1500001")
+
+
+class Application:
+    """Takes every message and keeps none."""
+
+    async def publish(self, message: object) -> None:
+        """Take a message."""
+
+
+def main() -> int:
+    """Print the table; five runs each, the best."""
+    texts = _texts()
+    rows = [
+        ("parse the JSON (bare)", len(texts), lambda: [json_object(text) for text in texts]),
+        ("AES-CMAC of a frame (bare)", FRAMES, _macs),
+        ("level 1: Sightings.note", FRAMES, _sightings),
+        ("text to outcome: NetworkServer", len(texts), lambda: clock.run(_server(texts))),
+    ]
+    print(f"{'what':34} {'a second':>12} {'us each':>9}")
+    for what, number, work in rows:
+        best_s = min(_seconds(work) for _ in range(5))
+        print(f"{what:34} {number / best_s:12,.0f} {best_s / number * 1e6:9.2f}")
+    return 0
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+def _texts() -> list[str]:
+    texts = []
+    for f_cnt in range(1, FRAMES + 1):
+        phy = build_data(
+            MType.UNCONFIRMED_UP,
+            dev_addr=DEV_ADDR,
+            f_cnt=f_cnt,
+            keys=KEYS,
+            f_port=2,
+            payload=b"21.5 C",
+        )
+        upinfo = UpInfo(xtime=join(0, 7, 1_000_000 + f_cnt * 1_000), rssi_dbm=-80, snr_db=7.5)
+        texts.append(updf_text(phy, dr=5, freq_hz=868_100_000, upinfo=upinfo))
+    return texts
+
+
+def _macs() -> None:
+    message = bytes(24)
+    for f_cnt in range(FRAMES):
+        data_mic(KEYS.nwk_s_key, Direction.UP, DEV_ADDR, f_cnt, message)
+
+
+def _sightings() -> None:
+    now_us = iter(range(10**9))
+    sightings = Sightings(lambda: next(now_us))
+    for f_cnt in range(FRAMES):
+        sightings.note(DataKey(DEV_EUI, Mic("2B11FF0D"), f_cnt), STATION)
+
+
+async def _server(texts: list[str]) -> int:
+    device = EndDevice(
+        name="alpha",
+        dev_eui=DEV_EUI,
+        activation=Activation.ABP,
+        dev_addr=DEV_ADDR,
+        session_keys=KEYS,
+    )
+    outcomes: list[object] = []
+    server = NetworkServer(
+        "lns-a",
+        EU868,
+        [device],
+        store=MemoryStore(),
+        application=Application(),
+        record=outcomes.append,
+        utc=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        entropy=random.Random(1),
+    )
+    ours, theirs = link_pair()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve(STATION, theirs))
+        for text in texts:
+            await ours.send(text)
+        await asyncio.sleep(1)
+        theirs.close()
+    assert len(outcomes) == len(texts), "every reception has an outcome"
+    return len(outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

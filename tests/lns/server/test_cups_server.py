@@ -1,0 +1,193 @@
+"""CUPS on a real socket: one request a connection, an answer with its length."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.certificates import Authority, write_server_files
+from lns.access import Access
+from lns.events import Connection, Event
+from lns.server.cups_server import CupsServer, StationSetup
+from lns.server.http_request import parse_head
+from lns.server.limits import Limits
+from lns.station.credentials import StationFiles
+from lns.station.cups import NO_CHANGE, Category
+from lns.tls import server_context
+from tests.lns.served_network import EAST, WEST
+
+AUTHORITY = Authority()
+BODY: dict[str, Any] = {
+    "router": "16:c001:f150:1",
+    "cupsUri": "http://127.0.0.1:6091",
+    "tcUri": None,
+    "cupsCredCrc": 2077607535,
+    "tcCredCrc": 2077607535,
+    "station": "2.0.6(linux/testsim) 2026-11-20 15:01:02",
+    "model": "linux",
+    "package": None,
+    "keys": [],
+}
+SETUP = StationSetup(tc=Category.of("ws://127.0.0.1:6090", StationFiles(AUTHORITY.certificate)))
+
+
+def request(body: bytes, *, head: str = "POST /update-info HTTP/1.1", extra: str = "") -> bytes:
+    """As cups.c spells it, the length padded with blanks."""
+    return (
+        f"{head}\r\nHost: 127.0.0.1:6091\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body):9d}\r\n{extra}\r\n"
+    ).encode() + body
+
+
+def asking(**changed: object) -> bytes:
+    return request(json.dumps(BODY | changed).encode())
+
+
+class Cups:
+    def __init__(self, server: CupsServer, events: list[Event]) -> None:
+        self.server = server
+        self.events = events
+
+    async def ask(self, sent: bytes, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+        """The status and the body of the answer; (0, b"") for none."""
+        port = int(self.server.uri.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(sent)
+        answer = await reader.read()
+        writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        if not head:
+            return 0, b""
+        assert b"chunked" not in head.lower()
+        assert f"Content-Length: {len(body)}".encode() in head
+        return int(head.split()[1]), body
+
+
+def play(scenario: Callable[[Cups], Awaitable[None]], **how: Any) -> list[str | None]:
+    """Play, and return why requests were refused."""
+    events: list[Event] = []
+
+    async def playing() -> None:
+        server = CupsServer("lns-a", {WEST: SETUP}, events.append, **how)
+        await server.start("127.0.0.1", 0)
+        try:
+            await scenario(Cups(server, events))
+        finally:
+            await server.stop()
+
+    asyncio.run(playing())
+    return [event.cause for event in events if isinstance(event, Connection)]
+
+
+def test_a_station_is_told_where_to_go_and_whom_to_trust() -> None:
+    async def scenario(cups: Cups) -> None:
+        status, body = await cups.ask(asking())
+        segment = StationFiles(AUTHORITY.certificate).segment()
+        expected = b"\x00\x13ws://127.0.0.1:6090\x00\x00" + len(segment).to_bytes(2, "little")
+        assert (status, body) == (200, expected + segment + bytes(8))
+
+    assert play(scenario) == []
+
+
+def test_a_station_that_has_everything_gets_fourteen_zero_bytes() -> None:
+    async def scenario(cups: Cups) -> None:
+        crc = SETUP.tc.files.crc()
+        assert await cups.ask(asking(tcUri="ws://127.0.0.1:6090", tcCredCrc=crc)) == (
+            200,
+            NO_CHANGE,
+        )
+
+    play(scenario)
+
+
+def test_a_station_without_a_setup_of_its_own_gets_what_all_get() -> None:
+    async def scenario(cups: Cups) -> None:
+        status, body = await cups.ask(asking(router="16:c001:f150:2"))
+        assert (status, body[:2], len(body)) == (200, b"\x00\x08", 22)
+
+    play(scenario, otherwise=StationSetup(tc=Category("ws://h:1")))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "why"),
+    [
+        (b"\x16\x03\x01\r\n\r\n", 400, "no HTTP request"),
+        (b"POST\r\n\r\n", 400, "no HTTP request"),
+        (b"POST /update-info HTTP/1.1\r\nbroken\r\n\r\n", 400, "no HTTP request"),
+        (request(b"", head="POST / HTTP/1.1"), 404, "only /update-info is here"),
+        (request(b"", head="GET /update-info HTTP/1.1"), 405, "only POST is served"),
+        (b"POST /update-info HTTP/1.1\r\n\r\n", 411, "no Content-Length"),
+        (b"POST /update-info HTTP/1.1\r\nContent-Length: x\r\n\r\n", 411, "no Content-Length"),
+        (request(b"x" * 16_385), 413, "the body is too large"),
+        (request(b"{}"), 400, "no update-info request"),
+        (request(b"[" * 10_000), 400, "no update-info request"),
+        (request(b"\xff\xfe"), 400, "no update-info request"),
+    ],
+)
+def test_what_is_no_question_is_refused(sent: bytes, status: int, why: str) -> None:
+    async def scenario(cups: Cups) -> None:
+        assert await cups.ask(sent) == (status, f"{why}\n".encode())
+
+    assert play(scenario) == [f"CUPS: {why}"]
+
+
+def test_a_station_that_may_not_connect_gets_nothing() -> None:
+    async def scenario(cups: Cups) -> None:
+        assert (await cups.ask(asking()))[0] == 403
+
+    access = Access(stations=frozenset({EAST}))
+    assert play(scenario, access=access) == ["CUPS: not in the list of stations"]
+
+
+def test_tokens_and_certificates_count_here_too(tmp_path: Path) -> None:
+    write_server_files(tmp_path, AUTHORITY, "127.0.0.1")
+    tls = server_context(
+        tmp_path / "server.crt", tmp_path / "server.key", tmp_path / "stations-ca.crt"
+    )
+    context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    AUTHORITY.client(WEST).write(tmp_path, "west")
+    body = json.dumps(BODY).encode()
+
+    async def scenario(cups: Cups) -> None:
+        assert cups.server.uri.startswith("https://")
+        assert (await cups.ask(asking(), context))[0] == 403
+        context.load_cert_chain(tmp_path / "west.crt", tmp_path / "west.key")
+        assert (await cups.ask(asking(), context))[0] == 401
+        token = request(body, extra="Authorization: Bearer a\r\n")
+        assert (await cups.ask(token, context))[0] == 200
+
+    access = Access(tokens={WEST: "Bearer a"}, certificates=True)
+    assert play(scenario, access=access, tls=tls) == [
+        "CUPS: no client certificate",
+        "CUPS: no Authorization header",
+    ]
+
+
+def test_who_says_nothing_or_too_much_is_dropped_and_others_are_served() -> None:
+    async def scenario(cups: Cups) -> None:
+        port = int(cups.server.uri.rpartition(":")[2])
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(30)]
+        assert (await cups.ask(asking()))[0] == 200
+        for reader, writer in silent:
+            try:
+                assert await reader.read() == b""
+            except ConnectionError:
+                pass
+            writer.close()
+        with pytest.raises(ConnectionError):
+            assert (await cups.ask(b"GET /" + b"x" * 20_000))[0] == 0
+            raise ConnectionResetError
+
+    play(scenario, limits=Limits(question_us=200_000, opening_max=10))
+
+
+def test_header_lines_are_read_whatever_their_case() -> None:
+    head = parse_head(b"POST /update-info?a HTTP/1.1\r\ncontent-length:   7\r\nX-A: \r\n\r\n")
+    assert head is not None
+    assert (head.method, head.path, head.body_bytes) == ("POST", "/update-info", 7)
+    assert "Bearer" not in repr(parse_head(b"GET / HTTP/1.1\r\nAuthorization: Bearer a\r\n\r\n"))

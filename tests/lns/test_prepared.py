@@ -1,0 +1,178 @@
+"""Everything a configuration names, read before anybody connects; each mistake with its line."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.certificates import Authority, write_server_files, write_station_files
+from lns.config import ConfigError, load
+from lns.delivery.memory import MemoryUpstream
+from lns.lorawan.identifiers import Eui
+from lns.prepared import Prepared, prepare
+from lns.store.memory import MemoryStore
+
+AUTHORITY = Authority()
+WEST = Eui("0016C001F1500001")
+LNS = '[lns]\nid = "lns-a"\n'
+TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
+CUPS = '[cups]\nlisten = "127.0.0.1:0"\ncredentials = "stations"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "devices.toml").write_text("device = []\n")
+    write_server_files(tmp_path, AUTHORITY, "127.0.0.1", "*.lns.example")
+    return tmp_path
+
+
+@pytest.fixture
+def prepared(folder: Path) -> Iterator[Prepared]:
+    (folder / "lns.toml").write_text(LNS)
+    yield prepare(load(folder / "lns.toml"))
+
+
+def prepare_text(folder: Path, text: str) -> Prepared:
+    (folder / "lns.toml").write_text(text)
+    return prepare(load(folder / "lns.toml"))
+
+
+def mistake(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        prepare_text(folder, text)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_the_smallest_configuration_is_complete(prepared: Prepared) -> None:
+    assert isinstance(prepared.application, MemoryUpstream)
+    assert isinstance(prepared.store, MemoryStore)
+    assert (prepared.tls, prepared.cups) == (None, {})
+    assert prepared.access.stations is None
+
+
+def test_tls_with_everything(folder: Path) -> None:
+    (folder / "tokens.toml").write_text(f'{WEST} = "Bearer a"\n')
+    extra = 'client_ca = "stations-ca.crt"\ntokens = "tokens.toml"\n'
+    listed = f'stations = ["{WEST}"]\n'
+    prepared = prepare_text(folder, LNS + listed + TLS + extra)
+    assert prepared.tls is not None
+    assert prepared.access.tokens == {WEST: "Bearer a"}
+    assert prepared.access.stations == {WEST}
+    assert prepared.access.certificates
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            LNS + 'listen = "0.0.0.0:6090"\n',
+            "lns.toml:1: lns.public_uri: is needed: stations cannot connect to 0.0.0.0",
+        ),
+        (
+            LNS + 'public_uri = "ws://lns.example:443"\n' + TLS,
+            "lns.toml:3: lns.public_uri: with [tls] it has to begin with wss://",
+        ),
+        (
+            LNS + '[store]\nurl = "etcd://:geheim@127.0.0.1:6379/0"\n',
+            "lns.toml:4: store.url: etcd:// is not served; served are: ",
+        ),
+        (
+            LNS + '[upstream]\nurl = "amqp://me:geheim@127.0.0.1:1883"\n',
+            "lns.toml:4: upstream.url: amqp:// is not served; served are: ",
+        ),
+        (
+            LNS + '[upstream]\nurl = "geheim"\n',
+            "lns.toml:4: upstream.url: is no URL; served are: ",
+        ),
+        (
+            LNS + TLS.replace("server.crt", "other.crt"),
+            "lns.toml:4: tls.cert: there is no file other.crt",
+        ),
+        (
+            LNS + TLS.replace("server.key", "server.crt"),
+            "lns.toml:4: tls.cert: server.crt and server.crt are no PEM pair of",
+        ),
+        (
+            LNS + TLS + 'client_ca = "devices.toml"\n',
+            "lns.toml:6: tls.client_ca: devices.toml is no PEM file of certificates",
+        ),
+        (LNS + TLS + 'tokens = "nowhere.toml"\n', "nowhere.toml: cannot be read"),
+        (LNS + CUPS, "lns.toml:5: cups.credentials: there is no folder stations"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(folder: Path, text: str, sentence: str) -> None:
+    told = mistake(folder, text)
+    assert told.startswith(sentence)
+    assert "geheim" not in told
+
+
+@pytest.mark.parametrize(
+    ("public", "warned"),
+    [
+        ("", False),
+        ('public_uri = "wss://a.lns.example:443"\n', False),
+        ('public_uri = "wss://10.0.0.1:443"\n', True),
+        ('public_uri = "wss://a.b.lns.example:443"\n', True),
+    ],
+)
+def test_a_name_that_stations_will_not_find_in_the_certificate_is_told(
+    folder: Path, public: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        prepare_text(folder, LNS + public + TLS)
+    assert ("stations will refuse it" in caplog.text) is warned
+
+
+def test_an_encrypted_key_is_refused_and_not_asked_for(folder: Path) -> None:
+    key = folder / "server.key"
+    text = key.read_text().replace(
+        "KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n", 1
+    )
+    key.write_text(text)
+    assert mistake(folder, LNS + TLS).startswith("lns.toml:4: tls.cert: ")
+
+
+def test_the_folder_of_cups_has_the_files_of_each_station(folder: Path) -> None:
+    home = folder / "stations" / "16:c001:f150:1"
+    client = AUTHORITY.client(WEST)
+    uri = "wss://127.0.0.1:6090"
+    write_station_files(home, "tc", uri, trust=AUTHORITY.certificate, client=client)
+    (folder / "stations" / "README").write_text("a file is no station")
+    setup = prepare_text(folder, LNS + CUPS).cups[WEST]
+    assert setup.tc.uri == uri
+    assert setup.tc.files.crt == client.certificate
+    assert (setup.cups.uri, setup.cups.segment) == (None, b"")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        (f"{WEST}/tc.uri", "ws://127.0.0.1:6090/", "tc: a station takes no path here"),
+        (f"{WEST}/tc.uri", "wss://lns.example", "tc: a URI for stations has scheme, host and port"),
+        (f"{WEST}/cups.trust", "nonsense", "cups: .trust: no certificate"),
+        (f"{WEST}/tc.key", "geheim", "tc: credentials need a .trust file"),
+        ("nobody/tc.uri", "", "not an EUI: 'nobody'"),
+    ],
+)
+def test_what_a_station_could_not_take_is_told_with_its_folder(
+    folder: Path, file: str, content: str, why: str
+) -> None:
+    path = folder / "stations" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    told = mistake(folder, LNS + CUPS)
+    assert told.startswith(f"lns.toml:5: cups.credentials: stations/{path.parent.name}: {why}")
+    assert "geheim" not in told
+
+
+def test_keys_leave_this_host_encrypted_and_to_their_owner_only(folder: Path) -> None:
+    client = AUTHORITY.client(WEST)
+    trust = AUTHORITY.certificate
+    home = folder / "stations" / WEST
+    write_station_files(home, "tc", "wss://a:1", trust=trust, client=client)
+    everywhere = CUPS.replace("127.0.0.1", "0.0.0.0")
+    assert "in clear" in mistake(folder, LNS + everywhere)
+    assert "whoever asks" in mistake(folder, LNS + TLS + everywhere)
+    assert prepare_text(folder, LNS + TLS + 'client_ca = "stations-ca.crt"\n' + everywhere).cups
+    assert prepare_text(folder, LNS + CUPS).cups
