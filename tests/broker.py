@@ -53,7 +53,8 @@ class Mosquitto:
         self._config = folder / "mosquitto.conf"
         own = [f"listener {self.port} 127.0.0.1", f"persistence_location {folder}/"]
         own += ["persistence true", f"log_dest file {self._log}", "max_queued_messages 0"]
-        own += [] if any(line.startswith("password_file") for line in lines) else ["allow_anonymous true"]
+        if not any(line.startswith("password_file") for line in lines):
+            own.append("allow_anonymous true")
         # As root it would become the user mosquitto, who may not write here.
         own += ["user root"] if os.geteuid() == 0 else []
         self._config.write_text("\n".join((*own, *lines)) + "\n")
@@ -65,9 +66,9 @@ class Mosquitto:
 
     def start(self) -> "Mosquitto":
         """Start and wait until it listens."""
-        self._process = subprocess.Popen(
-            [self._program, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        command = [self._program, "-c", str(self._config)]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
         for _ in range(START_S * 100):
             assert self._process.poll() is None, f"mosquitto did not start: {self._said()}"
             try:

@@ -29,11 +29,25 @@ class Broker:
         if not self.tls:
             return None
         try:
-            return ssl.create_default_context(cafile=self.ca)
+            context = ssl.create_default_context(cafile=self.ca)
+            context.sslsocket_class = _HandshakingSocket
+            return context
         except ssl.SSLError as error:
             raise ValueError(f"{self.ca} holds no certificate (PEM)") from error
         except OSError as error:
             raise ValueError(f"{self.ca} cannot be read: {error.strerror}") from error
+
+
+class _HandshakingSocket(ssl.SSLSocket):
+    """Closes itself when the handshake fails: paho drops it as it is."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """As in `ssl`."""
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
 
 
 def broker(url: str, ca: Path | None = None) -> Broker:

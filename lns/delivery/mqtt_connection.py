@@ -145,6 +145,7 @@ class MqttConnection:
         sock = client.socket()
         if sock is not None:
             self._let_go(client, None, sock)
+            client.on_socket_close = None
             sock.close()
 
     def _new_client(self, client_id: str) -> Client:

@@ -104,8 +104,8 @@ def through_outbox(port: int, messages: list[Message], folder: Path) -> float:
         chance = random.Random(1)
         outbox = folder / "bench.outbox"
         async with MqttUpstream(url, outbox, client_id="outbox", chance=chance) as upstream:
-            while not upstream.connected:
-                await asyncio.sleep(0.01)
+            await upstream.publish(message(0))
+            await upstream.drained()
             began = perf_counter()
             rest = iter(messages)
 

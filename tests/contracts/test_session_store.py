@@ -1,7 +1,8 @@
 """What every session store keeps, and what it does not."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,14 +11,21 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
+from lns.store.sqlite import SqliteStore
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
-STORES: dict[str, Callable[[], SessionStore]] = {"memory": MemoryStore}
+STORES: dict[str, Callable[[Path], MemoryStore | SqliteStore]] = {
+    "memory": lambda folder: MemoryStore(),
+    "sqlite": lambda folder: SqliteStore(folder / "lns-a.store"),
+}
 
 
 @pytest.fixture(params=sorted(STORES))
-def store(request: pytest.FixtureRequest) -> SessionStore:
-    return STORES[request.param]()
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    opened = STORES[request.param](tmp_path)
+    yield opened
+    if isinstance(opened, SqliteStore):
+        opened.close()
 
 
 def session(dev_addr: str = "01ABCDEF") -> Session:

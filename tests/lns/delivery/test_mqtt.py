@@ -1,0 +1,249 @@
+"""The way upstream over a real Mosquitto: what arrives, in which order, and what survives."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from lns.delivery.mqtt_connection import Patience
+from lns.delivery.publisher import UpstreamUnavailable
+from tests.broker import Heard, Listener, Mosquitto
+from tests.lns.delivery.sending import ALPHA, BETA, Relay, message, until, way
+
+pytestmark = pytest.mark.broker
+
+
+def numbers(heard: list[Heard]) -> dict[str, list[int]]:
+    """The sequence numbers of each topic, first arrivals only, in order of arrival."""
+    seen: dict[str, dict[int, None]] = defaultdict(dict)
+    for one in heard:
+        seen[one.topic].setdefault(one.body["sequenceNumber"])
+    return {topic: list(found) for topic, found in seen.items()}
+
+
+def test_the_application_gets_the_message_of_the_interface(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with way(mosquitto.url, tmp_path) as upstream:
+            await upstream.publish(message(42))
+            await upstream.drained()
+
+    asyncio.run(body())
+    [heard] = listener.count(1)
+    assert heard.topic == "lorawan/lns-a/70B3D57ED0000001/up"
+    assert heard.qos == 1
+    assert heard.properties == (
+        ("messageId", "70B3D57ED0000001-01ABCDEF-42"),
+        ("partitionKey", "70B3D57ED0000001"),
+        ("sequenceNumber", "1"),
+    )
+    assert heard.payload == (
+        b'{"messageId":"70B3D57ED0000001-01ABCDEF-42","partitionKey":"70B3D57ED0000001",'
+        b'"sequenceNumber":1,"lns":"lns-a","devEui":"70B3D57ED0000001","devAddr":"01ABCDEF",'
+        b'"fCnt":42,"fPort":2,"confirmed":true,"payload":"c0ffee","station":"B827EBFFFE123456",'
+        b'"rssi":-71,"snr":9.5,"freqHz":868100000,"dr":5,"receivedAt":"2026-11-20T02:00:30.393Z"}'
+    )
+
+
+def test_messages_arrive_once_and_in_order_of_each_device(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with way(mosquitto.url, tmp_path) as upstream:
+            sent = [message(n, dev_eui) for n in range(1500) for dev_eui in (ALPHA, BETA)]
+            await asyncio.gather(*(upstream.publish(one) for one in sent))
+            await upstream.drained()
+            assert upstream.waiting == 0
+
+    asyncio.run(body())
+    heard = listener.count(3000)
+    assert len(heard) == 3000
+    assert set(map(tuple, numbers(heard).values())) == {tuple(range(1, 1501))}
+    assert [one.body["fCnt"] for one in heard if one.body["devEui"] == ALPHA] == list(range(1500))
+
+
+def test_a_broker_that_comes_later_gets_everything(tmp_path: Path) -> None:
+    server = Mosquitto(tmp_path)
+
+    async def body() -> list[Heard]:
+        async with way(server.url, tmp_path) as upstream:
+            for f_cnt in range(5):
+                await upstream.publish(message(f_cnt))
+            assert (upstream.connected, upstream.waiting) == (False, 5)
+            server.start()
+            listener = Listener(server.port)
+            try:
+                await upstream.drained()
+                return listener.count(5)
+            finally:
+                listener.close()
+
+    try:
+        heard = asyncio.run(body())
+    finally:
+        server.stop()
+    assert [one.body["fCnt"] for one in heard] == list(range(5))
+
+
+def test_nothing_is_lost_when_the_broker_restarts(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with way(mosquitto.url, tmp_path) as upstream:
+            for f_cnt in range(400):
+                await upstream.publish(message(f_cnt))
+                if f_cnt == 200:
+                    mosquitto.stop()
+                if f_cnt == 300:
+                    mosquitto.start()
+            await upstream.drained()
+
+    asyncio.run(body())
+    ids = [message(f_cnt).message_id for f_cnt in range(400)]
+    heard = listener.wait_for(lambda heard: len({one.message_id for one in heard}) == 400)
+    assert list(dict.fromkeys(one.message_id for one in heard)) == ids
+    [found] = numbers(heard).values()
+    assert found == list(range(1, 401)), "sent again with the same number"
+
+
+def test_without_acknowledgement_a_message_goes_out_again(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    async def body() -> int:
+        async with Relay(mosquitto.port) as relay:
+            short = Patience(acknowledge_us=300_000)
+            async with way(relay.url, tmp_path, patience=short) as upstream:
+                await until(lambda: upstream.connected)
+                relay.swallow = True
+                for f_cnt in range(3):
+                    await upstream.publish(message(f_cnt))
+                await until(lambda: not upstream.connected)
+                assert upstream.waiting == 3
+                relay.swallow = False
+                await upstream.drained()
+            return relay.connections
+
+    assert asyncio.run(body()) >= 2
+    heard = listener.count(6)
+    arrived = [(one.message_id[-1], one.body["sequenceNumber"]) for one in heard]
+    assert arrived[:6] == [("0", 1), ("1", 2), ("2", 3)] * 2
+
+
+def test_a_cut_wire_loses_nothing(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with Relay(mosquitto.port) as relay, way(relay.url, tmp_path) as upstream:
+            for f_cnt in range(300):
+                await upstream.publish(message(f_cnt))
+                if f_cnt % 50 == 25:
+                    relay.cut()
+            await upstream.drained()
+
+    asyncio.run(body())
+    heard = listener.wait_for(lambda heard: len({one.message_id for one in heard}) == 300)
+    [found] = numbers(heard).values()
+    assert found == list(range(1, 301))
+
+
+def test_no_key_and_no_password_is_shown(
+    mosquitto: Mosquitto, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    passwords = tmp_path / "passwords"
+    subprocess.run(["mosquitto_passwd", "-c", "-b", passwords, "operator", "right"], check=True)
+    passwords.chmod(0o644)
+    (tmp_path / "closed").mkdir()
+    server = Mosquitto(tmp_path / "closed", f"password_file {passwords}").start()
+    port = server.port
+
+    async def body() -> None:
+        wrong = f"mqtt://operator:hunter2@127.0.0.1:{port}"
+        async with way(wrong, tmp_path) as upstream:
+            await until(lambda: bool(caplog.records))
+            await asyncio.sleep(0.3)
+            await upstream.publish(message(1))
+            assert not upstream.connected
+
+    async def again() -> None:
+        async with way(f"mqtt://operator:right@127.0.0.1:{port}", tmp_path) as upstream:
+            await upstream.drained()
+
+    try:
+        with caplog.at_level(logging.INFO):
+            asyncio.run(body())
+            assert [record.getMessage() for record in caplog.records] == [
+                f"mqtt://127.0.0.1:{port} refuses the login: Not authorized; 0 messages wait"
+            ], "said once, however often it is tried"
+            caplog.clear()
+            asyncio.run(again())
+    finally:
+        server.stop()
+    assert "is connected; 1 messages wait" in caplog.text
+    assert "hunter2" not in caplog.text and "right" not in caplog.text
+
+
+def test_a_full_outbox_says_what_the_broker_does(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with way("mqtt://127.0.0.1:1", tmp_path, messages_max=2) as upstream:
+            await upstream.publish(message(1))
+            await upstream.publish(message(2))
+            with pytest.raises(UpstreamUnavailable, match="is full: 2 messages wait; mqtt://"):
+                await upstream.publish(message(3))
+
+    asyncio.run(body())
+
+
+def test_what_was_durable_survives_kill_9(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    durable: list[str] = []
+    for life in range(3):
+        command = [sys.executable, "-m", "tests.lns.delivery.publishing_process"]
+        command += [mosquitto.url, str(tmp_path), str(life * 100_000)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            durable += [child.stdout.readline().strip() for _ in range(300)]
+            os.kill(child.pid, signal.SIGKILL)
+            # What was reported in the moment of death counts too; a torn last line does not.
+            durable += [line.strip() for line in child.stdout if line.endswith("\n")]
+
+    async def the_rest() -> None:
+        async with way(mosquitto.url, tmp_path) as upstream:
+            await upstream.drained()
+
+    asyncio.run(the_rest())
+    heard = listener.wait_for(lambda heard: set(durable) <= {one.message_id for one in heard})
+    assert len(set(durable)) >= 900
+    per_id: dict[str, set[bytes]] = defaultdict(set)
+    for one in heard:
+        per_id[one.message_id].add(one.payload)
+    assert {len(payloads) for payloads in per_id.values()} == {1}, "the same message every time"
+    for found in numbers(heard).values():
+        assert found == list(range(1, len(found) + 1)), "no number is given twice or left out"
+
+
+def test_a_message_that_is_refused_stays(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    acl = tmp_path / "acl"
+    acl.write_text("topic read #\n")
+    acl.chmod(0o644)
+    (tmp_path / "strict").mkdir()
+    server = Mosquitto(tmp_path / "strict", f"acl_file {acl}").start()
+
+    async def body() -> None:
+        async with way(server.url, tmp_path, drain_us=10_000) as upstream:
+            await upstream.publish(message(1))
+            await until(lambda: upstream.connected)
+            await until(lambda: not upstream.connected)
+            assert upstream.waiting == 1
+
+    try:
+        asyncio.run(body())
+    finally:
+        server.stop()
