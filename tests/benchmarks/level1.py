@@ -1,8 +1,8 @@
 """How many receptions a second does the network server decide, with everything in memory?
 
-Level 1 alone (`Sightings.note`) and the way from a station's text to its outcome (parse, MIC, level 1,
-policy). Beside it, in the same run, the bare
-work nobody can avoid: parsing the same JSON and computing the same AES-CMAC.
+Level 1 alone (`Sightings.note`) and the way from a station's text to its outcome (parse, MIC,
+level 1, policy). Beside it, in the same run, the bare work nobody can avoid: parsing the same JSON
+and computing the same AES-CMAC.
 """
 
 import asyncio

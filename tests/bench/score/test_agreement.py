@@ -102,8 +102,8 @@ async def test_it_breaks_before_anything_is_due(rig):
 
 
 def _run(folder: Path, *arguments: str) -> Path:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-    command += ["--capture-dir", str(folder), *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["--rootdir", str(ROOT), "--capture-dir", str(folder), *arguments]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     runs = list(folder.glob("*"))
     assert len(runs) == 1, ran.stdout + ran.stderr
@@ -121,7 +121,8 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
     scores = score(runs, lake=tmp_path / "lake", master="local[2]")
     for run in runs:
         events = read(run).events
-        shown = {e["case"]: (e["verdict"], e.get("owner")) for e in events if e["kind"] == "case.end"}
+        ends = [event for event in events if event["kind"] == "case.end"]
+        shown = {end["case"]: (end["verdict"], end.get("owner")) for end in ends}
         assert shown, "a run without cases proves nothing"
         found = {
             row["case"]: (row["verdict"], row["owner"]) for row in scores[run.name]["verdicts"]
