@@ -26,7 +26,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test lint types unit scenarios bench mutants fuzz clean stale
+.PHONY: help install nightly test lint types unit scenarios bench mutants fuzz mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -55,7 +55,7 @@ types: $(STAMP) ## mypy --strict over lns and bench
 	@echo "== mypy"
 	@$(VENV) -m mypy
 
-unit: $(STAMP) ## Tests of lns and bench, those that need Spark included
+unit: $(STAMP) mosquitto ## Tests of lns and bench, those that need Spark included
 	@echo "== tests"
 	@$(VENV) -m pytest tests -m "" -q $(PYTEST_ARGS)
 
@@ -71,6 +71,9 @@ mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 
 fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for longer
 	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)
+
+mosquitto: ## Install the MQTT broker that tests start, where it is missing
+	@tests/install_mosquitto.sh
 
 clean: ## Remove .venv, caches and build output; runs/ and lake/ stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov build dist *.egg-info

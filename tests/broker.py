@@ -150,6 +150,6 @@ class Listener:
         pairs = getattr(message.properties, "UserProperty", [])
         with self._changed:
             self.heard.append(
-                Heard(message.topic, message.payload, message.qos, tuple(map(tuple, pairs)))
+                Heard(message.topic, bytes(message.payload), message.qos, tuple(map(tuple, pairs)))
             )
             self._changed.notify_all()

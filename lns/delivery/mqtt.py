@@ -44,9 +44,10 @@ class BackOff:
 class MqttUpstream:
     """The way to the application over a broker; an `Upstream`, running as `async with`.
 
-    `client_id` must be this server's own. `chance` draws the jitter of the back-off. The outbox
-    is opened at once: UpstreamUnavailable when it is in use or unusable. At the end, what is on
-    its way gets `drain_us` to be acknowledged; the rest stays in the outbox for the next start.
+    `client_id` must be this server's own. `chance` draws the jitter of the back-off. Entering
+    opens the outbox: UpstreamUnavailable when it is in use or unusable; a broker that is away is
+    no error. At the end, what is on its way gets `drain_us` to be acknowledged; the rest stays in
+    the outbox for the next start.
     """
 
     def __init__(
@@ -67,7 +68,8 @@ class MqttUpstream:
         self._patience = patience or Patience()
         self._back_off = back_off or BackOff()
         self._drain_us = drain_us
-        self._outbox = Outbox(outbox, messages_max=messages_max)
+        self._path, self._messages_max = outbox, messages_max
+        self._opened: Outbox | None = None
         self._connection: MqttConnection | None = None
         self._ready: deque[Entry] = deque()
         self._read_to = 0
@@ -88,7 +90,13 @@ class MqttUpstream:
         """How many messages are durable here and not yet acknowledged by the broker."""
         return self._outbox.waiting
 
+    @property
+    def _outbox(self) -> Outbox:
+        assert self._opened is not None, "only inside `async with`"
+        return self._opened
+
     async def __aenter__(self) -> "MqttUpstream":
+        self._opened = Outbox(self._path, messages_max=self._messages_max)
         await self._tasks.__aenter__()
         work = (self._deliver(), self._read_on(), self._clear())
         self._work = [self._tasks.create_task(task) for task in work]

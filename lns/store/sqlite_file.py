@@ -72,7 +72,8 @@ class SqliteFile:
     async def write(self, change: Change[T]) -> T:
         """Make a change; it is on the disk, with what it returned, when this returns.
 
-        FileUnusable when the disk refuses it; then nothing of it is in the file.
+        FileUnusable when the disk refuses it; then nothing of it is in the file. A change may
+        fail with nothing but sqlite3.Error, and takes those of the same commit with it.
         """
         if self._closed:
             raise FileUnusable(f"{self.path} is closed")

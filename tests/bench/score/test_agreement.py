@@ -104,7 +104,9 @@ async def test_it_breaks_before_anything_is_due(rig):
 def _run(folder: Path, *arguments: str) -> Path:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--rootdir", str(ROOT), "--capture-dir", str(folder), *arguments]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
     runs = list(folder.glob("*"))
     assert len(runs) == 1, ran.stdout + ran.stderr
     return runs[0]
