@@ -106,8 +106,9 @@ def _inventory(inventory: object) -> str:
 
 
 def _item(name: str, item: dict[str, Any]) -> str:
-    title = str(item.get("name") or item.get("eui") or item.get("dev_eui") or name)
-    more = [str(item[key]) for key in ("model", "kind", "firmware") if item.get(key)]
+    titles = (item.get(key) for key in ("name", "eui", "dev_eui", "file"))
+    title = str(next((title for title in titles if title), name))
+    more = [str(item[key]) for key in ("model", "kind", "firmware", "format") if item.get(key)]
     return f"{title} ({', '.join(more)})" if more else title
 
 
