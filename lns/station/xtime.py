@@ -18,6 +18,7 @@ DRIFT_PPM = 50
 VERSION_WAIT_US = 1_000_000
 REPORT_WAIT_US = 10_000_000
 _SESSIONS_MAX = 16
+_NEVER_US = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ class StationClock:
         if xtime <= 0:
             return
         self._run(self._learn(xtime, arrived_us))
-        self._version_due_us = self._report_due_us = 0
+        self._version_due_us = 0
+        self._report_due_us = _NEVER_US  # a frame cannot take back what the station said
 
     def sample(self, xtime: int, arrived_us: int) -> None:
         """Learn from a frame of `xtime` (0: not told) that the station told of at `arrived_us`."""

@@ -143,3 +143,13 @@ def test_a_clock_that_nobody_told_is_unknown() -> None:
     assert clock.lns_time_us(0) is None
     assert not clock.knows(join(0, SESSION_A, 0), 5)
     assert clock.lns_time_us(join(0, SESSION_A, 0)) is None
+
+
+def test_a_foreign_session_in_a_frame_does_not_end_the_one_the_station_reported() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    clock.report(join(0, 7, 1_000_000), 1_000_000)
+    clock.sample(join(0, 9, 5), 30_000_000)
+    assert clock.knows(join(0, 7, 30_000_000), 30_000_000)
+    assert not clock.knows(join(0, 9, 5), 30_000_000)
