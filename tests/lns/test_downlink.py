@@ -10,7 +10,7 @@ from lns.lorawan.crypto import Direction, data_mic
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
-from lns.station.messages import Dnmsg, dntxed_text
+from lns.station.messages import Dnmsg, dntxed_text, xtime_report_text
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import (
     ALPHA,
@@ -205,10 +205,11 @@ def test_without_xtime_there_is_no_window() -> None:
 
 def test_an_xtime_of_an_earlier_radio_session_is_not_answered() -> None:
     async def scenario(network: Network) -> None:
-        old = network.west.xtime_now()
-        network.west.session += 1
-        await network.west.hears(uplink(9))
-        await network.west.hears(FRAME, xtime=old)
+        west, old = network.west, network.west.xtime_now()
+        west.session += 1
+        await west.says(xtime_report_text([west.xtime_now()], mux_time=0.0, uptime_us=0))
+        await west.hears(uplink(9))
+        await west.hears(FRAME, xtime=old)
 
     network = serve(scenario)
     assert network.words[1] == ("west", "NonDuplicate", "forwarded", "-", "TooLate")
