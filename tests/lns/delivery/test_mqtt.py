@@ -166,7 +166,7 @@ def test_no_key_and_no_password_is_shown(
     async def body() -> None:
         wrong = f"mqtt://operator:hunter2@127.0.0.1:{port}"
         async with way(wrong, tmp_path) as upstream:
-            await until(lambda: bool(caplog.records))
+            await until(lambda: "refuses the login" in caplog.text)
             await asyncio.sleep(0.3)
             await upstream.publish(message(1))
             assert not upstream.connected
