@@ -26,18 +26,43 @@ class Title:
 
 
 class Case:
-    """Records the events of one case, into the capture and for the verdict."""
+    """Records the events of one case, into the capture and for the verdict.
+
+    Every line names the case, so that cases may run side by side. What is recorded before `begin`
+    is written right after it.
+    """
 
     def __init__(self, title: Title, capture: Capture, *, rig: str) -> None:
         self.title = title
         self._capture = capture
         self._rig = rig
         self._events: list[Event] = []
+        self._early: list[tuple[str, str, dict[str, object]]] = []
+        self._begun = False
         self._rows: dict[str, int] = {}
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write one event of any source."""
-        self._events.append(self._capture.record(source, kind, fields))
+        """Write one event of any source that happens now."""
+        if self._begun:
+            self._write(source, kind, fields, None)
+        else:
+            self._early.append((source, kind, fields))
+
+    def collect(self, event: Event) -> None:
+        """Write an event that another process has written already, as of its own time."""
+        fields = {name: value for name, value in event.items() if name not in _HEAD}
+        self._write(event["source"], event["kind"], fields, event["t_us"])
+
+    def witness(self, event: Event) -> None:
+        """Judge by an event too that concerns every case there is; it has been written."""
+        if self._begun:
+            self._events.append(event)
+
+    def _write(
+        self, source: str, kind: str, fields: dict[str, object], t_us: int | None
+    ) -> None:
+        fields = {"case": self.title.case, **fields}
+        self._events.append(self._capture.record(source, kind, fields, t_us=t_us))
 
     @property
     def events(self) -> Sequence[Event]:
@@ -45,10 +70,12 @@ class Case:
         return self._events
 
     def begin(self) -> None:
-        """Open the case."""
+        """Open the case; only once, however often it is asked for."""
+        if self._begun:
+            return
+        self._begun = True
         title = self.title
         fields: dict[str, object] = {
-            "case": title.case,
             "scenario": title.scenario,
             "file": title.file,
             "group": title.group,
@@ -61,6 +88,9 @@ class Case:
         if title.confirmed is not None:
             fields["confirmed"] = title.confirmed
         self.record("bench", "case.begin", fields)
+        early, self._early = self._early, []
+        for event in early:
+            self.record(*event)
 
     def device(self, device: EndDevice, *, f_cnt_up: int | None) -> None:
         """Tell the facts of a device that a score needs; no keys."""
@@ -128,6 +158,7 @@ class Case:
 
     def end(self, error: str | None = None) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it."""
+        self.begin()
         verdict = judge(sorted(self._events, key=_in_order))
         if error is not None and verdict.result is not Result.FAIL:
             verdict = Verdict(Result.ERROR, "bench", (error,))
@@ -144,7 +175,10 @@ class Case:
         return verdict
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:
-        self.record("bench", kind, {"case": self.title.case, **fields})
+        self.record("bench", kind, fields)
+
+
+_HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
 
 
 def _in_order(event: Event) -> tuple[int, str, int]:

@@ -33,8 +33,13 @@ class Capture:
         self._seqs: dict[str, int] = {}
         self._closed = False
 
-    def record(self, source: str, kind: str, fields: dict[str, object]) -> dict[str, object]:
-        """Write one event of `source`; returns the line as it was written."""
+    def record(
+        self, source: str, kind: str, fields: dict[str, object], *, t_us: int | None = None
+    ) -> dict[str, object]:
+        """Write one event of `source`; returns the line as it was written.
+
+        `t_us`: when it happened, if that was not now.
+        """
         file = self._files.get(source)
         if file is None:
             if self._closed:
@@ -48,7 +53,7 @@ class Capture:
             "run_id": self._run_id,
             "source": source,
             "seq": seq,
-            "t_us": self._now_us(),
+            "t_us": self._now_us() if t_us is None else t_us,
             "kind": kind,
             **fields,
         }

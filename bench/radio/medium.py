@@ -118,11 +118,13 @@ class Medium:
         dr: int,
         power_dbm: int,
         origin: str = "device",
+        start_us: int | None = None,
         facts: dict[str, object] | None = None,
     ) -> Transmission:
-        """Put a frame on the air now; ValueError for a data rate that the region does not know.
+        """Put a frame on the air; ValueError for a data rate that the region does not know.
 
-        `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id, genuine, attempt);
+        `start_us`: when its radio began, where a timer of the radio decides that; it is now, or
+        was just before now. `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id, genuine, attempt);
         they go into `radio.transmit` as they are.
         """
         data_rate = self.region.data_rates[dr] if dr < len(self.region.data_rates) else None
@@ -137,7 +139,7 @@ class Medium:
             freq_hz=freq_hz,
             dr=dr,
             data_rate=data_rate,
-            start_us=now_us(),
+            start_us=now_us() if start_us is None else start_us,
             airtime_us=frame_airtime_us(data_rate, len(phy), crc=direction == "up"),
             power_dbm=power_dbm,
             origin=origin,

@@ -282,6 +282,7 @@ class VirtualStation:
             freq_hz=job.freq_hz,
             dr=job.dr,
             power_dbm=power_dbm,
+            start_us=job.start_us,  # the concentrator's own timer starts a frame
         )
 
     def _emitted(self, job: Job) -> None:

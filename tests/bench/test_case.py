@@ -145,10 +145,49 @@ def test_the_facts_of_a_device_have_no_keys(open_case: Open, tmp_path: Path) -> 
         name="alpha", dev_eui=Eui(ALPHA), activation=Activation.ABP, session_keys=keys,
         dev_addr=DevAddr("01ABCDEF"), app_key=bytes.fromhex("c3" * 16),
     )  # fmt: skip
-    open_case().device(device, f_cnt_up=0)
-    [fact] = written(tmp_path)
+    case = open_case()
+    case.begin()
+    case.device(device, f_cnt_up=0)
+    _, fact = written(tmp_path)
     assert (fact["kind"], fact["case"], fact["f_cnt_up"]) == ("case.device", "group/c", 0)
     assert (fact["activation"], fact["dev_addr"], fact["lorawan"]) == ("abp", "01ABCDEF", "1.0.4")
     assert {"join_eui", "server"}.isdisjoint(fact)
     text = (tmp_path / "bench.jsonl").read_text().lower()
     assert not any(key * 16 in text for key in ("a1", "b2", "c3"))
+
+
+def test_what_happens_before_the_begin_is_written_after_it(
+    open_case: Open, tmp_path: Path
+) -> None:
+    case = open_case()
+    case.station(Eui(WEST), "west")
+    case.begin()
+    case.begin()
+    assert [fact["kind"] for fact in written(tmp_path)] == ["case.begin", "case.station"]
+
+
+def test_every_line_names_its_case(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    case.record("air", "radio.lost", {"transmission": 1})
+    [line] = map(json.loads, (tmp_path / "air.jsonl").read_text().splitlines())
+    assert line["case"] == "group/c"
+
+
+def test_a_line_of_another_process_keeps_its_time(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    theirs = {"schema": 1, "run_id": "x", "source": "lns-a", "seq": 7, "t_us": 123, "kind": "k"}
+    case.collect({**theirs, "station": WEST})
+    [line] = map(json.loads, (tmp_path / "lns-a.jsonl").read_text().splitlines())
+    assert (line["t_us"], line["seq"], line["case"], line["station"]) == (123, 0, "group/c", WEST)
+
+
+def test_what_concerns_all_is_judged_but_not_written_again(
+    open_case: Open, tmp_path: Path
+) -> None:
+    case = open_case()
+    case.begin()
+    case.witness({"t_us": 1, "source": "bench", "seq": 9, "kind": "host.stalled", "late_us": 1})
+    assert case.events[-1]["kind"] == "host.stalled"
+    assert [fact["kind"] for fact in written(tmp_path)] == ["case.begin"]
