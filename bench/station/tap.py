@@ -8,42 +8,18 @@ dnmsg; everything else passes. Texts it cannot read are forwarded untouched.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from bench.radio.medium import Record
 from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
 from bench.station.retelling import frame_id_of, told_by
+from bench.station.tap_connection import Connection, Leaving
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.json_fields import json_object
 from lns.station.messages import Malformed, is_reception
 
 HISTORY_MAX = 10_000
-
-
-@dataclass(slots=True)
-class _Leaving:
-    """A text on its way out, and what is to be recorded of it."""
-
-    text: str
-    direction: str
-    held_us: int = 0
-    origin: str | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Connection:
-    """One connection of the station: both links, and what is about to be sent on each."""
-
-    station: TextLink
-    lns: TextLink
-    to_station: asyncio.Queue[_Leaving] = field(default_factory=asyncio.Queue)
-    to_lns: asyncio.Queue[_Leaving] = field(default_factory=asyncio.Queue)
-
-    def close(self) -> None:
-        self.station.close()
-        self.lns.close()
 
 
 class Tap:
@@ -68,7 +44,7 @@ class Tap:
         self._record = record
         self._latency_us = latency_us
         self._faults = Faults(station, record)
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._held: list[tuple[str, int]] = []
         self._history: deque[str] = deque(maxlen=HISTORY_MAX)
@@ -87,9 +63,20 @@ class Tap:
             raise LinkClosed("the tap is cut")
         lns_link = await self._connect_lns()
         station_end, tap_end = link_pair(self._latency_us)
-        self._connection = _Connection(tap_end, lns_link)
+        self._connection = Connection(tap_end, lns_link)
         self._tasks.create_task(self._carry(self._connection))
         return station_end
+
+    async def accept(self, station_link: TextLink) -> None:
+        """Carry what the station says on a link that it opened, until either end closes it."""
+        try:
+            if self._faults.active(FaultKind.CUT):
+                raise LinkClosed("the tap is cut")
+            lns_link = await self._connect_lns()
+        except LinkClosed:
+            return station_link.close()
+        self._connection = Connection(station_link, lns_link)
+        await self._carry(self._connection)
 
     def delay_up(self, delay_us: int, n: int | None = None) -> Fault:
         """Let the next `n` receptions leave so much later; None: until cleared."""
@@ -124,7 +111,7 @@ class Tap:
         held, self._held = self._held, []
         self._end(FaultKind.REORDER)
         for text, since_us in reversed(held) if reverse else held:
-            self._leave(_Leaving(text, "up", now_us() - since_us))
+            self._leave(Leaving(text, "up", now_us() - since_us))
 
     def cut(self) -> Fault:
         """End the connection of the station, and let it not connect until `restore`."""
@@ -159,7 +146,7 @@ class Tap:
 
         def leave() -> None:
             fresh = told_by(self.xtime_now(), text) if fresh_xtime else text
-            self._leave(_Leaving(fresh, "up", origin="injected"))
+            self._leave(Leaving(fresh, "up", origin="injected"))
             self._faults.end(fault)
 
         self._later(after_us, leave)
@@ -191,32 +178,32 @@ class Tap:
     def _up(self, text: str) -> None:
         """Take a text from the station."""
         if not is_reception(text):
-            return self._leave(_Leaving(text, "up"))
+            return self._leave(Leaving(text, "up"))
         self._history.append(text)
         self._clone(text)
         if self._faults.active(FaultKind.REORDER):
             return self._held.append((text, now_us()))
         if self._faults.take(FaultKind.DROP):
-            return self._note(_Leaving(text, "up"), dropped=True)
+            return self._note(Leaving(text, "up"), dropped=True)
         delay = self._faults.take(FaultKind.DELAY)
         delay_us = delay.after_us if delay else 0
-        self._later(delay_us, lambda: self._leave(_Leaving(text, "up", delay_us)))
+        self._later(delay_us, lambda: self._leave(Leaving(text, "up", delay_us)))
         repeat = self._faults.take(FaultKind.REPEAT)
         for copy in range(1, repeat.times + 1 if repeat else 1):
             assert repeat is not None
             after_us = delay_us + copy * repeat.after_us
-            self._later(after_us, lambda: self._leave(_Leaving(text, "up", origin="injected")))
+            self._later(after_us, lambda: self._leave(Leaving(text, "up", origin="injected")))
 
     def _down(self, text: str) -> None:
         """Take a text from the server."""
         fields = json_object(text)
         if isinstance(fields, Malformed) or fields.get("msgtype") != "dnmsg":
-            return self._leave(_Leaving(text, "down"))
+            return self._leave(Leaving(text, "down"))
         if self._faults.take(FaultKind.SUPPRESS):
-            return self._note(_Leaving(text, "down"), dropped=True)
+            return self._note(Leaving(text, "down"), dropped=True)
         delay = self._faults.take(FaultKind.DELAY_DOWNLINK)
         delay_us = delay.after_us if delay else 0
-        self._later(delay_us, lambda: self._leave(_Leaving(text, "down", delay_us)))
+        self._later(delay_us, lambda: self._leave(Leaving(text, "down", delay_us)))
 
     def _clone(self, text: str) -> None:
         clone = self._faults.take(FaultKind.CLONE)
@@ -225,7 +212,7 @@ class Tap:
         assert isinstance(clone.target, Tap)
         other = clone.target
         copy = told_by(other.xtime_now(), text, teller_now=self.xtime_now())
-        self._later(clone.after_us, lambda: other._leave(_Leaving(copy, "up", origin="injected")))
+        self._later(clone.after_us, lambda: other._leave(Leaving(copy, "up", origin="injected")))
 
     def _seen(self, frame_id: str) -> str:
         """The newest reception of a frame; KeyError if there was none."""
@@ -234,7 +221,7 @@ class Tap:
                 return text
         raise KeyError(frame_id)
 
-    def _leave(self, leaving: _Leaving) -> None:
+    def _leave(self, leaving: Leaving) -> None:
         """Send a text on; it is recorded when it is sent, or dropped for want of a link."""
         connection = self._connection
         if connection is None:
@@ -242,7 +229,7 @@ class Tap:
         queue = connection.to_lns if leaving.direction == "up" else connection.to_station
         queue.put_nowait(leaving)
 
-    def _note(self, leaving: _Leaving, *, dropped: bool) -> None:
+    def _note(self, leaving: Leaving, *, dropped: bool) -> None:
         fields: dict[str, object] = {
             "station": self.station,
             "direction": leaving.direction,
@@ -262,7 +249,7 @@ class Tap:
             return action()
         asyncio.get_running_loop().call_at((now_us() + after_us) / 1_000_000, action)
 
-    async def _carry(self, connection: _Connection) -> None:
+    async def _carry(self, connection: Connection) -> None:
         """Carry texts both ways until either end closes."""
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -280,7 +267,7 @@ class Tap:
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True)
 
-    async def _send(self, link: TextLink, leaving: asyncio.Queue[_Leaving]) -> None:
+    async def _send(self, link: TextLink, leaving: asyncio.Queue[Leaving]) -> None:
         while True:
             text = await leaving.get()
             try:
