@@ -78,7 +78,6 @@ class BenchRun:
 
 async def _play(case: Case, rig: SimulatedRig, scenario: Any) -> tuple[Verdict, int]:
     """Play one scenario; whatever the bench itself gets wrong is an ERROR, not a crash."""
-    case.begin()
     error = None
     try:
         async with rig.running(case):

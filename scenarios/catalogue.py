@@ -125,10 +125,8 @@ class Player:
     async def play(self) -> list[Delivered]:
         """Deliver every frame of the stimulus at its time."""
         self._provision()
-        await self._rig.start()
-        began_us = self._rig.now_us()
         for step in self._case.stimulus:
-            await self._rig.wait(began_us + round(step.at_s * 1_000_000) - self._rig.now_us())
+            await self._rig.wait_until(round(step.at_s * 1_000_000))
             if isinstance(step, Restart):
                 await self._rig.restart_lns(f_cnt_up=step.f_cnt)
             else:

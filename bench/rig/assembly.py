@@ -1,33 +1,35 @@
-"""What stands on the simulated bench, and in which order is it switched on?
+"""What stands on a bench with virtual devices and stations, and in which order is it switched on?
 
-Devices, air, stations, taps and the network server are the real ones of this project; only links,
-store and application are kept in memory.
+Devices, air, stations and taps are the same on every such bench; what lies between them, and which
+network server they meet, is the rig's.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from bench.case import Case
 from bench.chance import stream
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
-from bench.rig.application import Application
-from bench.rig.provisioning import provision
+from bench.rig.device import VirtualRigDevice
+from bench.rig.parts import NetworkServer
+from bench.rig.provisioning import Provisioned, provision
 from bench.rig.rig import Rig
-from bench.rig.server import SimulatedServer
-from bench.rig.simulated_device import SimulatedDevice
-from bench.rig.simulated_station import SimulatedStation
+from bench.rig.station import VirtualRigStation
+from bench.station.link import TextLink
 from bench.station.tap import Tap
+from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
 from lns.station.protocol import gps_time_us
 
-WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 MID_LIFE_F_CNT = 10
+FIRST_GROUP = 0xF150
+"""Bytes 5 and 6 of the stations' EUIs in the first case of a run."""
 
 
 class Assembly(Rig):
@@ -37,34 +39,57 @@ class Assembly(Rig):
     devices can be added and changed.
     """
 
+    server: NetworkServer
+
     def __init__(
         self,
         *,
         seed: int,
         case: str,
         strategy: Strategy,
+        wall_clock_start: datetime,
         region: Region = EU868,
         retention_us: int = 60_000_000,
+        number: int = 0,
     ) -> None:
         self.strategy = strategy
         self.region = region
         self.links = Links(seed=seed)
         self._seed = stream(seed, case).getrandbits(63)
+        self._wall_clock_start = wall_clock_start
         self._retention_us = retention_us
-        self._devices: dict[str, SimulatedDevice] = {}
-        self._stations: dict[str, SimulatedStation] = {}
+        self._number = number
+        self._devices: dict[str, VirtualRigDevice] = {}
+        self._stations: dict[str, VirtualRigStation] = {}
         self._schedule: list[tuple[str, ...]] = []
         self._hearing: tuple[str, ...] | None = None
         self._longest_delay_us = 0
         self._started = False
+        self._due_us = self._reached_us = 0
         self._tasks: asyncio.TaskGroup | None = None
         self.medium = Medium(region, self.links, self.record)
-        self.application = Application(self.record)
-        self.server = SimulatedServer(
-            "lns-a", region, self.application, self._seed, self.record, WALL_CLOCK_START,
-            retention_us=retention_us,
-        )  # fmt: skip
         self._case: Case | None = None
+
+    # --- what a rig does in its own way -----------------------------------------------------
+
+    def retimed(self, us: int) -> int:
+        """How long a wait of a scenario takes here."""
+        return us
+
+    async def pause(self, us: int) -> None:
+        """Let just so much time pass, whatever is retimed."""
+        await asyncio.sleep(max(0, us) / 1_000_000)
+
+    def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
+        """What a station calls to reach its tap."""
+        return tap.connect
+
+    def new_device(self, provisioned: Provisioned) -> VirtualRigDevice:
+        """A device as scenarios use it."""
+        return VirtualRigDevice(provisioned, self.start)
+
+    async def ready(self) -> None:
+        """Wait until this case may begin."""
 
     @asynccontextmanager
     async def running(self, case: Case) -> AsyncIterator[None]:
@@ -80,6 +105,8 @@ class Assembly(Rig):
                 yield
                 for station in self._stations.values():
                     station.stop()
+                for device in self._devices.values():
+                    device.stop()
                 self.server.stop()
         finally:
             self._tasks = None
@@ -98,14 +125,15 @@ class Assembly(Rig):
         self.medium = Medium(self.region, self.links, self.record)
         self.server.region = self.region
 
-    def station(self, name: str) -> SimulatedStation:
+    def station(self, name: str) -> VirtualRigStation:
         if name not in self._stations:
             self._before_start(f"station {name!r}")
             number = len(self._stations) + 1
-            self._add_station(name, eui(f"0016C001F150{number:04X}"), self._seed)
+            station = eui(f"0016C001{(FIRST_GROUP + self._number) & 0xFFFF:04X}{number:04X}")
+            self._add_station(name, station, self._seed)
         return self._stations[name]
 
-    def impersonate(self, station: str, *, by: str) -> SimulatedStation:
+    def impersonate(self, station: str, *, by: str) -> VirtualRigStation:
         self._before_start(f"station {by!r}")
         # Another seed: the same one would give both the same clock.
         seed = stream(self._seed, "station", by).getrandbits(63)
@@ -113,28 +141,31 @@ class Assembly(Rig):
         return self._stations[by]
 
     def _add_station(self, name: str, station_eui: Eui, seed: int) -> None:
-        self._stations[name] = SimulatedStation(
+        self._stations[name] = VirtualRigStation(
             name,
             station_eui,
             self.server,
+            plug=self.plug,
+            retimed=self.retimed,
             seed=seed,
             record=self.record,
             taps=self._tap_of,
-            gps_start_us=gps_time_us(WALL_CLOCK_START),
+            gps_start_us=gps_time_us(self._wall_clock_start),
         )
         self.case.station(station_eui, name)
 
-    def device(self, name: str) -> SimulatedDevice:
+    def device(self, name: str) -> VirtualRigDevice:
         return self._devices[name]
 
-    def provision(self, name: str, **facts: Any) -> SimulatedDevice:
+    def provision(self, name: str, **facts: Any) -> VirtualRigDevice:
         self._before_start(f"device {name!r}")
         facts = {"strategy": self.strategy, **facts}
-        provisioned = provision(name, len(self._devices) + 1, self._seed, **facts)
-        device = self._devices[name] = SimulatedDevice(provisioned, self.start)
+        number = (self._number << 8) + len(self._devices) + 1
+        device = self.new_device(provision(name, number, self._seed, **facts))
+        self._devices[name] = device
         return device
 
-    def stranger(self, *, activation: str = "abp") -> SimulatedDevice:
+    def stranger(self, *, activation: str = "abp") -> VirtualRigDevice:
         return self.provision("stranger", activation=activation, known=False)
 
     # --- who hears whom -------------------------------------------------------------------
@@ -175,7 +206,9 @@ class Assembly(Rig):
             return
         self._started = True
         assert self._tasks is not None
+        await self.ready()
         case = self.case
+        case.begin()
         for device in self._devices.values():
             if device.provisioned.known:
                 case.device(device.provisioned.record, f_cnt_up=device.provisioned.f_cnt_up)
@@ -184,17 +217,18 @@ class Assembly(Rig):
         self._connect_air()
         self._attenuate_air()
         provisioned = [device.provisioned for device in self._devices.values()]
-        self.server.start(self._tasks, provisioned)
+        await self.server.start(self._tasks, provisioned)
         for device in self._devices.values():
-            device.firmware = device.provisioned.firmware(self.medium, self._seed, self.record)
+            await device.start(self.medium, self._seed, self.record)
         for station in self._stations.values():
             station.start(self._tasks, self.medium)
         await self._until_stations_are_up()
+        self._due_us = now_us()
 
     async def _until_stations_are_up(self) -> None:
         while not all(station.is_up for station in self._stations.values()):
-            await self.wait(10_000)
-        await self.wait(100_000)
+            await self.pause(10_000)
+        await self.pause(100_000)
 
     def _tap_of(self, name: str) -> Tap:
         return self.station(name).tap

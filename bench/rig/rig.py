@@ -89,6 +89,8 @@ class Rig(ABC):
     """Devices, stations and a network server in a known state, and what may happen to them."""
 
     strategy: Strategy
+    capabilities: frozenset[str]
+    """What a scenario may ask for with `requires(...)` and have here."""
 
     @property
     def west(self) -> RigStation:
@@ -213,6 +215,10 @@ class Rig(ABC):
     @abstractmethod
     async def wait(self, us: int) -> None:
         """Let time pass."""
+
+    @abstractmethod
+    async def wait_until(self, us: int) -> None:
+        """Let time pass until so much of it is over since the first act."""
 
     @abstractmethod
     async def meanwhile(self, us: int, action: Callable[[], None]) -> None:

@@ -1,132 +1,29 @@
 """The simulated rig: everything in one process, on virtual time, from one seed."""
 
-import asyncio
-from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
-from bench.device import crafted
-from bench.device.seam import Joining, Sent
-from bench.expectation import Due, Table
-from bench.rig.assembly import Assembly
-from bench.rig.injection import first_channel, last_heard_us, reception_text, sessions_opened
-from bench.rig.provisioning import Provisioned
-from bench.rig.rig import Frame
-from bench.rig.simulated_device import PAYLOAD
-from lns.clock import now_us
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr
+from bench.rig.application import Application
+from bench.rig.simulated_server import SimulatedServer
+from bench.rig.stimulation import Stimulation
 
-REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
-SETTLE_US = 3_000_000
+WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class SimulatedRig(Assembly):
-    """What a scenario may do on the simulated rig."""
+class SimulatedRig(Stimulation):
+    """The rig on which only links, store and application are kept in memory."""
 
-    # --- frames that nobody sends now ---------------------------------------------------------
+    capabilities = frozenset(
+        {"virtual time", "wall clock", "slow application", "twin stations", "restart"}
+    )
 
-    async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
-        await self.start()
-        due_us = last_heard_us(self.case.events, frame.frame_id) + after
-        await self.wait(due_us - now_us())
-        self.deliver(frame, by=by)
-        await self.wait(0)
-
-    async def hear(self, phy: str, *, of: Any, f_cnt: int, by: str) -> Sent:
-        await self.start()
-        sent = crafted.found(of.provisioned.dev_eui, bytes.fromhex(phy), f_cnt)
-        self.announce(sent)
-        self.deliver(sent, by=by)
-        await self.wait(1_000_000)
-        return sent
-
-    async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
-        await self.start()
-        session = device.firmware.session
-        sent = crafted.data(
-            device.provisioned.dev_eui,
-            session.dev_addr,
-            session.keys,
-            session.f_cnt_up,
-            confirmed=confirmed,
-            forged=True,
-        )
-        self.announce(sent, genuine=False)
-        self.deliver(sent, by=by)
-        await self.wait(1_000_000)
-        return sent
-
-    async def forge_join(self, device: Any, *, by: str) -> Joining:
-        await self.start()
-        identity = device.provisioned.identity
-        joining = crafted.join(identity, device.firmware.dev_nonce + 1, forged=True)
-        self.announce(joining, genuine=False)
-        self.deliver(joining, by=by)
-        await self.wait(1_000_000)
-        return joining
-
-    async def craft(
-        self, device: Any, *, confirmed: bool = False, payload: bytes = PAYLOAD, port: int = 2
-    ) -> Sent:
-        await self.start()
-        session = device.firmware.session
-        f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
-        sent = crafted.data(
-            device.provisioned.dev_eui,
-            session.dev_addr,
-            session.keys,
-            f_cnt,
-            confirmed=confirmed,
-            payload=payload,
-            port=port,
-        )
-        self.announce(sent)
-        return sent
-
-    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
-        await self.start()
-        sent = [await self.craft(device) for _ in range(frames)]
-        for frame in sent:
-            self._stations[by].station.deliver(frame.phy, **first_channel(self.region))
-        await self.wait(1_000_000)
-        return sent
-
-    def told(
-        self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
-    ) -> str:
-        xtime = self._stations[by].station.xtime_now()
-        return reception_text(frame.phy, self.region, xtime, dr=dr, freq_hz=freq_hz)
-
-    async def say(self, text: str, *, by: str) -> None:
-        await self.start()
-        self._stations[by].tap.inject(text)
-        await self.wait(0)
-
-    def announce(self, frame: Frame, *, genuine: bool = True) -> None:
-        """Note a frame that the bench made, so that the books know who sent it."""
-        facts: dict[str, object] = {"dev_eui": frame.dev_eui, "frame_id": frame.frame_id}
-        if isinstance(frame, Sent):
-            facts |= {"session": frame.session, "f_cnt": frame.f_cnt}
-        self.medium.announce(frame.dev_eui, frame.phy, {**facts, "genuine": genuine})
-
-    def sessions_opened(self, device: Provisioned) -> list[tuple[DevAddr, SessionKeys]]:
-        """The sessions that join accepts have opened for a device, oldest first."""
-        return sessions_opened(self.case.events, device.identity)
-
-    def deliver(self, frame: Frame, *, by: str) -> None:
-        """Let a station deliver a frame now, as if it had just heard it."""
-        self._stations[by].tap.replay(self.told(frame, by=by))
-
-    # --- network server, application, time ----------------------------------------------------
-
-    async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
-        """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
-        await self.start()
-        self.server.restart(f_cnt_up=f_cnt_up)
-        facts = {} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}
-        self.case.lns(self.server.lns, "restart", **facts)
-        await self.wait(100_000)  # until the stations notice
-        await self._until_stations_are_up()
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(wall_clock_start=WALL_CLOCK_START, **facts)
+        self.application = Application(self.record)
+        self.server = SimulatedServer(
+            "lns-a", self.region, self.application, self._seed, self.record, WALL_CLOCK_START,
+            retention_us=self._retention_us,
+        )  # fmt: skip
 
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         self._longest_delay_us = max(self._longest_delay_us, us)
@@ -137,44 +34,3 @@ class SimulatedRig(Assembly):
 
     def step_wall_clock(self, us: int) -> None:
         self.server.step_wall_clock(us)
-
-    def now_us(self) -> int:
-        """The time of the rig (µs)."""
-        return now_us()
-
-    async def wait(self, us: int) -> None:
-        await asyncio.sleep(max(0, us) / 1_000_000)
-
-    async def meanwhile(self, us: int, action: Callable[[], None]) -> None:
-        await self.start()
-        asyncio.get_running_loop().call_at((now_us() + us) / 1_000_000, action)
-
-    async def settle(self) -> None:
-        delays_us = [station.longest_delay_us for station in self._stations.values()]
-        delays_us.append(self._longest_delay_us)
-        await self.wait(max(delays_us, default=0) + SETTLE_US)
-
-    # --- what is due ----------------------------------------------------------------------------
-
-    def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
-        kind = "join"
-        if isinstance(frame, Sent):
-            kind = "confirmed" if frame.confirmed else "unconfirmed"
-        for due in table.row(self.strategy, kind, stations):
-            self.expect_due(frame, due)
-
-    def expect_due(self, frame: Frame, due: Due) -> None:
-        """Expect the words of the next reception of a frame."""
-        self.case.expect_outcome(frame.frame_id, self._stations[due.station].eui, due)
-
-    def expect_reply(self, frame: Frame, line: str | None = None) -> None:
-        if line is None:
-            line = "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
-        self.case.expect_line(frame.dev_eui, line)
-
-    def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
-        station = self._stations[through].eui
-        self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
-
-    def expect_on_air(self, frame: Frame, *windows: str) -> None:
-        self.case.expect_on_air(frame.frame_id, windows)

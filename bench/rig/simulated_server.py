@@ -50,7 +50,7 @@ class SimulatedServer:
         self._server: NetworkServer | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
 
-    def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
+    async def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
         """Start it with the devices that it is to know."""
         self._tasks = tasks
         self._provisioned = [device for device in provisioned if device.known]
@@ -60,14 +60,17 @@ class SimulatedServer:
                 self.store.preset(device.dev_eui, (session,))
         self._server = self._new_server()
 
-    def restart(self, *, f_cnt_up: int | None = None) -> None:
-        """End every connection and begin with an empty level 1 and what the store has."""
+    def kill(self) -> None:
+        """End every connection and forget what was in memory only."""
+        self.stop()
+
+    async def start_again(self, *, f_cnt_up: int | None = None) -> None:
+        """Begin with an empty level 1 and what the store has, its counters replaced if given."""
         if f_cnt_up is not None:
             for device in self._provisioned:
                 kept = self.store.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
                 self.store.preset(device.dev_eui, stale)
-        self.stop()
         self._server = self._new_server()
 
     def stop(self) -> None:

@@ -1,10 +1,11 @@
 """A virtual station and its tap, under the name a scenario knows them by."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from bench.radio.medium import Medium, Record
-from bench.rig.server import SimulatedServer
+from bench.rig.parts import NetworkServer
+from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.station.virtual import VirtualStation
 from lns.lorawan.identifiers import Eui
@@ -12,19 +13,26 @@ from lns.lorawan.identifiers import Eui
 LINK_US = 2_000
 
 
-class SimulatedStation:
-    """One station of the simulated rig.
+Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]
+"""How a station reaches its tap: what opens a link to it."""
+
+
+class VirtualRigStation:
+    """One station of a rig, with the tap on its link.
 
     Remembers the longest delay it was given (µs), how much weaker than others it hears (dB), and
-    until it is switched on, what it is to be equipped with.
+    until it is switched on, what it is to be equipped with. `retimed` shortens a delay where the
+    network server forgets sooner.
     """
 
     def __init__(
         self,
         name: str,
         eui: Eui,
-        server: SimulatedServer,
+        server: NetworkServer,
         *,
+        plug: Plug,
+        retimed: Callable[[int], int],
         seed: int,
         record: Record,
         taps: Callable[[str], Tap],
@@ -35,6 +43,8 @@ class SimulatedStation:
         self.longest_delay_us = 0
         self.weaker_db = 0
         self._server = server
+        self._plug = plug
+        self._retimed = retimed
         self._seed = seed
         self._record = record
         self._taps = taps
@@ -62,7 +72,7 @@ class SimulatedStation:
         self._station = VirtualStation(
             self.eui,
             medium,
-            self.tap.connect,
+            self._plug(self.tap),
             seed=self._seed,
             record=self._record,
             ppm=_ppm(self.eui),
@@ -103,26 +113,22 @@ class SimulatedStation:
     # --- its link --------------------------------------------------------------------------
 
     def delay_uplinks(self, us: int, receptions: int | None = None) -> None:
-        self._note(us)
-        self.tap.delay_up(us, receptions)
+        self.tap.delay_up(self._note(us), receptions)
 
     def drop_uplinks(self, receptions: int) -> None:
         self.tap.drop_up(receptions)
 
     def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
-        self._note(after_us * times)
-        self.tap.repeat_up(after_us, times)
+        self.tap.repeat_up(self._note(after_us, times), times)
 
     def clone_uplinks_to(self, station: str, after_us: int) -> None:
-        self._note(after_us)
-        self.tap.clone_to(self._taps(station), after_us, None)
+        self.tap.clone_to(self._taps(station), self._note(after_us), None)
 
     def suppress_downlinks(self, downlinks: int) -> None:
         self.tap.suppress_down(downlinks)
 
     def delay_downlinks(self, us: int, downlinks: int | None = None) -> None:
-        self._note(us)
-        self.tap.delay_down(us, downlinks)
+        self.tap.delay_down(self._note(us), downlinks)
 
     def cut(self) -> None:
         self.tap.cut()
@@ -131,8 +137,7 @@ class SimulatedStation:
         self.tap.restore()
 
     def leave_half_open(self, noticed_after_us: int) -> None:
-        self._note(noticed_after_us)
-        self._server.leave_half_open(self.eui, noticed_after_us)
+        self._server.leave_half_open(self.eui, self._note(noticed_after_us))
 
     def restart(self) -> None:
         self.station.restart()
@@ -142,8 +147,10 @@ class SimulatedStation:
         self.tap.cut()
         self.tap.restore()
 
-    def _note(self, us: int) -> None:
-        self.longest_delay_us = max(self.longest_delay_us, us)
+    def _note(self, us: int, times: int = 1) -> int:
+        us = self._retimed(us)
+        self.longest_delay_us = max(self.longest_delay_us, us * times)
+        return us
 
 
 def _ppm(eui: Eui) -> int:

@@ -4,18 +4,26 @@ from collections.abc import Awaitable, Callable
 
 from bench.device.firmware import VirtualDevice
 from bench.device.seam import Joining, Sent
+from bench.radio.medium import Medium, Record
 from bench.rig.provisioning import Provisioned
 
 PAYLOAD = b"21.5 C"
 
 
-class SimulatedDevice:
-    """One device of the simulated rig; `start` switches the rig on, before its first act."""
+class VirtualRigDevice:
+    """One device that is asked directly; `start` switches the rig on, before its first act."""
 
     def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
         self.provisioned = provisioned
         self.firmware: VirtualDevice | None = None
         self._start = start
+
+    async def start(self, medium: Medium, seed: int, record: Record) -> None:
+        """Switch it on."""
+        self.firmware = self.provisioned.firmware(medium, seed, record)
+
+    def stop(self) -> None:
+        """Switch it off; there is nothing to give up."""
 
     async def send(
         self,

@@ -1,0 +1,188 @@
+"""The verbs of a scenario, as every rig with virtual devices and stations carries them out."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from bench.device import crafted
+from bench.device.seam import Joining, Sent
+from bench.expectation import Due, Table
+from bench.rig.assembly import Assembly
+from bench.rig.injection import first_channel, last_heard_us, reception_text, sessions_opened
+from bench.rig.provisioning import Provisioned
+from bench.rig.rig import Frame
+from bench.rig.device import PAYLOAD
+from lns.clock import now_us
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr
+
+REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
+SETTLE_US = 3_000_000
+
+
+class Stimulation(Assembly):
+    """What a scenario may do: frames that nobody sends now, restarts, waits, expectations."""
+
+    # --- frames that nobody sends now ---------------------------------------------------------
+
+    async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
+        await self.start()
+        due_us = last_heard_us(self.case.events, frame.frame_id) + self.retimed(after)
+        await self.pause(due_us - now_us())
+        self.deliver(frame, by=by)
+        await self.pause(0)
+
+    async def hear(self, phy: str, *, of: Any, f_cnt: int, by: str) -> Sent:
+        await self.start()
+        sent = crafted.found(of.provisioned.dev_eui, bytes.fromhex(phy), f_cnt)
+        self.announce(sent)
+        self.deliver(sent, by=by)
+        await self.pause(1_000_000)
+        return sent
+
+    async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
+        await self.start()
+        session = device.firmware.session
+        sent = crafted.data(
+            device.provisioned.dev_eui,
+            session.dev_addr,
+            session.keys,
+            session.f_cnt_up,
+            confirmed=confirmed,
+            forged=True,
+        )
+        self.announce(sent, genuine=False)
+        self.deliver(sent, by=by)
+        await self.pause(1_000_000)
+        return sent
+
+    async def forge_join(self, device: Any, *, by: str) -> Joining:
+        await self.start()
+        identity = device.provisioned.identity
+        joining = crafted.join(identity, device.firmware.dev_nonce + 1, forged=True)
+        self.announce(joining, genuine=False)
+        self.deliver(joining, by=by)
+        await self.pause(1_000_000)
+        return joining
+
+    async def craft(
+        self, device: Any, *, confirmed: bool = False, payload: bytes = PAYLOAD, port: int = 2
+    ) -> Sent:
+        await self.start()
+        session = device.firmware.session
+        f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
+        sent = crafted.data(
+            device.provisioned.dev_eui,
+            session.dev_addr,
+            session.keys,
+            f_cnt,
+            confirmed=confirmed,
+            payload=payload,
+            port=port,
+        )
+        self.announce(sent)
+        return sent
+
+    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
+        await self.start()
+        sent = [await self.craft(device) for _ in range(frames)]
+        for frame in sent:
+            self._stations[by].station.deliver(frame.phy, **first_channel(self.region))
+        await self.pause(1_000_000)
+        return sent
+
+    def told(
+        self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
+    ) -> str:
+        xtime = self._stations[by].station.xtime_now()
+        return reception_text(frame.phy, self.region, xtime, dr=dr, freq_hz=freq_hz)
+
+    async def say(self, text: str, *, by: str) -> None:
+        await self.start()
+        self._stations[by].tap.inject(text)
+        await self.pause(0)
+
+    def announce(self, frame: Frame, *, genuine: bool = True) -> None:
+        """Note a frame that the bench made, so that the books know who sent it."""
+        facts: dict[str, object] = {"dev_eui": frame.dev_eui, "frame_id": frame.frame_id}
+        if isinstance(frame, Sent):
+            facts |= {"session": frame.session, "f_cnt": frame.f_cnt}
+        self.medium.announce(frame.dev_eui, frame.phy, {**facts, "genuine": genuine})
+
+    def sessions_opened(self, device: Provisioned) -> list[tuple[DevAddr, SessionKeys]]:
+        """The sessions that join accepts have opened for a device, oldest first."""
+        return sessions_opened(self.case.events, device.identity)
+
+    def deliver(self, frame: Frame, *, by: str) -> None:
+        """Let a station deliver a frame now, as if it had just heard it."""
+        self._stations[by].tap.replay(self.told(frame, by=by))
+
+    # --- network server, application, time ----------------------------------------------------
+
+    async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
+        """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
+        await self.start()
+        self.server.kill()
+        facts = {} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}
+        self.case.lns(self.server.lns, "restart", **facts)
+        await self.server.start_again(f_cnt_up=f_cnt_up)
+        await self.pause(100_000)  # until the stations notice
+        await self._until_stations_are_up()
+
+    def delay_upstream(self, us: int, messages: int = 1) -> None:
+        raise self._is_missing("slow application")
+
+    def refuse_upstream(self, messages: int = 1) -> None:
+        raise self._is_missing("slow application")
+
+    def step_wall_clock(self, us: int) -> None:
+        raise self._is_missing("wall clock")
+
+    def _is_missing(self, capability: str) -> RuntimeError:
+        return RuntimeError(
+            f"this rig has no {capability}: mark the scenario with"
+            f" @pytest.mark.requires({capability!r}), so that it is left out here"
+        )
+
+    async def wait(self, us: int) -> None:
+        await self.pause(self.retimed(us))
+
+    async def wait_until(self, us: int) -> None:
+        await self.start()
+        self._due_us = max(self._due_us + self.retimed(us - self._reached_us), now_us())
+        self._reached_us = us
+        await self.pause(self._due_us - now_us())
+
+    async def meanwhile(self, us: int, action: Callable[[], None]) -> None:
+        await self.start()
+        asyncio.get_running_loop().call_later(us / 1_000_000, action)
+
+    async def settle(self) -> None:
+        delays_us = [station.longest_delay_us for station in self._stations.values()]
+        delays_us.append(self._longest_delay_us)
+        await self.pause(max(delays_us, default=0) + SETTLE_US)
+
+    # --- what is due ----------------------------------------------------------------------------
+
+    def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
+        kind = "join"
+        if isinstance(frame, Sent):
+            kind = "confirmed" if frame.confirmed else "unconfirmed"
+        for due in table.row(self.strategy, kind, stations):
+            self.expect_due(frame, due)
+
+    def expect_due(self, frame: Frame, due: Due) -> None:
+        """Expect the words of the next reception of a frame."""
+        self.case.expect_outcome(frame.frame_id, self._stations[due.station].eui, due)
+
+    def expect_reply(self, frame: Frame, line: str | None = None) -> None:
+        if line is None:
+            line = "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
+        self.case.expect_line(frame.dev_eui, line)
+
+    def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
+        station = self._stations[through].eui
+        self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
+
+    def expect_on_air(self, frame: Frame, *windows: str) -> None:
+        self.case.expect_on_air(frame.frame_id, windows)
