@@ -5,10 +5,6 @@ in mid-test without losing what it has acknowledged.
 """
 
 import json
-import os
-import shutil
-import socket
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,73 +16,34 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-START_S, STOP_S, HEAR_S = 10, 10, 20
-PLACES = ("/usr/local/sbin", "/usr/sbin", "/opt/homebrew/sbin")
-MISSING = (
-    "this test needs Mosquitto, an MQTT broker, and there is none: run `make mosquitto`, or"
-    " install the package mosquitto, or name the program in the environment variable MOSQUITTO"
-)
+from bench.host import mosquitto
 
-
-def mosquitto() -> str:
-    """The path of the program; AssertionError that says what to do where there is none."""
-    places = os.pathsep.join((os.environ.get("PATH", os.defpath), *PLACES))
-    program = shutil.which(os.environ.get("MOSQUITTO", "mosquitto"), path=places)
-    assert program is not None, MISSING
-    return program
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+HEAR_S = 20
 
 
 class Mosquitto:
     """One broker; `start` and `stop` may be called again and again, the port stays."""
 
     def __init__(self, folder: Path, *lines: str) -> None:
-        self.port = free_port()
-        self._program = mosquitto()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = folder / "mosquitto.log"
-        self._config = folder / "mosquitto.conf"
-        own = [f"listener {self.port} 127.0.0.1", f"persistence_location {folder}/"]
-        own += ["persistence true", f"log_dest file {self._log}", "max_queued_messages 0"]
-        if not any(line.startswith("password_file") for line in lines):
-            own.append("allow_anonymous true")
-        # As root it would become the user mosquitto, who may not write here.
-        own += ["user root"] if os.geteuid() == 0 else []
-        self._config.write_text("\n".join((*own, *lines)) + "\n")
+        self._broker = mosquitto.Mosquitto(folder, *lines)
+
+    @property
+    def port(self) -> int:
+        return self._broker.port
 
     @property
     def url(self) -> str:
         """The URL without user and password."""
-        return f"mqtt://127.0.0.1:{self.port}"
+        return self._broker.url
 
     def start(self) -> "Mosquitto":
         """Start and wait until it listens."""
-        command = [self._program, "-c", str(self._config)]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
-        for _ in range(START_S * 100):
-            assert self._process.poll() is None, f"mosquitto did not start: {self._said()}"
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return self
-            except ConnectionRefusedError:
-                Event().wait(0.01)
-        raise AssertionError(f"mosquitto does not listen: {self._said()}")
+        self._broker.start_now()
+        return self
 
     def stop(self) -> None:
         """Stop it as a service is stopped: it saves its sessions."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(STOP_S)
-            self._process = None
-
-    def _said(self) -> str:
-        return self._log.read_text() if self._log.exists() else "nothing"
+        self._broker.stop_now()
 
 
 @dataclass(frozen=True, slots=True)

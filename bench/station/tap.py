@@ -57,9 +57,14 @@ class Tap:
         finally:
             self._tasks = None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the station cannot connect."""
+        return self._tasks is None or self._faults.active(FaultKind.CUT) is not None
+
     async def connect(self) -> TextLink:
         """A new link for the station, through the tap; LinkClosed while cut or without server."""
-        if self._tasks is None or self._faults.active(FaultKind.CUT):
+        if self.is_cut or self._tasks is None:
             raise LinkClosed("the tap is cut")
         lns_link = await self._connect_lns()
         station_end, tap_end = link_pair(self._latency_us)
@@ -70,7 +75,7 @@ class Tap:
     async def accept(self, station_link: TextLink) -> None:
         """Carry what the station says on a link that it opened, until either end closes it."""
         try:
-            if self._faults.active(FaultKind.CUT):
+            if self.is_cut:
                 raise LinkClosed("the tap is cut")
             lns_link = await self._connect_lns()
         except LinkClosed:

@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.host import relay
 from lns.delivery.broker import broker
 from lns.delivery.mqtt import BackOff, MqttUpstream
-from lns.delivery.mqtt_connection import Patience
+from lns.delivery.mqtt_wire import Patience
+from lns.delivery.outbox import Entry
 from lns.delivery.publisher import Message
 
 ALPHA, BETA = "70B3D57ED0000001", "70B3D57ED0000002"
@@ -42,6 +43,7 @@ def way(
     folder: Path,
     *,
     messages_max: int = 100_000,
+    acknowledged: Callable[[Entry, int], None] | None = None,
     patience: Patience | None = None,
     ca: Path | None = None,
     drain_us: int = 1_000_000,
@@ -53,6 +55,7 @@ def way(
         client_id="lns-a",
         chance=random.Random(1),
         messages_max=messages_max,
+        acknowledged=acknowledged,
         patience=patience,
         back_off=QUICK,
         drain_us=drain_us,
@@ -66,54 +69,12 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-class Relay:
-    """A wire to the broker; `swallow` lets nothing of it come back, `cut` ends all connections."""
+class Relay(relay.Relay):
+    """A wire to the broker."""
 
     def __init__(self, port: int) -> None:
-        self._to = port
-        self._writers: list[asyncio.StreamWriter] = []
-        self._server: asyncio.Server | None = None
-        self.swallow = False
-        self.connections = 0
-        self.up = bytearray()
+        super().__init__("127.0.0.1", port, name="upstream")
 
     @property
     def url(self) -> str:
-        assert self._server is not None
-        return f"mqtt://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def __aenter__(self) -> "Relay":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.cut()
-        await asyncio.sleep(0.01)
-
-    def cut(self) -> None:
-        for writer in self._writers:
-            writer.close()
-        self._writers.clear()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers += [writer, to_broker]
-        async with asyncio.TaskGroup() as ways:
-            ways.create_task(self._pass(reader, to_broker, up=True))
-            ways.create_task(self._pass(from_broker, writer, up=False))
-
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, up: bool
-    ) -> None:
-        with suppress(OSError):
-            while octets := await reader.read(65536):
-                if up:
-                    self.up += octets
-                elif self.swallow:
-                    continue
-                writer.write(octets)
-                await writer.drain()
-        writer.close()
+        return f"mqtt://127.0.0.1:{self.port}"

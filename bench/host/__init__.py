@@ -1,0 +1,1 @@
+"""Which programs does this host run for the bench, and what is done to them?"""

@@ -1,0 +1,284 @@
+"""How does a program of this host live while the bench needs it, and how does its end get known?
+
+Linux only: a program dies with the bench, whatever kills that, and its end is an event of the loop.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import NoReturn
+
+STOP_S = 10
+_LOOK_S = 0.01
+_TAIL_LINES = 20
+# Becomes the program, after it asked the kernel to be killed when the bench is gone (prctl(2),
+# PR_SET_PDEATHSIG). Not done between fork and exec: there no Python may run beside other threads.
+_LAUNCHER = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[3:])
+"""
+
+
+class HostError(Exception):
+    """A program of this host is missing or does not do what it should; the text says more."""
+
+
+class ProgramMissing(HostError):
+    """A program is not installed; the text says what to do."""
+
+
+class ProgramDied(HostError):
+    """A program ended, and nobody had asked it to; with the end of what it said."""
+
+
+class ProgramSilent(HostError):
+    """A program runs and does not become ready; with the end of what it said."""
+
+
+class Program:
+    """One process at a time, started again and again; what it says is appended to `log`.
+
+    Start it from the thread that lives as long as the bench: it is killed when that thread ends.
+    `died`: the end of the last process, if nobody here asked for it, as soon as the loop that
+    started it has seen it.
+    """
+
+    def __init__(self, name: str, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.died: ProgramDied | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._asked_to_end = False
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, also while it is paused."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The number of the process; it must have been started."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
+    def launch(
+        self,
+        command: Sequence[str],
+        *,
+        speaks: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the process; ProgramMissing if there is no such program.
+
+        With `speaks` its standard output is for `first_line`; else it goes to the log too.
+        """
+        assert not self.running, f"{self.name} runs already"
+        self.died, self._asked_to_end = None, False
+        program = shutil.which(command[0])
+        if program is None:
+            raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
+        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), program]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*launcher, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if speaks else log,
+                stderr=log,
+                env=None if env is None else {**os.environ, **env},
+            )
+        self._watch_end()
+
+    async def first_line(self, deadline_s: float) -> str:
+        """The first line of its standard output; ProgramDied or ProgramSilent otherwise."""
+        assert self._process is not None and self._process.stdout is not None
+        # Its own handle: the end of the process closes the other one.
+        pipe, line = os.dup(self._process.stdout.fileno()), b""
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not line.endswith(b"\n"):
+                    await _readable(pipe)
+                    # One byte at a time: nothing behind the line may be lost.
+                    octet = os.read(pipe, 1)
+                    if not octet:
+                        await self._gone()
+                        self._is(lambda: False)
+                    line += octet
+        except TimeoutError:
+            await self.kill()
+            raise self._silent(deadline_s) from None
+        except asyncio.CancelledError:
+            self.kill_now()
+            raise
+        finally:
+            os.close(pipe)
+        return line.decode("utf-8", "replace").rstrip("\n")
+
+    async def until(self, ready: Callable[[], bool], deadline_s: float) -> None:
+        """Wait until it is ready, which nobody tells; ProgramDied or ProgramSilent otherwise."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not self._is(ready):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            await self.kill()
+            raise self._silent(deadline_s) from None
+        except asyncio.CancelledError:
+            self.kill_now()
+            raise
+
+    def until_now(self, ready: Callable[[], bool], deadline_s: float) -> None:
+        """`until` for those who have no loop."""
+        for _ in range(int(deadline_s / _LOOK_S)):
+            if self._is(ready):
+                return
+            Event().wait(_LOOK_S)
+        self.kill_now()
+        raise self._silent(deadline_s)
+
+    async def watch(self) -> NoReturn:
+        """Wait until the process ends by itself, then raise ProgramDied; restarts are fine."""
+        while self.died is None:
+            await self._some_end()
+        raise self.died
+
+    async def stop(self, limit_s: float = STOP_S) -> None:
+        """End it with SIGTERM, and with SIGKILL if it takes longer than that."""
+        self._ask_to_end(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._gone()
+        except TimeoutError:
+            pass
+        finally:  # also when nobody waits any more
+            self.kill_now()
+
+    def stop_now(self, limit_s: float = STOP_S) -> None:
+        """`stop` for those who have no loop."""
+        self._ask_to_end(signal.SIGTERM)
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(limit_s)
+        self.kill_now()
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, and wait until it is gone."""
+        self._ask_to_end(signal.SIGKILL)
+        await self._gone()
+        self._forget()
+
+    def kill_now(self) -> None:
+        """`kill` for those who have no loop."""
+        self._ask_to_end(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+        self._forget()
+
+    def pause(self) -> None:
+        """Let it do nothing until `resume`; once this returns it does nothing."""
+        self._send(signal.SIGSTOP)
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._send(signal.SIGCONT)
+
+    def tail(self, lines: int = _TAIL_LINES) -> str:
+        """The end of its log, for a person to read."""
+        text = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:]) or "(it said nothing)"
+
+    def _is(self, ready: Callable[[], bool]) -> bool:
+        if not self.running:
+            self._note_end()
+            raise self.died or ProgramDied(f"{self.name} was ended before it was ready")
+        return ready()
+
+    def _silent(self, deadline_s: float) -> ProgramSilent:
+        return ProgramSilent(
+            f"{self.name} is not ready after {deadline_s:g} s; the end of {self.log}:\n"
+            f"{self.tail()}"
+        )
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None, f"{self.name} was not started"
+        self._process.send_signal(number)
+
+    def _ask_to_end(self, number: signal.Signals) -> None:
+        self._note_end()  # before it counts as asked for
+        self._asked_to_end = True
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.send_signal(signal.SIGCONT)
+
+    async def _gone(self) -> None:
+        while self.running:
+            if self._watched is None:
+                await asyncio.sleep(_LOOK_S)
+            else:
+                await self._some_end()
+
+    async def _some_end(self) -> None:
+        """Wait until a process ends that this loop watches."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    def _watch_end(self) -> None:
+        """Let the loop, if there is one, tell of the end of the process."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        assert sys.platform == "linux", "the programs of a rig need Linux"
+        handle = os.pidfd_open(self.pid)
+        self._watched = loop, handle
+        loop.add_reader(handle, self._note_end)
+
+    def _note_end(self) -> None:
+        if self._process is None or self._process.poll() is None:
+            return
+        if not self._asked_to_end and self.died is None:
+            code = self._process.returncode
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            self.died = ProgramDied(
+                f"{self.name} ended {how}; the end of {self.log}:\n{self.tail()}"
+            )
+        self._forget()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def _forget(self) -> None:
+        """Close what was open for the process that ended."""
+        if self._watched is not None:
+            loop, handle = self._watched
+            self._watched = None
+            if not loop.is_closed():
+                loop.remove_reader(handle)
+            os.close(handle)
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+async def _readable(pipe: int) -> None:
+    """Wait until there is something to read, be it the end."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(pipe, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(pipe)

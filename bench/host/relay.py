@@ -1,0 +1,291 @@
+"""What is wrong with the wire between a program and what it needs?
+
+A relay on the loopback, between clients and a broker, a store or a network server: it carries
+octets both ways, late, not at all, or until it is cut.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bench.host.ports import LOOPBACK, free_port
+from lns.clock import now_us
+
+Note = Callable[[str, Mapping[str, object]], None]
+
+_CHUNK = 65_536
+_WAITING_MAX = 256
+
+
+@dataclass(slots=True)
+class _Way:
+    """One direction of all connections, and what happens to octets on it."""
+
+    delay_us: int = 0
+    swallowed: bool = False
+    octets: int = 0
+
+
+class _Ended(Exception):
+    """A connection is to end."""
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One client, and its connection to the other side."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def abort(self) -> None:
+        self.client.transport.abort()
+        self.server.transport.abort()
+        self.ended.set()
+
+    async def close(self) -> None:
+        for writer in (self.client, self.server):
+            writer.close()
+        for writer in (self.client, self.server):
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+class Relay:
+    """Carries what clients of `port` say to `to_host:to_port`, and back.
+
+    "up" is from client to server. `note` is told of each fault: "fault.begin" or "fault.end" with
+    the fault, the name of the wire and its detail. Remembers `connections` accepted so far.
+    """
+
+    def __init__(
+        self, to_host: str, to_port: int, *, name: str = "wire", note: Note | None = None
+    ) -> None:
+        self.name = name
+        self.port = free_port()
+        self.connections = 0
+        self._to = to_host, to_port
+        self._note = note or (lambda kind, fields: None)
+        self._ways = {"up": _Way(), "down": _Way()}
+        self._faults: dict[str, dict[str, object]] = {}
+        self._passing = asyncio.Event()
+        self._passing.set()
+        self._left_up: int | None = None
+        self._server: asyncio.Server | None = None
+        self._reserved: socket.socket | None = None
+        self._open: set[_Connection] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> "Relay":
+        """Begin to accept clients; OSError when the port cannot be had."""
+        # Keeps the port while nobody listens on it: whoever connects then is refused.
+        self._reserved = _bound(self.port)
+        await self._listen()
+        return self
+
+    async def stop(self) -> None:
+        """End every connection, and accept no more."""
+        self._refuse()
+        self._end_all()
+        self._passing.set()
+        await asyncio.sleep(0)  # a client that was just accepted begins, and is ended at once
+        if self._serving:
+            await asyncio.wait(self._serving)
+        if self._reserved is not None:
+            self._reserved.close()
+
+    async def __aenter__(self) -> "Relay":
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def octets(self, direction: str) -> int:
+        """How many octets were carried "up" or "down" so far."""
+        return self._ways[direction].octets
+
+    def delay(self, us: int, direction: str | None = None) -> None:
+        """Carry what comes from now on so much later, one way ("up", "down") or both."""
+        for way in self._chosen(direction):
+            way.delay_us = us
+        self._begin("delay", {"after_us": us, "direction": direction or "both"})
+
+    def cut(self) -> None:
+        """End all connections, and refuse new ones until `restore`."""
+        self._begin("cut", {})
+        self._refuse()
+        self._end_all()
+
+    def interrupt(self) -> None:
+        """End all connections; whoever connects again gets through."""
+        self._begin("interrupt", {})
+        self._end_all()
+        self._end("interrupt")
+
+    def swallow(self, direction: str | None = None) -> None:
+        """Accept clients and octets, and let nothing of them arrive, one way or both.
+
+        What was swallowed is lost, so `restore` ends the connections.
+        """
+        for way in self._chosen(direction):
+            way.swallowed = True
+        self._begin("swallow", {"direction": direction or "both"})
+
+    def hold(self) -> None:
+        """Accept clients and let nothing pass; what waits goes on after `restore`: a partition."""
+        self._passing.clear()
+        self._begin("hold", {})
+
+    def drop_after(self, octets: int) -> None:
+        """Carry so many octets more on the way up, then end the connection that has the last."""
+        self._left_up = octets
+        self._begin("drop", {"after_octets": octets})
+
+    async def restore(self) -> None:
+        """Undo `cut`, `hold` and `swallow`."""
+        for way in self._ways.values():
+            if way.swallowed:
+                way.swallowed = False
+                self._end_all()
+        self._passing.set()
+        if self._server is None and self._reserved is not None:
+            await self._listen()
+        for fault in ("cut", "swallow", "hold"):
+            self._end(fault)
+
+    async def clear(self) -> None:
+        """Undo every fault."""
+        for way in self._ways.values():
+            way.delay_us = 0
+        self._left_up = None
+        for fault in ("delay", "drop"):
+            self._end(fault)
+        await self.restore()
+
+    def _chosen(self, direction: str | None) -> list[_Way]:
+        return list(self._ways.values()) if direction is None else [self._ways[direction]]
+
+    def _begin(self, fault: str, detail: dict[str, object]) -> None:
+        self._end(fault)
+        self._faults[fault] = detail
+        self._note("fault.begin", self._told(fault, detail))
+
+    def _end(self, fault: str) -> None:
+        detail = self._faults.pop(fault, None)
+        if detail is not None:
+            self._note("fault.end", self._told(fault, detail))
+
+    def _told(self, fault: str, detail: dict[str, object]) -> dict[str, object]:
+        return {"seam": self.name, "fault": fault, "origin": "injected", "detail": detail}
+
+    async def _listen(self) -> None:
+        listener = _bound(self.port)
+        self._server = await asyncio.start_server(self._accept, sock=listener)
+
+    def _refuse(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _end_all(self) -> None:
+        for connection in list(self._open):
+            connection.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        self.connections += 1
+        try:
+            from_server, server = await asyncio.open_connection(*self._to)
+        except OSError:
+            client.transport.abort()
+        else:
+            await self._serve(reader, from_server, _Connection(client, server))
+        finally:
+            self._serving.discard(task)
+
+    async def _serve(
+        self,
+        from_client: asyncio.StreamReader,
+        from_server: asyncio.StreamReader,
+        connection: _Connection,
+    ) -> None:
+        """Carry octets both ways until both have ended, or the wire is cut."""
+        self._open.add(connection)
+        if self._server is None:  # cut while the other side was being reached
+            connection.abort()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_until_ended(connection))
+                async with asyncio.TaskGroup() as ways:
+                    ways.create_task(self._carry(from_client, connection.server, "up"))
+                    ways.create_task(self._carry(from_server, connection.client, "down"))
+                raise _Ended
+        except* (OSError, _Ended):
+            pass
+        finally:
+            await connection.close()
+            self._open.discard(connection)
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str
+    ) -> None:
+        """Carry one direction of one connection until its source ends."""
+        waiting: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_WAITING_MAX)
+        way = self._ways[direction]
+        async with asyncio.TaskGroup() as ends:
+            ends.create_task(_take(reader, waiting, way))
+            ends.create_task(self._give(writer, waiting, way))
+
+    async def _give(
+        self, writer: asyncio.StreamWriter, waiting: asyncio.Queue[tuple[int, bytes]], way: _Way
+    ) -> None:
+        while True:
+            due_us, octets = await waiting.get()
+            await asyncio.sleep(max(0, due_us - now_us()) / 1_000_000)
+            await self._passing.wait()
+            if way.swallowed:
+                continue
+            if not octets:
+                return writer.write_eof()
+            if way is self._ways["up"] and self._left_up is not None:
+                octets, left = octets[: self._left_up], self._left_up - len(octets)
+                self._left_up = max(0, left)
+            way.octets += len(octets)
+            writer.write(octets)
+            if way is self._ways["up"] and self._left_up == 0:
+                self._left_up = None
+                self._end("drop")
+                raise _Ended
+            await writer.drain()
+
+
+async def _until_ended(connection: _Connection) -> None:
+    await connection.ended.wait()
+    raise _Ended
+
+
+async def _take(
+    reader: asyncio.StreamReader, waiting: asyncio.Queue[tuple[int, bytes]], way: _Way
+) -> None:
+    while True:
+        octets = await reader.read(_CHUNK)
+        await waiting.put((now_us() + way.delay_us, octets))
+        if not octets:
+            return
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket that has the port and does not listen yet."""
+    bound = socket.socket()
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind((LOOPBACK, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,0 +1,224 @@
+"""A program that the bench starts, ends and watches."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+
+import pytest
+
+from bench.host.program import Program, ProgramDied, ProgramMissing, ProgramSilent
+
+PATIENCE_S = 60
+SLEEP = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "print('ready', flush=True); time.sleep(600)",
+]
+
+
+def state(pid: int) -> str:
+    """The letter of a process in /proc, "" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def fails(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_it_is_started_and_ended_again_and_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        files = len(os.listdir("/proc/self/fd"))
+        for end in (program.stop, program.kill):
+            program.launch(SLEEP, speaks=True)
+            assert await program.first_line(PATIENCE_S) == "ready"
+            pid = program.pid
+            assert program.running and state(pid)
+            await end()
+            assert not program.running and not state(pid)
+            assert program.died is None
+        assert len(os.listdir("/proc/self/fd")) == files
+
+    asyncio.run(main())
+
+
+def test_without_a_loop_it_is_ended_too(tmp_path: Path) -> None:
+    program = Program("sleeper", tmp_path / "log")
+    for end in (program.stop_now, program.kill_now):
+        program.launch(SLEEP)
+        program.until_now(lambda: "ready" in program.tail(), PATIENCE_S)
+        pid = program.pid
+        end()
+        end()
+        assert not program.running and not state(pid)
+    with pytest.raises(ProgramSilent, match="not ready after"):
+        program.launch(SLEEP)
+        program.until_now(lambda: False, 0.05)
+    assert not program.running
+
+
+def test_who_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("stubborn", tmp_path / "log")
+        program.launch(STUBBORN, speaks=True)
+        await program.first_line(PATIENCE_S)
+        await program.stop(0.05)
+        assert not program.running and program.died is None
+        program.launch(STUBBORN, speaks=True)
+        await program.first_line(PATIENCE_S)
+        program.stop_now(0.05)
+        assert not program.running
+
+    asyncio.run(main())
+
+
+def test_a_paused_program_does_nothing_and_can_be_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        program.launch(SLEEP, speaks=True)
+        await program.first_line(PATIENCE_S)
+        for _ in range(3):
+            program.pause()
+            assert state(program.pid) == "T"
+            assert program.running
+            program.resume()
+            assert state(program.pid) != "T"
+        program.pause()
+        await program.stop()
+        assert not program.running
+
+    asyncio.run(main())
+
+
+def test_an_end_that_nobody_asked_for_is_noticed(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        program.launch(SLEEP)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(watched(program))
+            await asyncio.sleep(0)
+            os.kill(program.pid, signal.SIGKILL)
+        assert "sleeper ended by signal 9" in watching.result()
+        assert str(program.died) == watching.result()
+        await program.stop()
+        assert str(program.died) == watching.result()
+        program.launch(SLEEP)
+        assert program.died is None
+        await program.kill()
+
+    async def watched(program: Program) -> str:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(ProgramDied) as caught:
+                await program.watch()
+        return str(caught.value)
+
+    asyncio.run(main())
+
+
+def test_restarts_are_not_told_as_an_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(program.watch())
+            for _ in range(3):
+                program.launch(SLEEP)
+                await program.kill()
+            await asyncio.sleep(0)
+            assert not watching.done()
+            watching.cancel()
+
+    asyncio.run(main())
+
+
+def test_who_dies_before_it_is_ready_says_why(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("broken", tmp_path / "log")
+        program.launch(fails("import sys; sys.exit('no such thing')"), speaks=True)
+        with pytest.raises(ProgramDied, match=r"exit code 1; the end of .*log:\nno such thing"):
+            await program.first_line(PATIENCE_S)
+        program.launch(fails("import sys; sys.exit('no such thing')"))
+        with pytest.raises(ProgramDied, match="no such thing"):
+            await program.until(lambda: False, PATIENCE_S)
+
+    asyncio.run(main())
+
+
+def test_who_says_nothing_is_ended_and_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        program.launch([sys.executable, "-c", "import time; time.sleep(600)"], speaks=True)
+        with pytest.raises(ProgramSilent, match="it said nothing"):
+            await program.first_line(0.05)
+        assert not program.running
+        program.launch(SLEEP)
+        with pytest.raises(ProgramSilent):
+            await program.until(lambda: False, 0.05)
+        assert not program.running
+
+    asyncio.run(main())
+
+
+def test_nothing_stays_behind_when_nobody_waits_any_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        program = Program("sleeper", tmp_path / "log")
+        program.launch([sys.executable, "-c", "import time; time.sleep(600)"], speaks=True)
+        await cancelled(program, program.first_line(PATIENCE_S))
+        program.launch(SLEEP)
+        await cancelled(program, program.until(lambda: False, PATIENCE_S))
+        program.launch(STUBBORN, speaks=True)
+        await program.first_line(PATIENCE_S)
+        await cancelled(program, program.stop(PATIENCE_S))
+
+    async def cancelled(program: Program, waits: Coroutine[object, object, object]) -> None:
+        waiting = asyncio.ensure_future(waits)
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        assert program.running and not done
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled() and not program.running
+
+    asyncio.run(main())
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProgramMissing, match="ghost cannot be started: no program /nowhere/ghost"):
+        Program("ghost", tmp_path / "log").launch(["/nowhere/ghost"])
+
+
+def test_it_dies_with_the_bench(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from bench.host.program import Program\n"
+        "program = Program('sleeper', Path(sys.argv[1]))\n"
+        "program.launch([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(program.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    bench = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "log")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with bench:
+        assert bench.stdout is not None
+        pid = int(bench.stdout.readline())
+        handle = os.pidfd_open(pid)
+        try:
+            bench.kill()
+            bench.wait()
+            assert _ends(handle), "it lives on without the bench"
+        finally:
+            os.close(handle)
+
+
+def _ends(handle: int) -> bool:
+    return bool(select.select([handle], [], [], PATIENCE_S)[0])

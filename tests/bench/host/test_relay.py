@@ -1,0 +1,222 @@
+"""A wire that goes wrong."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from bench.host.relay import Relay
+
+PATIENCE_S = 60
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Wire:
+    """A relay to an echo server, and its clients."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.told: list[tuple[str, Mapping[str, object]]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def client(self) -> Ends:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.relay.port)
+        self._writers.append(writer)
+        return reader, writer
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        for writer in self._writers:
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+def play(scenario: Callable[[Wire], Awaitable[None]]) -> Wire:
+    async def main() -> Wire:
+        received = bytearray()
+
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while octets := await reader.read(4096):
+                    received.extend(octets)
+                    writer.write(octets)
+            except ConnectionError:
+                pass
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        relay = Relay("127.0.0.1", server.sockets[0].getsockname()[1], name="upstream")
+        wire = Wire(relay)
+        wire.received = received  # type: ignore[attr-defined]
+        relay._note = lambda kind, fields: wire.told.append((kind, fields))
+        async with asyncio.timeout(PATIENCE_S), relay:
+            await scenario(wire)
+        await wire.close()
+        server.close()
+        await server.wait_closed()
+        return wire
+
+    return asyncio.run(main())
+
+
+async def is_over(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_octets_pass_both_ways_and_the_end_does_too() -> None:
+    async def scenario(wire: Wire) -> None:
+        reader, writer = await wire.client()
+        sent = bytes(range(256)) * 4_000
+        writer.write(sent)
+        writer.write_eof()
+        assert await reader.read(-1) == sent
+        assert wire.relay.octets("up") == wire.relay.octets("down") == len(sent)
+        assert wire.relay.connections == 1
+
+    assert play(scenario).told == []
+
+
+def test_a_delay_keeps_the_order_and_the_time() -> None:
+    async def scenario(wire: Wire) -> None:
+        loop = asyncio.get_running_loop()
+        reader, writer = await wire.client()
+        wire.relay.delay(200_000, "up")
+        began_s = loop.time()
+        writer.write(b"a")
+        await asyncio.sleep(0.1)
+        wire.relay.delay(0, "up")
+        writer.write(b"b")
+        assert await reader.readexactly(2) == b"ab"
+        assert loop.time() - began_s >= 0.2
+        wire.relay.delay(100_000)
+        began_s = loop.time()
+        writer.write(b"c")
+        assert await reader.readexactly(1) == b"c"
+        assert loop.time() - began_s >= 0.2
+
+    play(scenario)
+
+
+def test_a_cut_ends_all_and_refuses_until_it_is_restored() -> None:
+    async def scenario(wire: Wire) -> None:
+        clients = [await wire.client() for _ in range(3)]
+        for reader, writer in clients:
+            writer.write(b"a")
+            await reader.readexactly(1)
+        wire.relay.cut()
+        for reader, _ in clients:
+            assert await is_over(reader)
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError):
+                await wire.client()
+        await wire.relay.restore()
+        reader, writer = await wire.client()
+        writer.write(b"a")
+        assert await reader.readexactly(1) == b"a"
+
+    wire = play(scenario)
+    fields = {"seam": "upstream", "fault": "cut", "origin": "injected", "detail": {}}
+    assert wire.told == [("fault.begin", fields), ("fault.end", fields)]
+
+
+def test_an_interruption_ends_connections_and_refuses_nobody() -> None:
+    async def scenario(wire: Wire) -> None:
+        for _ in range(2):
+            reader, writer = await wire.client()
+            writer.write(b"a")
+            await reader.readexactly(1)
+            wire.relay.interrupt()
+            assert await is_over(reader)
+
+    assert [kind for kind, _ in play(scenario).told] == ["fault.begin", "fault.end"] * 2
+
+
+def test_what_is_held_goes_on_later() -> None:
+    async def scenario(wire: Wire) -> None:
+        wire.relay.hold()
+        reader, writer = await wire.client()
+        writer.write(b"late")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reader.read(1)
+        await wire.relay.restore()
+        assert await reader.readexactly(4) == b"late"
+        wire.relay.hold()
+        writer.write(b"never")
+        wire.relay.cut()
+        assert await is_over(reader)
+
+    play(scenario)
+
+
+def test_what_is_swallowed_never_arrives() -> None:
+    async def scenario(wire: Wire) -> None:
+        reader, writer = await wire.client()
+        wire.relay.swallow("down")
+        writer.write(b"heard")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reader.read(1)
+        await wire.relay.restore()
+        assert await is_over(reader)
+        wire.relay.swallow()
+        reader, writer = await wire.client()
+        writer.write(b"unheard")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reader.read(1)
+        await wire.relay.clear()
+        reader, writer = await wire.client()
+        writer.write(b".")
+        assert await reader.readexactly(1) == b"."
+
+    assert play(scenario).received == b"heard."  # type: ignore[attr-defined]
+
+
+def test_a_connection_ends_in_mid_message_once() -> None:
+    async def scenario(wire: Wire) -> None:
+        other, writer_of_other = await wire.client()
+        reader, writer = await wire.client()
+        wire.relay.drop_after(5)
+        writer.write(b"abc")
+        assert await reader.readexactly(3) == b"abc"
+        writer.write(b"defg")
+        while not reader.at_eof():
+            assert await reader.read(1) in (b"d", b"e", b"")
+        writer_of_other.write(b"!")
+        assert await other.readexactly(1) == b"!"
+
+    wire = play(scenario)
+    assert wire.received == b"abcde!"  # type: ignore[attr-defined]
+    assert [kind for kind, _ in wire.told] == ["fault.begin", "fault.end"]
+
+
+def test_where_nobody_listens_a_client_is_sent_away() -> None:
+    async def main() -> None:
+        async with Relay("127.0.0.1", 9) as relay:
+            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+            assert await is_over(reader)
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_all_faults_are_cleared_together() -> None:
+    async def scenario(wire: Wire) -> None:
+        wire.relay.delay(60_000_000)
+        wire.relay.drop_after(1)
+        wire.relay.hold()
+        wire.relay.cut()
+        await wire.relay.clear()
+        reader, writer = await wire.client()
+        writer.write(b"all well")
+        assert await reader.readexactly(8) == b"all well"
+
+    told = play(scenario).told
+    ended = sorted(str(fields["fault"]) for kind, fields in told if kind == "fault.end")
+    assert ended == ["cut", "delay", "drop", "hold"]
