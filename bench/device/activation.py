@@ -1,10 +1,12 @@
 """How does a device get its session: by joining, or written into it?"""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.device.session import DeviceSession
+from bench.radio.medium import Heard
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
-from lns.lorawan.frame import JoinAcceptFields
+from lns.lorawan.frame import JoinAcceptFields, MalformedFrame, open_join_accept
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import Region
 
@@ -56,3 +58,15 @@ def joined_session(
         rx1_dr_offset=accept.dl_settings.rx1_dr_offset,
         rx2_dr=accept.dl_settings.rx2_dr,
     )
+
+
+def join_accept_for(otaa: Otaa) -> Callable[[Heard], JoinAcceptFields | None]:
+    """Judges frames: the join-accept in one, None where this device cannot open it."""
+
+    def believe(heard: Heard) -> JoinAcceptFields | None:
+        try:
+            return open_join_accept(otaa.app_key, heard.transmission.phy)
+        except MalformedFrame:
+            return None
+
+    return believe

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bench.chance import stream
-from bench.device.activation import Abp, Otaa, fixed_session, joined_session
+from bench.device.activation import (
+    Abp,
+    Otaa,
+    fixed_session,
+    join_accept_for,
+    joined_session,
+)
 from bench.device.console import Console
 from bench.device.radio import ClassARadio, Received, Restarted
 from bench.device.receive_windows import ReceiveWindows, windows_after
@@ -18,15 +24,7 @@ from bench.device.session import DeviceSession, Downlink
 from bench.device.stack import LORAMAC_NODE, RetryFrom, Stack
 from bench.radio.medium import Heard, Medium, Record, Transmission
 from lns.clock import now_us
-from lns.lorawan.frame import (
-    Data,
-    JoinAcceptFields,
-    JoinRequest,
-    MalformedFrame,
-    build_join_request,
-    open_join_accept,
-    parse,
-)
+from lns.lorawan.frame import Data, JoinAcceptFields, JoinRequest, build_join_request, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.mac_commands import LinkADRReq
 
@@ -70,13 +68,13 @@ class VirtualDevice:
         self.session: DeviceSession | None = None
         self.last_join: Joining | None = None
         self.dev_nonce = 0
-        self._activation = activation
-        self._region = medium.region
+        self.activation = activation
+        self.region = medium.region
         self._radio = ClassARadio(dev_eui, medium, stream(seed, "device", name, "channel"))
         self._retry_chance = stream(seed, "device", name, "retry")
         self._console = Console(name, dev_eui, record)
         self._sessions = 0
-        self._confirming = False
+        self.confirming = False
         self._busy = False
         self._forget_session()
 
@@ -86,19 +84,31 @@ class VirtualDevice:
         self.settings = replace(self.settings, retries=retries)
         self._console.line("OK")
 
+    def set_confirming(self, confirming: bool) -> None:
+        """Whether the messages from now on ask for an acknowledgement."""
+        self._console.command(f"AT+CFM={int(confirming)}")
+        self.confirming = confirming
+        self._console.line("OK")
+
     def set_nb_trans(self, nb_trans: int) -> None:
         """Transmissions of every frame, 1..15, as LinkADRReq would set it."""
         self.settings = replace(self.settings, nb_trans=nb_trans)
 
     async def join(self) -> bool:
         """Join once; whether a join-accept came. CommandRefused while another command runs."""
+        self.begin_join()
+        return await self.finish_join()
+
+    def begin_join(self) -> None:
+        """Accept to join; nothing is on the air before `finish_join`."""
         self._begin("AT+JOIN=1:0:8:0")
         self._console.line("OK")
-        if isinstance(self._activation, Abp):
-            return True
-        self._busy = True
+        self._busy = isinstance(self.activation, Otaa)
+
+    async def finish_join(self) -> bool:
+        """Carry out what `begin_join` accepted; whether the device has joined."""
         try:
-            return await self._join(self._activation)
+            return isinstance(self.activation, Abp) or await self._join(self.activation)
         except Restarted:
             return False
         finally:
@@ -113,15 +123,13 @@ class VirtualDevice:
 
     def begin_send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Sent:
         """Accept a message; nothing is on the air before `finish`."""
-        if confirmed is not self._confirming:
-            self._console.command(f"AT+CFM={int(confirmed)}")
-            self._console.line("OK")
-            self._confirming = confirmed
+        if confirmed is not self.confirming:
+            self.set_confirming(confirmed)
         self._begin(f"AT+SEND={port}:{payload.hex().upper()}")
         session = self.session
         if session is None:
             raise self._console.refuse("AT_NO_NETWORK_JOINED")
-        if len(payload) > self._region.max_payload(self.settings.dr, repeater=False):
+        if len(payload) > self.region.max_payload(self.settings.dr, repeater=False):
             raise self._console.refuse("AT_PARAM_ERROR")
         self._console.line("OK")
         self._busy = True
@@ -170,8 +178,8 @@ class VirtualDevice:
         facts: dict[str, object] = {"dev_eui": self.dev_eui, "frame_id": request.frame_id}
         uplink = self._transmit(phy, self.settings.dr, {**facts, "genuine": True})
         joining.transmissions.append(uplink)
-        windows = self._windows(uplink, self._region.join_accept_delay_us, 0, self._region.rx2_dr)
-        answer = await self._radio.listen(windows, _join_accept_with(otaa.app_key))
+        windows = self._windows(uplink, self.region.join_accept_delay_us, 0, self.region.rx2_dr)
+        answer = await self._radio.listen(windows, join_accept_for(otaa))
         if answer is None:
             self._console.line("+EVT:JOIN_FAILED_RX_TIMEOUT")
             return False
@@ -239,7 +247,7 @@ class VirtualDevice:
 
     def _obey_link_adr(self, command: LinkADRReq) -> bool:
         dr = self.settings.dr if command.dr == _DR_KEEP else command.dr
-        if dr >= len(self._region.rx1_drs):
+        if dr >= len(self.region.rx1_drs):
             return False
         nb_trans = command.nb_trans or self.settings.nb_trans
         self.settings = replace(self.settings, dr=dr, nb_trans=nb_trans)
@@ -252,15 +260,15 @@ class VirtualDevice:
         self, uplink: Transmission, delay_us: int, rx1_dr_offset: int, rx2_dr: int
     ) -> ReceiveWindows:
         return windows_after(
-            uplink, self._region, delay_us=delay_us, rx1_dr_offset=rx1_dr_offset, rx2_dr=rx2_dr
+            uplink, self.region, delay_us=delay_us, rx1_dr_offset=rx1_dr_offset, rx2_dr=rx2_dr
         )
 
     def _forget_session(self) -> None:
         """Back to what is written into the device: an ABP session at its start, or none."""
         self.session = None
-        if isinstance(self._activation, Abp):
+        if isinstance(self.activation, Abp):
             first_f_cnt = self.stack.first_f_cnt
-            self.session = fixed_session(self._activation, self._region, first_f_cnt=first_f_cnt)
+            self.session = fixed_session(self.activation, self.region, first_f_cnt=first_f_cnt)
 
     def _begin(self, command: str) -> None:
         self._console.command(command)
@@ -282,13 +290,3 @@ def _facts(sent: Sent, attempt: int) -> dict[str, object]:
 
 def _downlink_of(session: DeviceSession) -> Callable[[Heard], Downlink | None]:
     return lambda heard: session.believe(heard.transmission.phy)
-
-
-def _join_accept_with(app_key: bytes) -> Callable[[Heard], JoinAcceptFields | None]:
-    def believe(heard: Heard) -> JoinAcceptFields | None:
-        try:
-            return open_join_accept(app_key, heard.transmission.phy)
-        except MalformedFrame:
-            return None
-
-    return believe

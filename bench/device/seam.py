@@ -1,6 +1,7 @@
 """What may a scenario ask of a device, in software or on a board?"""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from bench.radio.medium import Transmission
@@ -9,6 +10,36 @@ from lns.lorawan.identifiers import Eui
 
 class CommandRefused(Exception):
     """The device answered a command with something other than OK; the text is its answer."""
+
+
+class DeviceSilent(Exception):
+    """The device did not say what it must within the deadline; the text names the last line."""
+
+
+class DeviceRestarted(Exception):
+    """The device began anew in the middle of a command, and nobody had asked it to."""
+
+
+class Outcome(StrEnum):
+    """How a message ended, as far as the device itself can tell."""
+
+    SENT = "sent"  # unconfirmed: its MAC cycle is over
+    ACKNOWLEDGED = "acknowledged"
+    FAILED = "failed"  # confirmed, and no acknowledgement came
+    RESTARTED = "restarted"  # the device began anew; nobody knows what was sent
+    UNTOLD = "untold"  # a firmware that does not say; its MAC cycle is over by the clock
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one message on an attached device; `line` is what it said, empty if nothing.
+
+    `status`: the number in `+EVT:SEND_CONFIRMED_FAILED(n)`, None where there is none.
+    """
+
+    outcome: Outcome
+    line: str = ""
+    status: int | None = None
 
 
 @dataclass(slots=True)
@@ -55,3 +86,22 @@ class Device(Protocol):
 
     def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated."""
+
+
+class AttachedDevice(Protocol):
+    """A device at a serial line, which knows nothing of frames: only what it says of them.
+
+    Every verb raises LineLost when the line is gone, DeviceSilent when a deadline passes.
+    """
+
+    async def join(self) -> bool:
+        """Join once; whether the device says it has joined."""
+
+    async def send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Ending:
+        """Send one message, to the end of its MAC cycle; CommandRefused if the device will not."""
+
+    async def restart(self) -> None:
+        """Reset the device and wait until it has started; ends a `send` under way."""
+
+    async def set_retries(self, retries: int) -> None:
+        """How often a confirmed message without acknowledgement is repeated, 0..7."""

@@ -1,0 +1,119 @@
+"""What does a device say on its serial line? Bytes in, lines out, whatever the bytes are.
+
+Sans-IO, and the same for every dialect that ends its lines with CR or LF, announces events with
+`+EVT:` and answers a command with one status line. How the bytes are cut into chunks makes no
+difference. Silence is for the caller to notice.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+LINE_BYTES_MAX = 2048
+"""Bytes of a line that are kept, the last ones: after noise without end comes a line. The longest
+genuine line, a downlink, has about 520."""
+
+# Printed from another context than the replies, and so sometimes in the middle of one.
+_INTERJECTION = re.compile(r"\+(?:EVT|BC):|Current Work Mode: ")
+_STATUS = re.compile(r"OK|AT_[A-Z0-9_]+|.*: Command not found!!")
+_LINE_ENDS = re.compile(rb"[\r\n]")
+_NOISE = "\N{REPLACEMENT CHARACTER}"
+
+
+class LineKind(StrEnum):
+    """What a line is, as far as it says itself."""
+
+    STATUS = "status"  # the end of a reply: OK or an error
+    REPLY = "reply"  # anything else: a value, an explanation, an echo, a banner, noise
+    EVENT = "event"
+    BOOT = "boot"  # the device has just started
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line as text: no line end, never empty, printable ASCII, U+FFFD for each byte of noise.
+
+    `damaged`: there were bytes that no device means to send, or it was longer than is kept.
+    """
+
+    kind: LineKind
+    text: str
+    damaged: bool = False
+
+
+class LineCutter:
+    """Cuts a stream of bytes into lines; remembers the one that has not ended yet."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._overlong = False
+
+    def receive_bytes(self, data: bytes) -> list[tuple[bytes, bool]]:
+        """The lines that end in these bytes, without the empty ones, and whether one was cut."""
+        *ended, rest = _LINE_ENDS.split(data)
+        lines = []
+        for part in ended:
+            self._append(part)
+            if self._rest:
+                lines.append((bytes(self._rest), self._overlong))
+            self.forget()
+        self._append(rest)
+        return lines
+
+    def forget(self) -> None:
+        """Drop the line that has not ended: its end will not come."""
+        self._rest.clear()
+        self._overlong = False
+
+    def _append(self, part: bytes) -> None:
+        self._rest += part
+        if len(self._rest) > LINE_BYTES_MAX:
+            del self._rest[:-LINE_BYTES_MAX]
+            self._overlong = True
+
+
+class AtConsole:
+    """The bench's side of a serial line; no bytes whatever make it raise."""
+
+    def __init__(self) -> None:
+        self._cutter = LineCutter()
+
+    def receive_bytes(self, data: bytes) -> list[Line]:
+        """The lines that end in these bytes, in order; a line with another inside it is several."""
+        return [
+            line
+            for raw, cut in self._cutter.receive_bytes(data)
+            for line in _lines_in(raw, cut=cut)
+        ]
+
+    def forget(self) -> None:
+        """Drop the line that has not ended, as when the line was opened anew."""
+        self._cutter.forget()
+
+
+def command_bytes(text: str) -> bytes:
+    """A command as it goes on the wire; ValueError where it is not one line of printable ASCII."""
+    if not text or not text.isascii() or not text.isprintable():
+        raise ValueError(f"{text!r} is not one line of printable ASCII")
+    return f"{text}\r\n".encode("ascii")
+
+
+def _lines_in(raw: bytes, *, cut: bool) -> Iterator[Line]:
+    heard = raw.replace(b"\0", b"")  # RUI3 pads AT+SN with NUL bytes
+    printable = "".join(chr(byte) if 0x20 <= byte < 0x7F else _NOISE for byte in heard)
+    begins = sorted({0, *(found.start() for found in _INTERJECTION.finditer(printable))})
+    for begin, end in zip(begins, [*begins[1:], len(printable)], strict=True):
+        part = printable[begin:end]
+        text = part.strip(f" {_NOISE}")
+        if text:
+            damaged = len(heard) < len(raw) or _NOISE in part or (cut and begin == 0)
+            yield Line(_kind(text), text, damaged=damaged)
+
+
+def _kind(text: str) -> LineKind:
+    if text.startswith(("+EVT:", "+BC:")):
+        return LineKind.EVENT
+    if text.startswith("Current Work Mode: "):
+        return LineKind.BOOT
+    return LineKind.STATUS if _STATUS.fullmatch(text) else LineKind.REPLY
