@@ -7,6 +7,7 @@ takes from CUPS. Source: Basics Station, credentials.
 """
 
 import ipaddress
+import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from lns.clock import Utc, utc_of_this_host
 from lns.lorawan.identifiers import Eui
 
 _ALREADY = timedelta(days=1)
+_COMMON_NAME_MAX = 64
 CATEGORIES = ("tc", "cups")
 
 
@@ -60,7 +62,9 @@ class Authority:
         """A certificate for a server that is found under these names and addresses."""
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
         names += [x509.IPAddress(address) for host in hosts if (address := _address(host))]
-        return self._issue(hosts[0], x509.SubjectAlternativeName(names), server=True)
+        # A common name has 64 characters at most; nobody reads it where there are DNS names.
+        name = hosts[0][:_COMMON_NAME_MAX]
+        return self._issue(name, x509.SubjectAlternativeName(names), server=True)
 
     def client(self, station: Eui) -> Pair:
         """A certificate whose common name is the EUI of a station."""
@@ -140,8 +144,10 @@ def write_station_files(
 
 
 def _write_secret(file: Path, content: bytes) -> None:
-    file.touch(mode=0o600)
-    file.write_bytes(content)
+    """A new file: one that was there could be open to others, and would stay so."""
+    file.unlink(missing_ok=True)
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        stream.write(content)
 
 
 def _common_name(name: str) -> x509.Name:

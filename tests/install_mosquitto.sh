@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs Mosquitto, the MQTT broker that the tests start for themselves, where it is missing.
+# Installs Mosquitto, the MQTT broker that the tests and the emulated rig start for themselves, where it is missing.
 #   MOSQUITTO   the program, if it stands somewhere unusual; then nothing is installed
-# The tests bring their own configuration and a port of their own: the service of the package is
+# They bring their own configuration and a port of their own: the service of the package is
 # neither started nor enabled. A Mosquitto that is there already is left as it is.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ fi
 
 refuse() {
     cat >&2 <<SAID
-The tests of the way upstream need Mosquitto, an MQTT broker. It is missing, and cannot be installed from here:
+The tests and the emulated rig need Mosquitto, an MQTT broker. It is missing, and cannot be installed from here:
 $1
 Install it yourself, then run the same make target again:
     Debian, Ubuntu   sudo apt-get install --no-install-recommends mosquitto

@@ -7,7 +7,18 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App, CycloptsError
 
-from bench.cli import doctor, imports, nightly, report, run, scenarios, score, timeline
+from bench.cli import (
+    certificates,
+    doctor,
+    imports,
+    network_server,
+    nightly,
+    report,
+    run,
+    scenarios,
+    score,
+    timeline,
+)
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
 from bench.cli.output import PROGRAM
 
@@ -20,6 +31,8 @@ COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
     "report": (report.report, report.EXAMPLES),
     "timeline": (timeline.timeline, timeline.EXAMPLES),
     "doctor": (doctor.doctor, doctor.EXAMPLES),
+    "lns": (network_server.lns, network_server.EXAMPLES),
+    "certificates": (certificates.certificates, certificates.EXAMPLES),
 }
 
 

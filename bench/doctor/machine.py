@@ -1,6 +1,8 @@
 """Has the machine the room, the rights, the ports and the clocks that a run needs?"""
 
+import ctypes
 import os
+import resource
 import shutil
 import socket
 import time
@@ -9,14 +11,19 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.doctor.check import Looked, missing, ok, warning
-from bench.doctor.programs import answer
+from bench.doctor.listeners import listener
+from bench.doctor.programs import answer, install
 
 DISK_MIN_MB, DISK_WANTED_MB = 500, 5_000
 MEMORY_WANTED_MB = 3_000  # Spark takes 2 GB
 CORES_WANTED = 2
 PORTS_WANTED = 8  # network servers, taps, broker, store
+PTYS_MIN, PTYS_WANTED = 4, 256  # one for each virtual board; cases run side by side
+FILES_MIN, FILES_WANTED = 256, 4_096  # a pty has two, a link of a station four
 USUAL_PORTS = {6090: "network server", 1883: "broker", 6379: "store"}
 RESOLUTION_MAX_NS = 1_000
+_TIMEX_BYTES = 1_024  # more than any struct timex; all zero: tell, change nothing
+_TIME_ERROR = 5
 
 
 def look_at_folders(folders: Sequence[Path | str]) -> Looked:
@@ -65,18 +72,57 @@ def look_at_captures(files: Sequence[Path]) -> Looked:
     return ok(f"{len(files)} in {files[0].parent}")
 
 
-def look_at_ports() -> Looked:
-    """Free TCP ports of the loopback for a rig, and whether the usual ones are taken."""
+def look_at_ports(root: Path) -> Looked:
+    """Free TCP ports of the loopback for a rig, and who has the usual ones."""
     with ExitStack() as opened:
         for number in range(PORTS_WANTED):
             if not _is_free(0, opened):
                 return missing(f"{number} of {PORTS_WANTED} ports on 127.0.0.1", "ss -tlnp")
-        taken = [
-            f"{port} ({whose})" for port, whose in USUAL_PORTS.items() if not _is_free(port, opened)
+        taken = [port for port in USUAL_PORTS if not _is_free(port, opened)]
+        told = [
+            f"{port} ({USUAL_PORTS[port]}) is taken by {listener(port, root) or 'somebody'}"
+            for port in taken
         ]
     if taken:
-        return warning(f"free ones on 127.0.0.1, but not {', '.join(taken)}", "ss -tlnp")
+        # The rigs choose their ports: this only matters to who starts a program by hand.
+        which = " or ".join(f"sport = :{port}" for port in taken)
+        return warning(f"free on 127.0.0.1, but {', '.join(told)}", f"ss -tlnp '{which}'")
     return ok(f"free on 127.0.0.1, also {', '.join(map(str, USUAL_PORTS))}")
+
+
+def look_at_ptys(root: Path) -> Looked:
+    """The lines on which virtual boards answer: whether they open, and how many there may be."""
+    opened: list[int] = []
+    try:
+        for _ in range(PTYS_MIN):
+            opened += os.openpty()
+    except OSError as error:
+        said = f"{len(opened) // 2} of {PTYS_MIN} could be opened: {error.strerror}"
+        return missing(said, "sudo mount -t devpts devpts /dev/pts")
+    finally:
+        for handle in opened:
+            os.close(handle)
+    most, used = (_number(root / "proc/sys/kernel/pty" / name) for name in ("max", "nr"))
+    if most is None or used is None:
+        return ok("can be opened")
+    told = f"can be opened, {most - used} of {most} are free"
+    if most - used < PTYS_WANTED:
+        return warning(told, f"sudo sysctl kernel.pty.max={most + PTYS_WANTED}")
+    return ok(told)
+
+
+def look_at_open_files() -> Looked:
+    """How many files and sockets one process may have open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    told = f"{_limit(soft)} at once" + (f", {_limit(hard)} if asked for" if hard != soft else "")
+    if 0 <= soft < FILES_MIN:
+        return missing(f"{told}; {FILES_MIN} are needed at least", f"ulimit -n {FILES_WANTED}")
+    if 0 <= soft < FILES_WANTED and 0 <= hard < FILES_WANTED:
+        return warning(
+            f"{told}; many cases side by side want {FILES_WANTED}",
+            f"sudo prlimit --nofile={FILES_WANTED} --pid $$",
+        )
+    return ok(told)
 
 
 def look_at_monotonic_clock() -> Looked:
@@ -91,15 +137,31 @@ def look_at_wall_clock(root: Path) -> Looked:
     """Whether the host's clock follows a time server: two gateways are compared by it."""
     if (root / "run" / "systemd" / "timesync" / "synchronized").exists():
         return ok("synchronised by systemd-timesyncd")
-    start = "sudo timedatectl set-ntp true"
-    if shutil.which("timedatectl") is None:
-        return warning("not known: there is no timedatectl", "chronyc tracking")
-    told = (answer(["timedatectl", "show", "-p", "NTPSynchronized", "--value"]) or "").strip()
-    if told == "yes":
-        return ok("synchronised, says timedatectl")
-    if told == "no":
-        return warning("not synchronised, says timedatectl", start)
-    return warning("not known: timedatectl gives no answer here", "chronyc tracking")
+    there = shutil.which("timedatectl") is not None
+    said = answer(["timedatectl", "show", "-p", "NTPSynchronized", "--value"]) if there else ""
+    match (said or "").strip():
+        case "yes":
+            return ok("synchronised, says timedatectl")
+        case "no":
+            said = "not synchronised, says timedatectl"
+            return warning(said, "sudo timedatectl set-ntp true")
+    # No systemd, as in a container: the kernel knows whether anybody disciplines its clock.
+    told = kernel_clock_is_synchronised()
+    if told is None:
+        return warning("not known: neither timedatectl nor the kernel tells", "chronyc tracking")
+    if told:
+        return ok("synchronised, says the kernel")
+    return warning("not synchronised, says the kernel", install("chrony"))
+
+
+def kernel_clock_is_synchronised() -> bool | None:
+    """What adjtimex(2), which changes nothing here, says; None where there is none."""
+    try:
+        adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
+    except (OSError, AttributeError):
+        return None
+    state = int(adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
+    return None if state < 0 else state != _TIME_ERROR
 
 
 def _existing(folder: Path) -> Path:
@@ -118,6 +180,17 @@ def _available_mb(meminfo: Path) -> int | None:
         if name == "MemAvailable":
             return int(rest.split()[0]) // 1000
     return None
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _limit(number: int) -> str:
+    return "any number" if number == resource.RLIM_INFINITY else str(number)
 
 
 def _is_free(port: int, opened: ExitStack) -> bool:

@@ -26,7 +26,10 @@ _INSTALLERS = {
 
 def look_at_broker(root: Path) -> Looked:
     """Mosquitto, the MQTT broker."""
-    path = program("mosquitto", root)
+    named = os.environ.get("MOSQUITTO")
+    path = program(named or "mosquitto", root)
+    if path is None and named:
+        return missing(f"MOSQUITTO names {named}, and there is no such program", "unset MOSQUITTO")
     if path is None:
         return missing("mosquitto is not installed", install("mosquitto"))
     return ok(f"{version(path, '-h')} at {path}")

@@ -1,10 +1,12 @@
+import os
+import resource
 import socket
 from pathlib import Path
 
 import pytest
 
 from bench.doctor import machine
-from bench.doctor.check import State
+from bench.doctor.check import State, ok
 
 
 def test_folders_that_can_be_made_are_fine(tmp_path: Path) -> None:
@@ -40,15 +42,66 @@ def test_captures_are_optional(tmp_path: Path) -> None:
     assert machine.look_at_captures([tmp_path / "a.ndjson"]).found == f"1 in {tmp_path}"
 
 
-def test_a_usual_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
+def test_a_usual_port_that_is_taken_is_named_with_who_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(machine, "USUAL_PORTS", {port: "network server"})
-        looked = machine.look_at_ports()
+        looked = machine.look_at_ports(Path("/"))
+        nobody_tells = machine.look_at_ports(tmp_path)
     assert looked.state is State.WARNING
-    assert f"not {port} (network server)" in looked.found
+    assert f"{port} (network server) is taken by " in looked.found
+    assert looked.found.endswith(f", process {os.getpid()}")
+    assert looked.remedy == f"ss -tlnp 'sport = :{port}'"
+    assert nobody_tells.found.endswith("is taken by somebody")
+
+
+def test_ptys_are_opened_and_closed_again(tmp_path: Path) -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    assert machine.look_at_ptys(tmp_path) == ok("can be opened")
+    assert len(os.listdir("/proc/self/fd")) == files
+    limits = tmp_path / "proc" / "sys" / "kernel" / "pty"
+    limits.mkdir(parents=True)
+    (limits / "max").write_text("4096\n")
+    (limits / "nr").write_text("96\n")
+    assert machine.look_at_ptys(tmp_path) == ok("can be opened, 4000 of 4096 are free")
+    (limits / "max").write_text("128\n")
+    looked = machine.look_at_ptys(tmp_path)
+    assert looked.state is State.WARNING
+    assert looked.remedy == "sudo sysctl kernel.pty.max=384"
+
+
+def test_a_machine_without_ptys_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + 3, hard))
+    try:
+        looked = machine.look_at_ptys(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert looked.state is State.MISSING
+    assert "of 4 could be opened" in looked.found
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "state", "said"),
+    [
+        (8_192, 8_192, State.OK, "8192 at once"),
+        (1_024, -1, State.OK, "1024 at once, any number if asked for"),
+        (1_024, 2_048, State.WARNING, "side by side want 4096"),
+        (128, 8_192, State.MISSING, "256 are needed"),
+    ],
+)
+def test_open_files_are_counted(
+    soft: int, hard: int, state: State, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    looked = machine.look_at_open_files()
+    assert looked.state is state
+    assert said in looked.found
+    assert bool(looked.remedy) is (state is not State.OK)
 
 
 def test_the_disk_and_the_monotonic_clock_are_read(tmp_path: Path) -> None:
@@ -61,7 +114,6 @@ def test_the_disk_and_the_monotonic_clock_are_read(tmp_path: Path) -> None:
     [
         ("yes", State.OK, "synchronised, says timedatectl"),
         ("no", State.WARNING, "not synchronised"),
-        ("Failed to connect to bus", State.WARNING, "gives no answer here"),
     ],
 )
 def test_the_wall_clock_is_what_timedatectl_says(
@@ -82,8 +134,31 @@ def test_systemd_leaves_a_file_when_the_clock_is_right(tmp_path: Path) -> None:
     assert machine.look_at_wall_clock(tmp_path).state is State.OK
 
 
-def test_without_timedatectl_nothing_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kernel", "state", "said"),
+    [
+        (True, State.OK, "synchronised, says the kernel"),
+        (False, State.WARNING, "not synchronised, says the kernel"),
+        (None, State.WARNING, "not known"),
+    ],
+)
+@pytest.mark.parametrize("timedatectl", [True, False])
+def test_without_systemd_the_kernel_is_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    timedatectl: bool,
+    kernel: bool | None,
+    state: State,
+    said: str,
 ) -> None:
+    if timedatectl:
+        (tmp_path / "timedatectl").write_text("#!/bin/sh\necho Failed to connect to bus\n")
+        (tmp_path / "timedatectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "no timedatectl" in machine.look_at_wall_clock(tmp_path).found
+    monkeypatch.setattr(machine, "kernel_clock_is_synchronised", lambda: kernel)
+    looked = machine.look_at_wall_clock(tmp_path)
+    assert (looked.state, looked.found.startswith(said)) == (state, True)
+
+
+def test_the_kernel_says_whether_its_clock_is_disciplined() -> None:
+    assert machine.kernel_clock_is_synchronised() in (True, False)

@@ -38,6 +38,15 @@ def test_a_server_beside_the_search_path_is_found(path: Path, tmp_path: Path) ->
     assert look_at_broker(tmp_path).found == f"of unknown version at {found}"
 
 
+def test_a_broker_that_is_named_and_not_there_is_told(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(path, "mosquitto", MOSQUITTO)
+    monkeypatch.setenv("MOSQUITTO", "/opt/mine/mosquitto")
+    looked = look_at_broker(tmp_path)
+    assert (looked.state, looked.remedy) == (State.MISSING, "unset MOSQUITTO")
+
+
 def test_what_is_missing_is_installed_with_the_installer_that_is_there(
     path: Path, tmp_path: Path
 ) -> None:
