@@ -17,7 +17,7 @@ from lns.access import TOKEN, Tokens
 from lns.address import host_and_port, public_uri
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
-from lns.end_device import Activation, EndDevice, LoRaWanVersion
+from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -80,6 +80,7 @@ class DeviceSection(Section):
     relaxed_f_cnt: bool = True
     f_cnt_bits: Literal[16, 32] = 32
     nb_trans: Annotated[int, Field(ge=1, le=15)] = 1
+    device_class: Annotated[DeviceClass, Field(alias="class")] = DeviceClass.A
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -111,6 +112,7 @@ class DeviceSection(Section):
             relaxed_f_cnt=self.relaxed_f_cnt,
             f_cnt_bits=self.f_cnt_bits,
             nb_trans=self.nb_trans,
+            device_class=self.device_class,
         )
 
 
@@ -156,18 +158,25 @@ class DedupSection(Section):
 
 
 class StoreSection(Section):
-    """`[store]`: what is shared with other network servers."""
+    """`[store]`: sessions and DevNonces. "memory://", "sqlite://PATH" or "redis[s]://…"."""
 
     url: str = "memory://"
     on_outage: Literal["open", "closed"] = "open"
 
 
 class UpstreamSection(Section):
-    """`[upstream]`: the way to the application."""
+    """`[upstream]`: the way to the application. "memory://" or "mqtt[s]://…".
+
+    `outbox` is the file of what the broker has not acknowledged, "var/<lns id>.outbox" if absent,
+    and holds at most `messages_max`; `ca` vouches for an mqtts:// broker instead of the system.
+    `client_id` names the connection to the broker, the LNS id if absent; no two may be the same.
+    """
 
     url: str = "memory://"
     outbox: str | None = None
     ca: str | None = None
+    messages_max: Annotated[int, Field(ge=1)] | None = None
+    client_id: Annotated[str, Field(min_length=1, max_length=64)] | None = None
 
 
 class CaptureSection(Section):

@@ -1,26 +1,41 @@
-"""How does an answer leave: which window, which counter, which bytes, through which station?
+"""How does a downlink leave: which window, which counter, which bytes, through which station?
 
-Always through the station that delivered the reception being answered, with that reception's own
-`xtime` and `rctx` (Basics Station, `dnmsg`). RX2 goes along as the fall-back of RX1.
+An answer goes through the station that delivered the reception being answered, with that
+reception's own `xtime` and `rctx`; RX2 goes along as the fall-back of RX1. What the application
+wants sent goes with the next answer, one with each; to a class C device at once, in RX2, through
+the station that heard it last. Source: Basics Station, `dnmsg`.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
-from lns.clock import now_us
+from msgspec import Struct
+
+from lns.class_c import ClassC
+from lns.clock import Utc, now_us
+from lns.downlink_queue import ApplicationDownlink, DownlinkQueues, Waiting
 from lns.end_device import Session
-from lns.events import Downlink
+from lns.events import Downlink, Request
 from lns.lorawan.frame import MType, build_data
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.receive_window import RX2_AFTER_RX1_US, Answer, Window, first_window
+from lns.receive_window import (
+    RX2_AFTER_RX1_US,
+    Answer,
+    Offer,
+    Window,
+    first_window,
+    offer,
+)
 from lns.reception import Reception
+from lns.registry import Registry
+from lns.station.down_messages import CLASS_C
 from lns.station.messages import Dnmsg
 from lns.station.protocol import Transmitted
+from lns.unreported import Scheduled, Unreported
 
-# Downlinks whose `dntxed` may still come; of one that it cannot send a station says nothing.
-WAITING_MAX = 4096
+# MHDR, DevAddr, FCtrl, FCnt, FPort, MIC: what a frame has besides FOpts and payload.
+_FRAME_OVERHEAD_BYTES = 13
 
 
 class Stations(Protocol):
@@ -32,20 +47,26 @@ class Stations(Protocol):
     async def send(self, station: Eui, downlink: Dnmsg) -> bool:
         """Hand a downlink to a station; False when it is not connected any more."""
 
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
+        """Begin something that ends with a station's connection; False without one."""
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What an answer carries besides its header: the ACK bit and MAC commands."""
+
+class Content(Struct, frozen=True):
+    """What an answer carries besides its header: the ACK bit and MAC commands.
+
+    `due`: it is owed to the device even if the application has nothing to say.
+    """
 
     ack: bool
     f_opts: bytes = b""
+    due: bool = True
 
 
 class Downlinks:
-    """Builds and sends answers; numbers them with `diid`, unique in this server.
+    """Builds and sends downlinks; numbers them with `diid`, from the milliseconds of UTC.
 
-    `keep` makes the sessions of a device durable: before a downlink counter is used, never after,
-    or a restarted server would use it again.
+    The sessions of a device are made durable before a downlink counter is used, never after, or a
+    restarted server would use it again.
     """
 
     def __init__(
@@ -53,18 +74,45 @@ class Downlinks:
         lns: str,
         region: Region,
         stations: Stations,
-        keep: Callable[[Eui], Awaitable[None]],
-        record: Callable[[Downlink], None],
-        *,
-        first_diid: int = 1,
+        registry: Registry,
+        record: Callable[[Downlink | Request], None],
+        utc: Utc,
     ) -> None:
         self._lns = lns
         self._region = region
         self._stations = stations
-        self._keep = keep
+        self._registry = registry
         self._record = record
-        self._diid = first_diid
-        self._waiting: dict[int, Waiting] = {}
+        self._utc = utc
+        self._diid = 0
+        self._queues = DownlinkQueues(lns, record)
+        self._unreported = Unreported(lns, record)
+        self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
+
+    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
+        """Send a device something of the application when it can be; False when it is refused."""
+        reason = self._refusal(dev_eui, downlink)
+        if reason is not None:
+            self._queues.refuse(reason, dev_eui, downlink)
+            return False
+        if not self._queues.add(dev_eui, downlink):
+            return False
+        self._class_c.stir(dev_eui)
+        return True
+
+    def refuse(self, reason: str) -> None:
+        """Tell of a request that could not be read."""
+        self._queues.refuse(reason)
+
+    def wait_for(self, dev_eui: Eui) -> bool:
+        """Whether something of the application waits for this device."""
+        return dev_eui in self._queues
+
+    def heard(self, dev_eui: Eui, station: Eui, *, ack: bool) -> None:
+        """A new frame of a device was accepted; `ack`: it acknowledges a downlink."""
+        self._class_c.heard(dev_eui, station)
+        if ack:
+            self._queues.acknowledge(dev_eui)
 
     async def answer(
         self, reception: Reception, session: Session, frame_id: str, content: Content
@@ -73,142 +121,173 @@ class Downlinks:
 
         A downlink counter is taken only for a frame that leaves: `TooLate` costs none.
         """
-        window = self._window(reception, self._region.receive_delay_us)
-        if window is None:
-            return Answer.TOO_LATE
-        f_cnt_down = session.take_f_cnt_down()
-        await self._keep(session.dev_eui)
-        pdu = build_data(
-            MType.UNCONFIRMED_DOWN,
-            dev_addr=session.dev_addr,
-            f_cnt=f_cnt_down,
-            keys=session.keys,
-            ack=content.ack,
-            f_opts=content.f_opts,
-        )
-        return await self._send(
-            reception,
-            window,
-            pdu,
-            session.dev_eui,
-            Scheduled(frame_id, self._region.receive_delay_us, f_cnt_down, session.dev_addr),
-        )
+        dev_eui, delay_us = session.dev_eui, self._region.receive_delay_us
+        window = self._window(reception, delay_us)
+        carried = self._carried(reception, dev_eui, window, content) if window else None
+        if window is None or not (content.due or carried):
+            self._class_c.stir(dev_eui)
+            return Answer.TOO_LATE if content.due else Answer.NOT_ASKED
+        if carried:
+            to_rx2_us = RX2_AFTER_RX1_US if window.answer is Answer.RX1 else 0
+            self._queues.take(carried, now_us() + window.margin_us + to_rx2_us)
+        sent = Answer.TOO_LATE
+        try:
+            pdu, f_cnt_down = await self._data_frame(session, content, carried)
+            scheduled = Scheduled(
+                dev_eui, frame_id, reception.xtime, delay_us, f_cnt_down, session.dev_addr, carried
+            )
+            sent = await self._send(reception, window, pdu, scheduled)
+        finally:
+            if carried and sent is Answer.TOO_LATE:
+                self._queues.put_back(carried)
+        return sent
 
     async def accept(
         self, reception: Reception, dev_eui: Eui, frame_id: str, join_accept: bytes
     ) -> Answer:
         """Answer a join request in its later windows (JOIN_ACCEPT_DELAY1 and 2)."""
-        window = self._window(reception, self._region.join_accept_delay_us)
+        delay_us = self._region.join_accept_delay_us
+        window = self._window(reception, delay_us)
         if window is None:
             return Answer.TOO_LATE
-        return await self._send(
-            reception,
-            window,
-            join_accept,
-            dev_eui,
-            Scheduled(frame_id, self._region.join_accept_delay_us),
-        )
+        scheduled = Scheduled(dev_eui, frame_id, reception.xtime, delay_us)
+        return await self._send(reception, window, join_accept, scheduled)
 
     def transmitted(self, station: Eui, report: Transmitted) -> None:
         """A station reports a downlink on the air: the only proof that it was sent."""
-        waiting = self._waiting.pop(report.diid, None)
-        if waiting is None:
+        scheduled = self._unreported.reported(station, report)
+        if scheduled is None or scheduled.carries is None:
             return
-        late_us = report.xtime - waiting.xtime - waiting.rx1_delay_us
-        window = Answer.RX1 if late_us < RX2_AFTER_RX1_US // 2 else Answer.RX2
-        self._record(
-            Downlink(
-                stage="transmitted",
-                lns=self._lns,
-                station=station,
-                dev_eui=report.dev_eui,
-                diid=report.diid,
-                window=window.value,
-                xtime=report.xtime,
-                frame_id=waiting.frame_id,
-            )
-        )
+        if not scheduled.carries.downlink.confirmed:
+            self._queues.prove(scheduled.dev_eui, scheduled.carries)
+        self._class_c.stir(scheduled.dev_eui)
+
+    def _refusal(self, dev_eui: Eui, downlink: ApplicationDownlink) -> str | None:
+        device = self._registry.device(dev_eui)
+        if device is None:
+            return "UnknownDevice"
+        if device.server not in (None, self._lns):
+            return "BelongsToAnotherServer"
+        longest = max(size or 0 for size in self._region.max_payloads)
+        return "TooLong" if len(downlink.payload) > longest else None
 
     def _window(self, reception: Reception, rx1_delay_us: int) -> Window | None:
         if reception.heard_us is None:
             return None
         if not self._stations.is_current(reception.station, reception.xtime):
             return None  # a station discards the xtime of an earlier radio session
-        window = first_window(now_us(), reception.heard_us, rx1_delay_us)
-        if window is not None and window.answer is Answer.RX1 and self._rx1(reception) is None:
-            return Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
-        return window
+        return first_window(now_us(), reception.heard_us, rx1_delay_us)
 
-    def _rx1(self, reception: Reception) -> tuple[int, int] | None:
-        """Data rate and frequency of RX1; None for an uplink that this region does not have."""
-        try:
-            return self._region.rx1(reception.dr, reception.freq_hz)
-        except ValueError:
+    def _offer(self, reception: Reception, window: Window, payload_bytes: int) -> Offer:
+        uplink = reception.dr, reception.freq_hz
+        return offer(self._region, *uplink, window.answer, payload_bytes)
+
+    def _carried(
+        self, reception: Reception, dev_eui: Eui, window: Window, content: Content
+    ) -> Waiting | None:
+        """What the application has to say in this answer: nothing, or one that fits a window.
+
+        MAC commands go first. One that would not even fit RX1 without them is given up.
+        """
+        due = self._queues.due(dev_eui, now_us())
+        if due is None:
             return None
+        size = len(due.downlink.payload)
+        if not self._offer(reception, window, size + len(content.f_opts)).is_empty:
+            return due
+        if window.answer is Answer.RX1 and self._offer(reception, window, size).is_empty:
+            self._queues.give_up(dev_eui, due, "TooLong")
+        return None
+
+    async def _data_frame(
+        self, session: Session, content: Content, carried: Waiting | None
+    ) -> tuple[bytes, int]:
+        """The bytes of a data downlink, and its counter, which is durable already."""
+        said = carried.downlink if carried else None
+        waiting = self._queues.waiting(session.dev_eui)
+        f_cnt_down = session.take_f_cnt_down()
+        await self._registry.keep(session.dev_eui)
+        pdu = build_data(
+            MType.CONFIRMED_DOWN if said and said.confirmed else MType.UNCONFIRMED_DOWN,
+            dev_addr=session.dev_addr,
+            f_cnt=f_cnt_down,
+            keys=session.keys,
+            f_port=said.f_port if said else None,
+            payload=said.payload if said else b"",
+            ack=content.ack,
+            f_opts=content.f_opts,
+            f_pending=waiting > (1 if said else 0),
+        )
+        return pdu, f_cnt_down
 
     async def _send(
-        self,
-        reception: Reception,
-        window: Window,
-        pdu: bytes,
-        dev_eui: Eui,
-        scheduled: "Scheduled",
+        self, reception: Reception, window: Window, pdu: bytes, scheduled: Scheduled
     ) -> Answer:
-        diid = self._diid
-        self._diid += 1
-        rx1_dr, rx1_freq_hz = None, None
-        if window.answer is Answer.RX1:
-            rx1_dr, rx1_freq_hz = self._region.rx1(reception.dr, reception.freq_hz)
+        offered = self._offer(reception, window, len(pdu) - _FRAME_OVERHEAD_BYTES)
+        rx1, rx2 = offered.rx1, offered.rx2
+        if rx1 is None and window.answer is Answer.RX1:
+            window = Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
         downlink = Dnmsg(
-            dev_eui=dev_eui,
-            device_class=0,
-            diid=diid,
+            dev_eui=scheduled.dev_eui,
+            diid=self._next_diid(),
             pdu=pdu,
             rx_delay_s=scheduled.rx1_delay_us // 1_000_000,
-            rx1_dr=rx1_dr,
-            rx1_freq_hz=rx1_freq_hz,
-            rx2_dr=self._region.rx2_dr,
-            rx2_freq_hz=self._region.rx2_freq_hz,
+            rx1_dr=rx1 and rx1[0],
+            rx1_freq_hz=rx1 and rx1[1],
+            rx2_dr=rx2 and rx2[0],
+            rx2_freq_hz=rx2 and rx2[1],
             xtime=reception.xtime,
             rctx=reception.rctx,
         )
-        if not await self._stations.send(reception.station, downlink):
-            return Answer.TOO_LATE
-        self._waiting[diid] = Waiting(scheduled.frame_id, reception.xtime, scheduled.rx1_delay_us)
-        if len(self._waiting) > WAITING_MAX:
-            del self._waiting[next(iter(self._waiting))]
+        sent = await self._hand_over(reception.station, downlink, scheduled, window)
+        return window.answer if sent else Answer.TOO_LATE
+
+    async def _send_at_once(self, session: Session, station: Eui, waiting: Waiting) -> bool:
+        """Class C, without an uplink: RX2 only, no xtime, no RX1 (Basics Station, `dnmsg`)."""
+        if len(waiting.downlink.payload) > self._region.max_payload(self._region.rx2_dr):
+            return False  # perhaps RX1 of its next uplink is faster
+        pdu, f_cnt_down = await self._data_frame(session, Content(ack=False), waiting)
+        downlink = Dnmsg(
+            dev_eui=session.dev_eui,
+            device_class=CLASS_C,
+            diid=self._next_diid(),
+            pdu=pdu,
+            rx2_dr=self._region.rx2_dr,
+            rx2_freq_hz=self._region.rx2_freq_hz,
+        )
+        scheduled = Scheduled(
+            session.dev_eui, f_cnt_down=f_cnt_down, dev_addr=session.dev_addr, carries=waiting
+        )
+        return await self._hand_over(station, downlink, scheduled, Window(Answer.RX2, 0))
+
+    def _next_diid(self) -> int:
+        """Greater than any of an earlier process, whose reports may still come."""
+        self._diid = self._diid + 1 if self._diid else int(self._utc().timestamp() * 1000)
+        return self._diid
+
+    async def _hand_over(
+        self, station: Eui, downlink: Dnmsg, scheduled: Scheduled, window: Window
+    ) -> bool:
+        """Give a downlink to its station; False when it is not connected any more."""
+        if not await self._stations.send(station, downlink):
+            return False
+        self._unreported.note(station, downlink.diid, scheduled)
+        carried = scheduled.carries.downlink if scheduled.carries else None
         self._record(
             Downlink(
                 stage="scheduled",
                 lns=self._lns,
-                station=reception.station,
-                dev_eui=dev_eui,
+                station=station,
+                dev_eui=scheduled.dev_eui,
                 dev_addr=scheduled.dev_addr,
-                diid=diid,
+                diid=downlink.diid,
                 window=window.answer.value,
-                xtime=reception.xtime,
+                xtime=scheduled.xtime,
                 f_cnt_down=scheduled.f_cnt_down,
                 frame_id=scheduled.frame_id,
-                margin_us=window.margin_us,
+                margin_us=None if scheduled.xtime is None else window.margin_us,
+                f_port=carried.f_port if carried else None,
+                confirmed=carried.confirmed if carried else None,
             )
         )
-        return window.answer
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A downlink that a station has not reported yet; `xtime` is the uplink's."""
-
-    frame_id: str
-    xtime: int
-    rx1_delay_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """The facts of an answer that its station need not know but the capture tells."""
-
-    frame_id: str
-    rx1_delay_us: int
-    f_cnt_down: int | None = None
-    dev_addr: DevAddr | None = None
+        return True

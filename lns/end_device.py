@@ -1,7 +1,11 @@
 """What does the server know about a device, and what does it remember of its session?"""
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
 
 from lns.dedup.strategy import Standing, Strategy
 from lns.lorawan.crypto import SessionKeys
@@ -22,6 +26,13 @@ class LoRaWanVersion(StrEnum):
     V1_0_2 = "1.0.2"
     V1_0_3 = "1.0.3"
     V1_0_4 = "1.0.4"
+
+
+class DeviceClass(StrEnum):
+    """When a device listens: after its own uplinks (A), or always (C)."""
+
+    A = "A"
+    C = "C"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +56,7 @@ class EndDevice:
     relaxed_f_cnt: bool = True
     f_cnt_bits: int = 32
     nb_trans: int = 1
+    device_class: DeviceClass = DeviceClass.A
 
     @property
     def may_restart_counter(self) -> bool:
@@ -52,8 +64,7 @@ class EndDevice:
         return self.activation is Activation.ABP and self.relaxed_f_cnt
 
 
-@dataclass(slots=True, kw_only=True)
-class Session:
+class Session(Struct, kw_only=True):
     """What the server remembers of one session until the device has joined again.
 
     `f_cnt_up` is the newest accepted counter (32 bits, None: nothing heard yet), `f_cnt_down` the
@@ -64,12 +75,12 @@ class Session:
 
     dev_eui: Eui
     dev_addr: DevAddr
-    keys: SessionKeys = field(repr=False)
+    keys: SessionKeys
     f_cnt_up: int | None = None
     f_cnt_down: int = 0
     life: int = 0
-    resubmissions: dict[int, int] = field(default_factory=dict)
-    copies: dict[int, int] = field(default_factory=dict)
+    resubmissions: dict[int, int] = msgspec.field(default_factory=dict)
+    copies: dict[int, int] = msgspec.field(default_factory=dict)
     nb_trans: int = 1
     nb_trans_asked: bool = False
 
@@ -99,7 +110,9 @@ class Session:
 
     def snapshot(self) -> "Session":
         """The session as it is now; what happens to one of the two does not touch the other."""
-        return replace(self, resubmissions=dict(self.resubmissions), copies=dict(self.copies))
+        known = copy(self)
+        known.resubmissions, known.copies = dict(self.resubmissions), dict(self.copies)
+        return known
 
     def step_back(self, before: "Session") -> None:
         """Undo `advance`: up counter, life and copies as in `before`; FCntDown only goes on."""

@@ -1,7 +1,9 @@
 """What a network server reports about itself, as typed events of the capture."""
 
-from dataclasses import dataclass, fields
-from typing import ClassVar, get_args
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -9,8 +11,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.receive_window import Answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What became of one reception; exactly one for each (`lns.outcome`).
 
     Fields that are not known (no MIC match, level 1 not reached, not dropped) are None and left
@@ -35,13 +36,13 @@ class Outcome:
     xtime: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Downlink:
+class Downlink(Struct, frozen=True, kw_only=True):
     """A downlink was handed to a station, or the station reports it on the air (`lns.downlink`).
 
     `stage` is "scheduled" or "transmitted"; `margin_us` is the time left until the window opened
     when the server decided; `xtime` is the uplink's when scheduled, the start of the transmission
-    when transmitted.
+    when transmitted. A downlink that answers no uplink (class C) has no `xtime` when scheduled,
+    and no `frame_id`. `f_port` is there when it carries something of the application.
     """
 
     kind: ClassVar[str] = "lns.downlink"
@@ -51,15 +52,16 @@ class Downlink:
     dev_eui: Eui
     diid: int
     window: str
-    xtime: int
+    xtime: int | None = None
     f_cnt_down: int | None = None
     dev_addr: DevAddr | None = None
     frame_id: str | None = None
     margin_us: int | None = None
+    f_port: int | None = None
+    confirmed: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evicted:
+class Evicted(Struct, frozen=True, kw_only=True):
     """Level 1 forgot a frame before its time because it was full (`lns.evicted`)."""
 
     kind: ClassVar[str] = "lns.evicted"
@@ -68,8 +70,54 @@ class Evicted:
     silent_us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class UnreadableMessage(Struct, frozen=True, kw_only=True):
+    """A message of a station that is no reception and cannot be read (`lns.unreadable`).
+
+    A reception that cannot be read has its outcome instead. `msgtype` is "" where there is none.
+    """
+
+    kind: ClassVar[str] = "lns.unreadable"
+    lns: str
+    station: Eui
+    msgtype: str
+    why: str
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What became of a downlink that the application wants (`lns.request`).
+
+    `stage` is "queued", "refused" (never queued), "done" (the station reported it on the air; a
+    confirmed one: the device acknowledged it) or "given up". `reason` says why it was refused or
+    given up; `waiting` how many of this device wait now. `payload_bytes` is a length.
+    """
+
+    kind: ClassVar[str] = "lns.request"
+    stage: str
+    lns: str
+    dev_eui: Eui | None = None
+    f_port: int | None = None
+    confirmed: bool | None = None
+    payload_bytes: int | None = None
+    waiting: int | None = None
+    reason: str | None = None
+
+
+class Acknowledged(Struct, frozen=True, kw_only=True):
+    """The broker has a message, so it left the outbox (`upstream.acknowledged`).
+
+    `waiting` is how many messages the broker has not acknowledged yet. What the application got
+    is its own to tell.
+    """
+
+    kind: ClassVar[str] = "upstream.acknowledged"
+    lns: str
+    topic: str
+    message_id: str
+    sequence_number: int
+    waiting: int
+
+
+class Connection(Struct, frozen=True, kw_only=True):
     """A station's connection began, ended or was refused (`lns.connection`).
 
     `stage` is "connected", "disconnected" or "refused"; `peer` the address it came from. `cause`
@@ -87,13 +135,9 @@ class Connection:
     binaries: int | None = None
 
 
-Event = Outcome | Downlink | Evicted | Connection
+Event = Outcome | Downlink | Evicted | UnreadableMessage | Request | Acknowledged | Connection
 
 
 def as_fields(event: Event) -> dict[str, object]:
     """The fields of an event for the capture, absent ones left out."""
-    values = ((name, getattr(event, name)) for name in _NAMES[type(event)])
-    return {name: value for name, value in values if value is not None}
-
-
-_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in get_args(Event)}
+    return {name: value for name, value in asdict(event).items() if value is not None}

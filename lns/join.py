@@ -18,7 +18,7 @@ from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
 from lns.lorawan.region import Region
 from lns.receive_window import Answer
 from lns.reception import Reception
-from lns.registry import Registry
+from lns.registry import Registry, StoreUnavailable
 
 RX1_DELAY_S = 1
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)
@@ -63,22 +63,30 @@ class Joins:
             return self._outcome(
                 reception, request, device, status=Status.DUPLICATE, reason=Reason.DUPLICATE
             )
-        refusal = await self._refusal(device, request)
-        if refusal is not None:
-            return self._outcome(
-                reception, request, device, status=Status.NON_DUPLICATE, reason=refusal
-            )
-        answer = await self._accept(reception, device, device.app_key, request)
-        return self._outcome(reception, request, device, status=Status.NON_DUPLICATE, answer=answer)
+        refused = self._refusal(device, request)
+        answer = None
+        if refused is None:
+            try:
+                answer = await self._accept(reception, device, device.app_key, request)
+                refused = Reason.DEV_NONCE_USED if answer is None else None
+            except StoreUnavailable:
+                # What was not kept was not heard: the next copy of it is a first one.
+                self._sightings.forget(self._key(request))
+                refused = Reason.STORE_UNAVAILABLE
+        return self._outcome(
+            reception, request, device, status=Status.NON_DUPLICATE, reason=refused, answer=answer
+        )
+
+    def _key(self, request: JoinRequest) -> JoinKey:
+        return JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)
 
     def _note(self, reception: Reception, request: JoinRequest) -> Copy:
-        key = JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)
-        copy = self._sightings.note(key, reception.station)
+        copy = self._sightings.note(self._key(request), reception.station)
         for eviction in self._sightings.evictions():
             self._evicted(eviction)
         return copy
 
-    async def _refusal(self, device: EndDevice, request: JoinRequest) -> Reason | None:
+    def _refusal(self, device: EndDevice, request: JoinRequest) -> Reason | None:
         """A DevNonce is used once and for ever; LoRaWAN 1.0.4, 6.2.4 makes it a counter."""
         used = self._registry.dev_nonces(device.dev_eui)
         if request.dev_nonce in used:
@@ -87,13 +95,15 @@ class Joins:
             return Reason.DEV_NONCE_USED
         if request.join_eui != device.join_eui:
             return Reason.UNKNOWN_DEVICE
-        if not await self._registry.use_dev_nonce(device.dev_eui, request.dev_nonce):
-            return Reason.DEV_NONCE_USED
         return None
 
     async def _accept(
         self, reception: Reception, device: EndDevice, app_key: bytes, request: JoinRequest
-    ) -> Answer:
+    ) -> Answer | None:
+        """Answer with a new session; None when the DevNonce was used a moment ago.
+
+        DevNonce and session are durable before the accept leaves, or StoreUnavailable.
+        """
         fields = JoinAcceptFields(
             join_nonce=self._entropy.getrandbits(24),
             net_id=self._net_id,
@@ -109,7 +119,8 @@ class Joins:
             dev_nonce=request.dev_nonce,
         )
         session = Session(dev_eui=device.dev_eui, dev_addr=fields.dev_addr, keys=keys)
-        await self._registry.join(device, session)
+        if not await self._registry.join(device, session, request.dev_nonce):
+            return None
         pdu = build_join_accept(app_key, fields)
         return await self._downlinks.accept(reception, device.dev_eui, request.frame_id, pdu)
 

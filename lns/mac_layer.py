@@ -4,7 +4,7 @@ MAC commands travel in FOpts or as the payload of FPort 0 (LoRaWAN 1.0.x, 5). Th
 applied once, by the first copy of a frame.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lns.end_device import EndDevice, Session
 from lns.lorawan.data_rate import DataRate
@@ -26,8 +26,7 @@ _CH_MASKS = {"EU868": 0x0007, "US915": 0xFF00}
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(Struct, frozen=True):
     """What a frame asks for: an ACK, a LinkCheckAns, or (ADRACKReq) any downlink at all."""
 
     ack: bool

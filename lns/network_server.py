@@ -7,25 +7,31 @@ The shell around the pure parts. It knows links and tasks; what a frame is worth
 import asyncio
 import logging
 import random
+import re
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import astuple
+
 from lns.clock import Utc, now_us
+from lns.complaints import Complaints
+from lns.connections import RECEPTIONS_MAX, Connection, Connections
 from lns.dedup.claim import Claims, SoleServer
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
 from lns.dedup.strategy import Reason, Upstream
 from lns.delivery.publisher import Upstream as Application
 from lns.downlink import Downlinks
+from lns.downlink_queue import ApplicationDownlink, Refused, parse_request
 from lns.end_device import EndDevice
-from lns.events import Event, Evicted, Outcome
+from lns.events import Event, Evicted, Outcome, UnreadableMessage
 from lns.join import Joins
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.receive_window import Answer
 from lns.reception import Reception
+from lns.receptions import Receptions
 from lns.registry import Registry, SessionStore
 from lns.station.link import LinkClosed, TextLink
-from lns.station.messages import Dnmsg
 from lns.station.protocol import (
     Passed,
     Rejected,
@@ -36,85 +42,13 @@ from lns.station.protocol import (
     Versioned,
     XtimeSample,
 )
-from lns.station.xtime import StationClock
 from lns.uplink import Uplinks
 
 log = logging.getLogger(__name__)
 
-# Receptions of one connection under way at once; a station that has more to tell is read later.
-RECEPTIONS_MAX = 256
-# What a station gets wrong is logged so often on one connection.
-COMPLAINTS_MAX = 10
-# Stations whose clock is remembered after their connection has ended.
-CLOCKS_MAX = 10_000
-
-
-class _Connection:
-    """One connected station: its protocol state, its clock, and how much of it is under way."""
-
-    def __init__(self, link: TextLink, protocol: StationProtocol, clock: StationClock) -> None:
-        self.link = link
-        self.protocol = protocol
-        self.clock = clock
-        self.places = asyncio.Semaphore(RECEPTIONS_MAX)
-        self._complaints = 0
-
-    def complain(self, sentence: str, *facts: str) -> None:
-        """Log what the station got wrong; after ten times only the capture tells."""
-        self._complaints += 1
-        if self._complaints <= COMPLAINTS_MAX:
-            log.warning(sentence, *facts)
-
-    async def flush(self) -> None:
-        for text in self.protocol.texts_to_send():
-            await self.link.send(text)
-
-
-class _Connections:
-    """The stations connected right now; a new connection of a station replaces its old one.
-
-    Remembers the clocks of the last 10 000 stations: a station that comes back tells what it heard
-    meanwhile, in the session of before.
-    """
-
-    def __init__(self) -> None:
-        self._current: dict[Eui, _Connection] = {}
-        self._clocks: dict[Eui, StationClock] = {}
-
-    def clock(self, station: Eui) -> StationClock:
-        clock = self._clocks.pop(station) if station in self._clocks else StationClock()
-        self._clocks[station] = clock
-        if len(self._clocks) > CLOCKS_MAX:
-            del self._clocks[next(iter(self._clocks))]
-        return clock
-
-    def add(self, station: Eui, connection: _Connection) -> None:
-        replaced = self._current.get(station)
-        if replaced is not None:
-            # What it still tells is of another session: the newer connection's clock is spared.
-            replaced.clock = StationClock()
-        self._current[station] = connection
-
-    def remove(self, station: Eui, connection: _Connection) -> None:
-        # The end of a replaced connection must not unregister the newer one.
-        if self._current.get(station) is connection:
-            del self._current[station]
-
-    def is_current(self, station: Eui, xtime: int) -> bool:
-        connection = self._current.get(station)
-        return connection is not None and connection.clock.knows(xtime, now_us())
-
-    async def send(self, station: Eui, downlink: Dnmsg) -> bool:
-        connection = self._current.get(station)
-        if connection is None:
-            return False
-        connection.protocol.send_downlink(downlink)
-        try:
-            await connection.flush()
-        except LinkClosed:
-            return False
-        return True
-
+# As much of what a station said is repeated in the log and the capture.
+SAID_MAX = 200
+_UNPRINTABLE = re.compile(r"[^ -~]")
 
 class NetworkServer:
     """One LNS instance: devices, level 1, joins, answers; one `lns.outcome` per reception.
@@ -144,11 +78,12 @@ class NetworkServer:
         self._region = region
         self._record = record
         self._utc = utc
-        self._connections = _Connections()
+        self._connections = Connections()
+        self._complaints = Complaints(log)
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
         downlinks = self._downlinks = Downlinks(
-            lns, region, self._connections, registry.keep, record
+            lns, region, self._connections, registry, record, utc
         )
         self._uplinks = Uplinks(
             lns,
@@ -165,54 +100,79 @@ class NetworkServer:
             lns, net_id, region, registry, sightings, downlinks, entropy, self._evicted
         )
 
+    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
+        """Send a device something of the application when it can be; False when it is refused."""
+        return self._downlinks.enqueue(dev_eui, downlink)
+
+    def receive_request(self, topic: str, body: bytes) -> None:
+        """Take what an application asks for on `lorawan/<lns id>/<dev_eui>/down`."""
+        asked = parse_request(topic, body)
+        if isinstance(asked, Refused):
+            why = _printable(asked.why)
+            self._downlinks.refuse(why)
+            return self._complaints.complain("%s: %s", _printable(topic), why)
+        if not self.enqueue(*asked):
+            self._complaints.complain("%s: the downlink is refused", _printable(topic))
+
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
         protocol = StationProtocol(Side.LNS, region=self._region, utc=self._utc)
         clock = self._connections.clock(station)
         clock.connected(now_us())
-        connection = _Connection(link, protocol, clock)
-        self._connections.add(station, connection)
+        connection: Connection | None = None
         try:
-            async with asyncio.TaskGroup() as receptions:
-                await self._read(station, connection, receptions)
+            async with asyncio.TaskGroup() as tasks:
+                connection = Connection(station, link, protocol, clock, tasks, self._complaints)
+                self._connections.add(connection)
+                connection.soon(connection.ask_for_clock)
+                await self._read(connection)
+                connection.end_errands()
         finally:
-            self._connections.remove(station, connection)
+            if connection is not None:
+                self._connections.remove(connection)
 
-    async def _read(
-        self, station: Eui, connection: _Connection, receptions: asyncio.TaskGroup
-    ) -> None:
+    async def _read(self, connection: Connection) -> None:
+        receptions = Receptions(self._receive, connection.tasks, RECEPTIONS_MAX)
         while True:
             try:
                 text = await connection.link.receive()
                 arrived_us = now_us()
                 connection.protocol.receive_text(text)
                 for event in connection.protocol.events_received():
-                    match event:
-                        case Uplink():
-                            reception = _reception(station, connection.clock, event, arrived_us)
-                            await connection.places.acquire()
-                            task = receptions.create_task(self._receive(reception))
-                            task.add_done_callback(lambda _: connection.places.release())
-                        case Rejected():
-                            self._record(self._malformed(station, None))
-                            connection.complain("%s: unreadable message: %s", station, event.why)
-                        case _:
-                            self._note(station, connection, event, arrived_us)
+                    if isinstance(event, Uplink):
+                        reception = _reception(connection, event, arrived_us)
+                        await receptions.add(reception)
+                    else:
+                        self._note(connection, event, arrived_us)
                 await connection.flush()
             except LinkClosed:
                 return
 
-    def _note(self, station: Eui, connection: _Connection, event: object, arrived_us: int) -> None:
+    def _note(self, connection: Connection, event: object, arrived_us: int) -> None:
+        station = connection.station
         match event:
+            case Rejected():
+                self._reject(connection, event)
             case Versioned():
-                log.info("%s: station %s", station, event.station_version)
+                log.info("%s: station %s", station, _printable(event.station_version))
                 connection.clock.configured(arrived_us)
             case XtimeSample():
-                connection.clock.report(event.xtime, arrived_us)
+                connection.clock_shown(event.xtime, arrived_us)
             case Transmitted():
                 self._downlinks.transmitted(station, event)
             case Passed():
-                log.debug("%s: ignored message %s", station, event.msgtype)
+                log.debug("%s: ignored message %s", station, _printable(event.msgtype))
+
+    def _reject(self, connection: Connection, event: Rejected) -> None:
+        """Every message that cannot be read is an event: an outcome if it was a reception."""
+        station, why = connection.station, _printable(event.why)
+        if event.reception:
+            self._record(self._malformed(station, None))
+        else:
+            self._record(
+                UnreadableMessage(lns=self.lns, station=station, msgtype=event.msgtype, why=why)
+            )
+        connection.complain("%s: unreadable message: %s", station, why)
 
     async def _receive(self, reception: Reception) -> None:
         try:
@@ -240,14 +200,16 @@ class NetworkServer:
         )
 
     def _evicted(self, eviction: Eviction) -> None:
-        key = ":".join(str(part) for part in eviction.key)
+        key = ":".join(str(part) for part in astuple(eviction.key))
         self._record(Evicted(lns=self.lns, key=key, silent_us=eviction.silent_us))
 
 
-def _reception(station: Eui, clock: StationClock, uplink: Uplink, arrived_us: int) -> Reception:
+def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Reception:
+    clock = connection.clock
     clock.sample(uplink.xtime, arrived_us)
+    connection.heard_of(uplink.xtime)
     return Reception(
-        station=station,
+        station=connection.station,
         phy=uplink.phy,
         dr=uplink.dr,
         freq_hz=uplink.freq_hz,
@@ -258,3 +220,8 @@ def _reception(station: Eui, clock: StationClock, uplink: Uplink, arrived_us: in
         arrived_us=arrived_us,
         heard_us=clock.lns_time_us(uplink.xtime),
     )
+
+
+def _printable(text: str) -> str:
+    """What somebody else wrote, fit for a line of a log."""
+    return _UNPRINTABLE.sub("?", text)[:SAID_MAX]

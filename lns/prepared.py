@@ -14,23 +14,23 @@ from urllib.parse import urlsplit
 from lns import address
 from lns.access import Access
 from lns.config import Config, load_tokens
-from lns.delivery.memory import MemoryUpstream
-from lns.delivery.publisher import Upstream as Application
 from lns.lorawan.identifiers import Eui, eui
-from lns.registry import SessionStore
 from lns.server.cups_server import StationSetup
 from lns.station.credentials import StationFiles
 from lns.station.cups import Category
-from lns.store.memory import MemoryStore
 from lns.tls import dns_names, server_context
+from lns.url_scheme import (
+    REQUESTS,
+    STORES,
+    UPSTREAMS,
+    OpenRequests,
+    OpenStore,
+    OpenUpstream,
+)
 
 log = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
-
-# The seam for others: what a URL scheme stands for.
-UPSTREAMS: Mapping[str, Callable[[Config], Application]] = {"memory": lambda _: MemoryUpstream()}
-STORES: Mapping[str, Callable[[Config], SessionStore]] = {"memory": lambda _: MemoryStore()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,9 @@ class Prepared:
     access: Access
     tls: ssl.SSLContext | None
     cups: Mapping[Eui, StationSetup]
-    application: Application
-    store: SessionStore
+    open_upstream: OpenUpstream
+    open_requests: OpenRequests
+    open_store: OpenStore
 
 
 def prepare(config: Config) -> Prepared:
@@ -54,8 +55,9 @@ def prepare(config: Config) -> Prepared:
         access=_access(config),
         tls=_tls(config),
         cups=_cups(config),
-        application=_by_scheme(config, "upstream", settings.upstream.url, UPSTREAMS),
-        store=_by_scheme(config, "store", settings.store.url, STORES),
+        open_upstream=_by_scheme(config, "upstream", settings.upstream.url, UPSTREAMS),
+        open_requests=_by_scheme(config, "upstream", settings.upstream.url, REQUESTS),
+        open_store=_by_scheme(config, "store", settings.store.url, STORES),
     )
 
 

@@ -4,8 +4,12 @@ LoRaWAN 1.0.x, class A: RX1 opens RECEIVE_DELAY1 after the end of the uplink, RX
 later (for joins JOIN_ACCEPT_DELAY1 and 2). The end of the uplink is the station's `xtime`.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import StrEnum
+
+from msgspec import Struct
+
+from lns.lorawan.region import Region
 
 RX2_AFTER_RX1_US = 1_000_000
 # Time to package a downlink and bring it to the station, as in the starter kit of ADR 007. The
@@ -23,8 +27,7 @@ class Answer(StrEnum):
     NOT_ASKED = "NotAsked"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The first window that can be met, and how long before it opens the choice was made (µs)."""
 
     answer: Answer
@@ -45,3 +48,36 @@ def first_window(
     if rx2_us >= lead_us:
         return Window(Answer.RX2, rx2_us)
     return None
+
+
+Parameters = tuple[int, int]
+"""Data rate and frequency (Hz) of a receive window."""
+
+
+class Offer(Struct, frozen=True):
+    """The windows that a downlink can use; None for one that is gone or has no room for it."""
+
+    rx1: Parameters | None
+    rx2: Parameters | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the downlink cannot be sent at all."""
+        return self.rx1 is None and self.rx2 is None
+
+
+def offer(region: Region, dr: int, freq_hz: int, first: Answer, payload_bytes: int) -> Offer:
+    """The windows of an uplink with `dr` on `freq_hz` for a downlink of this size.
+
+    `first` is the first window that can be met; FOpts count as payload. An uplink that this
+    region does not have has no RX1.
+    """
+    rx1 = None
+    if first is Answer.RX1:
+        with suppress(ValueError):
+            rx1 = region.rx1(dr, freq_hz)
+    rx2 = region.rx2_dr, region.rx2_freq_hz
+    return Offer(
+        rx1 if rx1 and payload_bytes <= region.max_payload(rx1[0]) else None,
+        rx2 if payload_bytes <= region.max_payload(rx2[0]) else None,
+    )

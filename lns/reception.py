@@ -1,12 +1,11 @@
 """One frame as one station reported it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lns.lorawan.identifiers import Eui
 
 
-@dataclass(frozen=True, slots=True)
-class Reception:
+class Reception(Struct, frozen=True):
     """A PHYPayload with the station's report about it.
 
     `xtime` is the station's own clock at the end of the frame (µs, opaque but for adding µs);

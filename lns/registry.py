@@ -5,15 +5,25 @@ told apart by the MIC. Devices are tried in order of DevEUI, so that every copy 
 the same one.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+import logging
+from collections.abc import Awaitable, Iterable
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from lns.dedup.strategy import Reason
 from lns.end_device import Activation, EndDevice, Session
 from lns.lorawan.frame import Data
 from lns.lorawan.frame_counter import candidates
 from lns.lorawan.identifiers import DevAddr, Eui
+
+log = logging.getLogger(__name__)
+
+Kept = TypeVar("Kept")
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be opened, read or written; the text says why."""
 
 
 class SessionStore(Protocol):
@@ -28,12 +38,17 @@ class SessionStore(Protocol):
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
 
-    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
-        """Remember a DevNonce for ever; False when it was used before."""
+    async def keep_join(
+        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
+    ) -> bool:
+        """Use a DevNonce for ever and make the sessions durable, both or none; StoreUnavailable.
+
+        False, and nothing is kept, when the DevNonce was used before. After StoreUnavailable this
+        server may try the same DevNonce again.
+        """
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """The sender of a frame, proven by its MIC, and the full counter that proved it."""
 
     device: EndDevice
@@ -53,6 +68,7 @@ class Registry:
         self._devices = {device.dev_eui: device for device in devices}
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
+        self._store_is_away = False
         for device in self._devices.values():
             remembered = _still_valid(device, store.sessions(device.dev_eui))
             self._set_sessions(device, remembered or _personalised(device))
@@ -60,6 +76,11 @@ class Registry:
     def device(self, dev_eui: Eui) -> EndDevice | None:
         """The device with this DevEUI, if it is provisioned here."""
         return self._devices.get(dev_eui)
+
+    def session_heard(self, dev_eui: Eui) -> Session | None:
+        """The newest session of a device, if a frame was accepted in it: it can be spoken to."""
+        sessions = self._sessions.get(dev_eui, ())
+        return sessions[0] if sessions and sessions[0].f_cnt_up is not None else None
 
     def knows(self, dev_addr: DevAddr) -> bool:
         """Whether some session has this DevAddr."""
@@ -80,15 +101,25 @@ class Registry:
                     return Match(device, session, f_cnt)
         return Reason.MIC_MISMATCH
 
-    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
-        """Remember a DevNonce for ever, before the join is answered; False when it was used."""
-        return await self._store.use_dev_nonce(dev_eui, dev_nonce)
+    async def join(self, device: EndDevice, session: Session, dev_nonce: int) -> bool:
+        """Use a DevNonce and add the session that it opens; durable when this returns True.
 
-    async def join(self, device: EndDevice, session: Session) -> None:
-        """Add the session of an accepted join; the one in use before stays until `settle`."""
-        in_use = [old for old in self._sessions[device.dev_eui] if old.f_cnt_up is not None]
-        self._set_sessions(device, (session, *in_use[:1]))
-        await self.keep(device.dev_eui)
+        The session in use before stays until `settle`. Nothing is changed after False (the
+        DevNonce was used before) and after StoreUnavailable.
+        """
+        before = self._sessions[device.dev_eui]
+        in_use = [old for old in before if old.f_cnt_up is not None]
+        joined = (session, *in_use[:1])
+        self._set_sessions(device, joined)
+        kept = False
+        try:
+            kept = await self._write(self._store.keep_join(device.dev_eui, dev_nonce, joined))
+        finally:
+            if not kept:
+                now = self._sessions[device.dev_eui]
+                others = tuple(other for other in now if other is not session)
+                self._set_sessions(device, before if now is joined else others)
+        return kept
 
     def settle(self, match: Match) -> None:
         """Forget older sessions than the one a frame was just accepted in."""
@@ -97,8 +128,22 @@ class Registry:
             self._set_sessions(match.device, sessions[:1])
 
     async def keep(self, dev_eui: Eui) -> None:
-        """Make counters and sessions of a device durable."""
-        await self._store.keep_sessions(dev_eui, self._sessions[dev_eui])
+        """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
+        await self._write(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
+
+    async def _write(self, writing: Awaitable[Kept]) -> Kept:
+        """Write to the store; the person at the console is told once of an outage."""
+        try:
+            kept = await writing
+        except StoreUnavailable as unavailable:
+            if not self._store_is_away:
+                log.warning("%s; devices are not answered until it is back", unavailable)
+            self._store_is_away = True
+            raise
+        if self._store_is_away:
+            log.info("the store is back")
+            self._store_is_away = False
+        return kept
 
     def _set_sessions(self, device: EndDevice, sessions: tuple[Session, ...]) -> None:
         for old in self._sessions.get(device.dev_eui, ()):

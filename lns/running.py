@@ -11,10 +11,12 @@ from lns import address
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.config import Config
+from lns.delivery.publisher import Upstream as Application
 from lns.events import Event, as_fields
 from lns.lorawan.region import region
 from lns.network_server import NetworkServer
 from lns.prepared import Prepared
+from lns.registry import SessionStore
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.station_server import StationServer
 from lns.station.cups import Category
@@ -25,7 +27,7 @@ Record = Callable[[Event], None]
 
 
 async def run(prepared: Prepared, listening: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; ConfigError when an address or the capture cannot be used.
+    """Serve until SIGTERM or Ctrl-C; ConfigError when something it names cannot be used.
 
     `listening` is told the URI of discovery as soon as stations can connect.
     """
@@ -51,9 +53,23 @@ def _take_all_files_allowed() -> None:
 async def _serve(
     prepared: Prepared, record: Record, listening: Callable[[str], None], stopped: asyncio.Event
 ) -> None:
+    """Serve with store and upstream open; what is on its way upstream then drains."""
+    async with prepared.open_store() as store, prepared.open_upstream(record) as application:
+        network_server = _network_server(prepared, record, store, application)
+        async with prepared.open_requests(network_server.receive_request):
+            await _serve_stations(prepared, network_server, record, listening, stopped)
+
+
+async def _serve_stations(
+    prepared: Prepared,
+    network_server: NetworkServer,
+    record: Record,
+    listening: Callable[[str], None],
+    stopped: asyncio.Event,
+) -> None:
     config, settings = prepared.config, prepared.config.settings
     stations = StationServer(
-        _network_server(prepared, record),
+        network_server,
         record,
         access=prepared.access,
         public_uri=settings.lns.public_uri,
@@ -71,14 +87,16 @@ async def _serve(
         await stations.stop()
 
 
-def _network_server(prepared: Prepared, record: Record) -> NetworkServer:
+def _network_server(
+    prepared: Prepared, record: Record, store: SessionStore, application: Application
+) -> NetworkServer:
     settings = prepared.config.settings
     return NetworkServer(
         settings.lns.id,
         region(settings.lns.region),
         prepared.config.devices,
-        store=prepared.store,
-        application=prepared.application,
+        store=store,
+        application=application,
         record=record,
         utc=utc_of_this_host,
         entropy=random.SystemRandom(),

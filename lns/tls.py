@@ -13,20 +13,25 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from lns.complaints import Complaints
+
 log = logging.getLogger(__name__)
 
 
-class _ToldHandshake(ssl.SSLObject):
-    """A TLS connection whose failed handshake is told; nobody else would hear of it."""
+def _told_handshake(complaints: Complaints) -> type[ssl.SSLObject]:
+    """TLS connections whose failed handshake is told; nobody else would hear of it."""
 
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            log.warning("TLS handshake refused: %s", error.reason or error)
-            raise
+    class ToldHandshake(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                complaints.complain("TLS handshake refused: %s", error.reason or error)
+                raise
+
+    return ToldHandshake
 
 
 def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
@@ -37,7 +42,7 @@ def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.sslobject_class = _ToldHandshake
+    context.sslobject_class = _told_handshake(Complaints(log))
     for file in filter(None, (cert, key, client_ca)):
         if not file.is_file():
             raise ValueError(f"there is no file {file}")

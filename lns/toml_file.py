@@ -113,4 +113,4 @@ def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
             inner = model.model_fields[part].annotation
             sections = [inner, *get_args(inner)]
             model = next(s for s in sections if isinstance(s, type) and issubclass(s, BaseModel))
-    return sorted(model.model_fields)
+    return sorted(field.alias or name for name, field in model.model_fields.items())

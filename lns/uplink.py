@@ -9,8 +9,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from lns import mac_layer
 from lns.clock import Utc
+from lns.deadline import within
 from lns.dedup.claim import Claims, Level2
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
 from lns.dedup.strategy import Disposition, Reason, Status, Upstream, decide, status_of
@@ -26,11 +29,13 @@ from lns.lorawan.region import Region
 from lns.mac_layer import Requests
 from lns.receive_window import Answer
 from lns.reception import Reception
-from lns.registry import Match, Registry
+from lns.registry import Match, Registry, StoreUnavailable
+
+# How long the application may take: the copies of a frame wait for the fate of its first one.
+PUBLISH_US = 10_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """All that was found out about one reception, and what the policy makes of it."""
 
     reception: Reception
@@ -153,10 +158,22 @@ class Uplinks:
         if facts.status is Status.NON_DUPLICATE:
             self._registry.settle(facts.match)
             mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
-        await self._registry.keep(facts.match.device.dev_eui)
-        answer = await self._answer(facts) if done.answers else facts.withheld
+            heard_by, ack = facts.reception.station, facts.frame.ack
+            self._downlinks.heard(facts.match.device.dev_eui, heard_by, ack=ack)
+        answer = await self._keep_and_answer(facts)
         upstream = done.upstream if facts.carries_data else Upstream.DROPPED
         return self._outcome(facts, upstream, done.reason, answer, level2)
+
+    async def _keep_and_answer(self, facts: Facts) -> Answer:
+        """Make the counters durable, with the FCntDown of the answer before that leaves."""
+        try:
+            answer = await self._answer(facts) if facts.disposition.answers else facts.withheld
+            if answer not in (Answer.RX1, Answer.RX2):
+                await self._registry.keep(facts.match.device.dev_eui)
+            return answer
+        except StoreUnavailable:
+            self._give_back(facts)
+            return facts.withheld
 
     async def _claim(self, facts: Facts) -> Level2:
         """Ask level 2, but never for a soft duplicate or a device that has one server."""
@@ -170,29 +187,37 @@ class Uplinks:
         done = facts.disposition
         if done.upstream is Upstream.DROPPED or not facts.carries_data:
             return
-        await self._application.publish(
-            message_of(
-                self._lns,
-                facts.match.session,
-                facts.match.f_cnt,
-                facts.frame,
-                facts.reception,
-                received_at=self._utc(),
-                first=done.advances,
-                dup_msg=done.upstream is Upstream.MARKED,
-            )
+        message = message_of(
+            self._lns,
+            facts.match.session,
+            facts.match.f_cnt,
+            facts.frame,
+            facts.reception,
+            received_at=self._utc(),
+            first=done.advances,
+            dup_msg=done.upstream is Upstream.MARKED,
         )
+        try:
+            await within(PUBLISH_US, self._application.publish(message))
+        except TimeoutError:
+            # It may become durable yet; the copy that takes its place has the same id.
+            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None
 
     def _roll_back(self, facts: Facts, before: Session) -> None:
         """What was not delivered was not heard: the next copy of it is a first one."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
-        # A newer frame may have been accepted meanwhile: it has emptied the budgets.
-        if facts.disposition.spends and f_cnt in session.resubmissions:
-            session.resubmissions[f_cnt] -= 1
+        self._give_back(facts)
         if facts.status is Status.NON_DUPLICATE:
             self._sightings.forget(facts.key)
         if facts.disposition.advances and session.f_cnt_up == f_cnt:
             session.step_back(before)
+
+    def _give_back(self, facts: Facts) -> None:
+        """The repeated answer that was counted did not leave."""
+        session, f_cnt = facts.match.session, facts.match.f_cnt
+        # A newer frame may have been accepted meanwhile: it has emptied the budgets.
+        if facts.disposition.spends and f_cnt in session.resubmissions:
+            session.resubmissions[f_cnt] -= 1
 
     async def _answer(self, facts: Facts) -> Answer:
         device, session = facts.match.device, facts.match.session
@@ -201,9 +226,10 @@ class Uplinks:
             commands = mac_layer.answers(
                 facts.requests, device, session, facts.reception, self._region
             )
-        if not (facts.requests.wants_answer or commands):
+        due = facts.requests.wants_answer or bool(commands)
+        if not (due or self._downlinks.wait_for(device.dev_eui)):
             return Answer.NOT_ASKED
-        content = Content(ack=facts.requests.ack, f_opts=encode(commands))
+        content = Content(facts.requests.ack, encode(commands), due)
         return await self._downlinks.answer(facts.reception, session, facts.frame.frame_id, content)
 
     def _refusal(

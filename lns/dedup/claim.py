@@ -35,9 +35,12 @@ class Claims(Protocol):
         """Claim one frame of a session for this server; `f_cnt` has 32 bits."""
 
 
+_NOBODY_ASKED = Claim(Level2.NOT_ASKED)
+
+
 class SoleServer:
     """The claims of a network server that shares its devices with no other."""
 
     async def claim(self, dev_eui: Eui, dev_addr: DevAddr, f_cnt: int) -> Claim:
         """Nobody is asked, so this server acts as it would without level 2."""
-        return Claim(Level2.NOT_ASKED)
+        return _NOBODY_ASKED

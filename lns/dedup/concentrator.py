@@ -5,17 +5,19 @@ copy and is never replaced. The retention slides: every hit renews it, whatever 
 hit. At exactly `retention_us` of silence the entry is gone.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
-from cachetools import TTLCache
+from msgspec import Struct
 
 from lns.lorawan.identifiers import Eui, Mic
 
 RETENTION_US = 60_000_000  # ADR 007: "a sliding expiration of 1 minute"
 ENTRIES_MAX = 1_000_000
+# Old entries leave a few at a time: after a quiet minute nobody waits until all of them have.
+_LEAVE_AT_ONCE = 8
 
 
 class Copy(StrEnum):
@@ -26,7 +28,7 @@ class Copy(StrEnum):
     OTHER_STATION = "other station"
 
 
-class DataKey(NamedTuple):
+class DataKey(Struct, frozen=True, gc=False, cache_hash=True):
     """Identity of a data frame (ADR 007, 1a): device whose MIC fits, MIC, counter on the wire."""
 
     dev_eui: Eui
@@ -34,7 +36,7 @@ class DataKey(NamedTuple):
     f_cnt_wire: int
 
 
-class JoinKey(NamedTuple):
+class JoinKey(Struct, frozen=True, gc=False, cache_hash=True):
     """Identity of a join request (ADR 007, 1b)."""
 
     join_eui: Eui
@@ -43,10 +45,11 @@ class JoinKey(NamedTuple):
 
 
 Key = DataKey | JoinKey
+# Keys and sightings refer to nothing that refers back: the garbage collector, which stops the
+# server while it walks what it watches, does not watch them (`gc=False`).
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True, gc=False):
     """The first station of a frame, and when that frame was heard last (µs)."""
 
     station: Eui
@@ -61,24 +64,11 @@ class Eviction:
     silent_us: int
 
 
-class _Entries(TTLCache[Key, Sighting]):
-    """A TTLCache that reports what it drops before the time."""
-
-    def __init__(self, entries_max: int, retention_us: int, now_us: Callable[[], int]) -> None:
-        super().__init__(maxsize=entries_max, ttl=retention_us, timer=now_us)
-        self.evictions: list[Eviction] = []
-
-    def popitem(self) -> tuple[Key, Sighting]:
-        key, sighting = super().popitem()
-        self.evictions.append(Eviction(key, round(self.timer()) - sighting.heard_us))
-        return key, sighting
-
-
 class Sightings:
     """The frames of the last minute and the station that delivered each of them first.
 
-    Remembers at most `entries_max` frames for `retention_us` after their last copy. An eviction
-    before that is never silent: `evictions()` hands each out once.
+    Remembers at most `entries_max` frames for `retention_us` after their last copy, each in about
+    400 octets. An eviction before that is never silent: `evictions()` hands each out once.
     """
 
     def __init__(
@@ -89,17 +79,28 @@ class Sightings:
         entries_max: int = ENTRIES_MAX,
     ) -> None:
         self._now_us = now_us
-        self._entries = _Entries(entries_max, retention_us, now_us)
+        self._retention_us = retention_us
+        self._entries_max = entries_max
+        self._entries: OrderedDict[Key, Sighting] = OrderedDict()  # the longest silent first
+        self._evictions: list[Eviction] = []
 
     def __len__(self) -> int:
+        self._expire(self._now_us(), len(self._entries))
         return len(self._entries)
 
     def note(self, key: Key, station: Eui) -> Copy:
         """Note one reception of a frame and tell which copy it is."""
+        now_us = self._now_us()
+        self._expire(now_us, _LEAVE_AT_ONCE)
         known = self._entries.get(key)
+        if known is not None and self._is_over(known, now_us):
+            known = None
         first = station if known is None else known.station
-        # cachetools expires from the last *write*: a hit must write, or nothing slides.
-        self._entries[key] = Sighting(first, self._now_us())
+        self._entries[key] = Sighting(first, now_us)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._entries_max:
+            oldest, sighting = self._entries.popitem(last=False)
+            self._evictions.append(Eviction(oldest, now_us - sighting.heard_us))
         if known is None:
             return Copy.FIRST
         return Copy.SAME_STATION if station == first else Copy.OTHER_STATION
@@ -110,5 +111,15 @@ class Sightings:
 
     def evictions(self) -> list[Eviction]:
         """The entries lost to a full cache since the last call."""
-        evictions, self._entries.evictions = self._entries.evictions, []
+        evictions, self._evictions = self._evictions, []
         return evictions
+
+    def _is_over(self, sighting: Sighting, now_us: int) -> bool:
+        return now_us - sighting.heard_us >= self._retention_us
+
+    def _expire(self, now_us: int, entries_max: int) -> None:
+        for _ in range(entries_max):
+            oldest = next(iter(self._entries.values()), None)
+            if oldest is None or not self._is_over(oldest, now_us):
+                return
+            self._entries.popitem(last=False)

@@ -4,9 +4,10 @@ ADR 007, "Further processing of messages based on their duplication status", as 
 Nothing else in the server decides about duplicates.
 """
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from itertools import product
+
+from msgspec import Struct
 
 from lns.dedup.concentrator import Copy
 
@@ -64,8 +65,7 @@ class Standing(Enum):
     TOO_FAR = "too far"
 
 
-@dataclass(frozen=True, slots=True)
-class Disposition:
+class Disposition(Struct, frozen=True):
     """What is done with one reception.
 
     `answers` permits a downlink; whether one is due depends on what the frame asked for.

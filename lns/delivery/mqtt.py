@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ from types import TracebackType
 
 from lns.clock import now_us
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_connection import BrokerLost, MqttConnection, Patience
+from lns.delivery.mqtt_connection import MqttConnection
+from lns.delivery.mqtt_wire import BrokerLost, Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import Message, UpstreamUnavailable
 
@@ -46,8 +47,9 @@ class MqttUpstream:
 
     `client_id` must be this server's own. `chance` draws the jitter of the back-off. Entering
     opens the outbox: UpstreamUnavailable when it is in use or unusable; a broker that is away is
-    no error. At the end, what is on its way gets `drain_us` to be acknowledged; the rest stays in
-    the outbox for the next start.
+    no error. `acknowledged` is told of every message that the broker has taken, and how many it has
+    not. At the end, what is on its way gets `drain_us` to be acknowledged; the rest stays in the
+    outbox for the next start.
     """
 
     def __init__(
@@ -58,12 +60,14 @@ class MqttUpstream:
         client_id: str,
         chance: random.Random,
         messages_max: int = MESSAGES_MAX,
+        acknowledged: Callable[[Entry, int], None] | None = None,
         patience: Patience | None = None,
         back_off: BackOff | None = None,
         drain_us: int = 1_000_000,
     ) -> None:
         self._broker = broker
         self._client_id = client_id
+        self._tell_acknowledged = acknowledged
         self._chance = chance
         self._patience = patience or Patience()
         self._back_off = back_off or BackOff()
@@ -204,6 +208,10 @@ class MqttUpstream:
                 self._empty.set()
 
     def _take_acknowledged(self, entries: Sequence[Entry]) -> None:
+        if self._tell_acknowledged is not None:
+            waiting = self.waiting - len(self._acknowledged)
+            for number, entry in enumerate(entries, start=1):
+                self._tell_acknowledged(entry, waiting - number)
         self._acknowledged += [entry.position for entry in entries]
         self._tidy.set()
         self._send()

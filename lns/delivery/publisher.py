@@ -5,9 +5,10 @@ message that is sent again after a crash is the same message: DevEUI, session, 3
 and for every further copy of a frame the station and the number of the copy.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct
 
 from lns.end_device import Session
 from lns.lorawan.frame import Data
@@ -18,8 +19,7 @@ class UpstreamUnavailable(Exception):
     """The message could not be made durable on its way to the application."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark)."""
 
     message_id: str

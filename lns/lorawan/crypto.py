@@ -81,6 +81,8 @@ def crypt_payload(
     `key` is the AppSKey, or the NwkSKey for FPort 0; `f_cnt` the full 32-bit counter.
     """
     length = len(payload)
+    if not length:
+        return b""
     address = int(dev_addr, 16)
     count = -(-length // _BLOCK_BYTES)
     blocks = b"".join(

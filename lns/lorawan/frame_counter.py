@@ -20,5 +20,7 @@ def candidates(last: int | None, wire: int, *, bits: int = 32) -> tuple[int, ...
     if last is None or bits == 16:
         return (wire,)
     same = last & ~0xFFFF | wire
+    if same == wire:
+        return wire, wire + _WIRE_SPAN  # before the first roll-over the four are two
     tries = (same, same + _WIRE_SPAN, same - _WIRE_SPAN, wire)
     return tuple(dict.fromkeys(c for c in tries if 0 <= c < _COUNTER_SPAN))

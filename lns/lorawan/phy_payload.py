@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
+from msgspec import Struct
+
 from lns.lorawan.crypto import Direction, SessionKeys, crypt_payload, data_mic, join_mic
 from lns.lorawan.identifiers import DevAddr, Eui
 
@@ -45,8 +47,7 @@ _CONFIRMED = (MType.CONFIRMED_UP, MType.CONFIRMED_DOWN)
 DATA_FRAMES = (*UPLINKS, MType.UNCONFIRMED_DOWN, MType.CONFIRMED_DOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """A data frame as on the wire: `f_cnt` has 16 bits, `frm_payload` is encrypted.
 
     `f_pending` is bit 4 of FCtrl (class B in uplinks, FPending in downlinks), `adr_ack_req` bit 6

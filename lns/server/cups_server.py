@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 from lns import address
 from lns.access import Access, Shown
+from lns.complaints import Complaints
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
 from lns.server.http_request import (
@@ -65,6 +66,7 @@ class CupsServer:
         self._access = access or Access()
         self._tls = tls
         self._limits = limits or Limits()
+        self._complaints = Complaints(log)
         self._open: dict[asyncio.StreamWriter, None] = {}
         self._server: asyncio.Server | None = None
 
@@ -99,15 +101,18 @@ class CupsServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request and its answer; whoever says nothing is dropped in time."""
         self._open[writer] = None
+        answered = False
         if len(self._open) > self._limits.opening_max:
             next(iter(self._open)).transport.abort()
         try:
             async with asyncio.timeout(self._limits.question_us / _S):
                 writer.write(await self._response(reader, writer))
+                answered = True
                 await writer.drain()
                 await _finish(reader, writer)
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
-            pass
+            if not answered and self._server is not None and self._server.is_serving():
+                self._tell_refusal("no whole request", _peer(writer))
         except Exception:
             log.exception("CUPS: the request of %s failed", _peer(writer))
         finally:
@@ -145,12 +150,15 @@ class CupsServer:
         return response(200, "OK", given.body, "application/octet-stream")
 
     def _refuse(self, status: HTTPStatus, why: str, peer: str, station: Eui | None = None) -> bytes:
-        log.warning("%s: CUPS: refused: %s", station or peer, why)
+        self._tell_refusal(why, peer, station)
+        return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
+
+    def _tell_refusal(self, why: str, peer: str, station: Eui | None = None) -> None:
+        self._complaints.complain("%s: CUPS: refused: %s", station or peer, why)
         cause = f"CUPS: {why}"
         self._record(
             Connection(stage="refused", lns=self._lns, station=station, peer=peer, cause=cause)
         )
-        return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
 
 
 async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -20,17 +20,19 @@ from websockets.http11 import Request, Response
 
 from lns import address
 from lns.access import Access, Refusal
+from lns.complaints import Complaints
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
 from lns.server.limits import Limits
-from lns.server.web_socket import Doors, WebSocket, WebSocketLink
+from lns.server.web_socket import GOES_AWAY, Doors, WebSocket, WebSocketLink
 from lns.station.discovery import refusal_text, router_asked_for
 from lns.station.messages import router_info_answer_text
 
 log = logging.getLogger(__name__)
 
 _S = 1_000_000
+_CAUSE_MAX = 200
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -59,6 +61,7 @@ class StationServer:
         self._tls = tls
         self._limits = limits or Limits()
         self._doors = Doors(self._limits.opening_max)
+        self._complaints = Complaints(log)
         self._links: dict[Eui, WebSocketLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: Server | None = None
@@ -73,7 +76,7 @@ class StationServer:
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; port 0 = any free one. OSError when that is not possible."""
         limits = self._limits
-        connection = partial(WebSocket, doors=self._doors)
+        connection = partial(WebSocket, doors=self._doors, never_opened=self._tell_never_opened)
         self._server = await serve(
             self._serve,
             host,
@@ -152,15 +155,16 @@ class StationServer:
 
     async def _tell_server(self, connection: WebSocket) -> None:
         """Answer one question on `/router-info`, then wait for the station to go."""
+        asked = False
         try:
             async with asyncio.timeout(self._limits.question_us / _S):
                 message = await connection.recv()
+                asked = True
                 await connection.send(self._answer(connection, message))
                 await connection.wait_closed()
-        except ConnectionClosed:
-            return
-        except TimeoutError:
-            log.info("%s: asked nothing, or stayed after the answer", connection.peer)
+        except (ConnectionClosed, TimeoutError):
+            if not asked:
+                self._tell_refusal(connection, None, "asked nothing")
 
     def _answer(self, connection: WebSocket, message: str | bytes) -> str:
         router = router_asked_for(message)
@@ -195,8 +199,13 @@ class StationServer:
             log.info("%s: disconnected (%s); %d texts, %d binary", station, link.cause, *counts)
             self._tell("disconnected", station, peer, link.cause, counts)
 
+    def _tell_never_opened(self, connection: WebSocket) -> None:
+        if connection.dropped_for != GOES_AWAY:
+            self._tell_refusal(connection, connection.station, connection.why_not_opened)
+
     def _tell_refusal(self, connection: WebSocket, station: Eui | None, why: str) -> None:
-        log.warning("%s: refused: %s", station or connection.peer, why)
+        connection.refused = True
+        self._complaints.complain("%s: refused: %s", station or connection.peer, _printable(why))
         self._tell("refused", station, connection.peer, why)
 
     def _tell(
@@ -214,8 +223,13 @@ class StationServer:
                 lns=self._lns,
                 station=station,
                 peer=peer,
-                cause=cause and _UNPRINTABLE.sub("?", cause),
+                cause=cause and _printable(cause),
                 texts=texts,
                 binaries=binaries,
             )
         )
+
+
+def _printable(text: str) -> str:
+    """What somebody else wrote, fit for a line of a log."""
+    return _UNPRINTABLE.sub("?", text)[:_CAUSE_MAX]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Dnmsg
 
@@ -15,8 +17,7 @@ class Versioned:
     features: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Uplink:
+class Uplink(Struct, frozen=True):
     """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request."""
 
     phy: bytes
@@ -42,22 +43,23 @@ class Transmitted:
 
 @dataclass(frozen=True, slots=True)
 class XtimeSample:
-    """What the station's clock showed just now."""
+    """What the station's clock showed just now; 0: its radio has not shown any time yet."""
 
     xtime: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A reception that cannot be read."""
+    """A message that cannot be read; `reception`: it stands for a frame that was heard."""
 
     why: str
-    text: str
+    msgtype: str
+    reception: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A message without use here, or one that cannot be read and is no reception."""
+    """A message without use here."""
 
     msgtype: str
 

@@ -3,6 +3,7 @@
 Both sides of one connection, without input or output: texts in by `receive_text`, what they mean
 out of `events_received`, texts to send out of `texts_to_send`. Nothing that the other side sends
 raises. A connection has no other state than what these objects hold; a new one starts afresh.
+A remote shell or a command (`rmtsh`, `runcmd`) is never asked for, and nothing configures it.
 """
 
 from collections.abc import Callable
@@ -127,6 +128,12 @@ class StationProtocol:
         assert self._side is Side.LNS
         self._texts.append(dnmsg_text(dnmsg))
 
+    def ask_xtime(self) -> None:
+        """LNS side: ask the station for its clock."""
+        assert self._side is Side.LNS
+        mux_time = None if self._utc is None else self._utc().timestamp()
+        self._texts.append(getxtime_text(mux_time))
+
     def send_version(self, *, features: str = "") -> None:
         """Station side: the first message of a connection."""
         assert self._side is Side.STATION
@@ -154,16 +161,17 @@ class StationProtocol:
         match parse_up(text):
             case Updf() | Jreq() as uplink:
                 self._events.append(_uplink(uplink))
-            case Malformed() as malformed if malformed.is_reception:
-                self._events.append(Rejected(malformed.why, text))
-            case Malformed(msgtype=msgtype):
-                self._events.append(Passed(msgtype or ""))
+            case Malformed(why, msgtype) as malformed:
+                self._events.append(Rejected(why, msgtype or "", malformed.is_reception))
             case Dntxed() as sent:
                 self._events.append(
                     Transmitted(sent.diid, sent.dev_eui, sent.dr, sent.freq_hz, sent.xtime)
                 )
             case XtimeReport(xtimes=xtimes):
-                self._events += [XtimeSample(xtime) for xtime in xtimes if xtime]
+                # A station forgets its clocks with every router_config and answers zeros until
+                # its radio has run for a moment (Basics Station, timesync.c).
+                shown = [XtimeSample(xtime) for xtime in xtimes if xtime]
+                self._events += shown or [XtimeSample(0)]
             case Version() as version:
                 self._events.append(Versioned(version.station, tuple(version.features.split())))
                 self._configure()

@@ -7,6 +7,8 @@ The session is drawn at every start of the radio and is never 0 (Basics Station,
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 COUNTER_BITS = 48
 _COUNTER_MASK = (1 << COUNTER_BITS) - 1
 _SESSION_MASK = 0xFF
@@ -45,8 +47,7 @@ def join(unit: int, session: int, counter_us: int) -> int:
     return head | counter_us & _COUNTER_MASK
 
 
-@dataclass(frozen=True, slots=True)
-class _Offset:
+class _Offset(Struct, frozen=True):
     """Server clock minus station clock, and when on the server's clock that was seen (µs)."""
 
     offset_us: int
@@ -104,19 +105,22 @@ class StationClock:
 
     def knows(self, xtime: int, at_us: int) -> bool:
         """Whether `xtime` belongs to the session that runs: only then can it be answered."""
-        session = xtime >> _SESSION_SHIFT
-        return at_us >= self._version_due_us and session in self._running.values()
+        return at_us >= self._version_due_us and self.runs(xtime)
+
+    def runs(self, xtime: int) -> bool:
+        """Whether `xtime` belongs to a session that is known to run."""
+        return xtime >> _SESSION_SHIFT in self._running.values()
 
     def lns_time_us(self, xtime: int) -> int | None:
         """The moment of `xtime` on the server's clock; None for a session never heard of."""
         known = self._offsets.get(xtime >> _SESSION_SHIFT)
         if known is None or xtime <= 0:
             return None
-        return split(xtime).counter_us + known.offset_us
+        return (xtime & _COUNTER_MASK) + known.offset_us
 
     def _learn(self, xtime: int, arrived_us: int) -> int:
         session = xtime >> _SESSION_SHIFT
-        seen = _Offset(arrived_us - split(xtime).counter_us, arrived_us)
+        seen = _Offset(arrived_us - (xtime & _COUNTER_MASK), arrived_us)
         known = self._offsets.pop(session, None)
         if known is not None:
             limit_us = known.offset_us + _drift_us(arrived_us - known.seen_us)

@@ -33,12 +33,15 @@ class MemoryStore:
         """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
-    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
-        """Remember a DevNonce for ever; False when it was used before. Atomic."""
+    async def keep_join(
+        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
+    ) -> bool:
+        """Use a DevNonce and replace the sessions, both or none; False when it was used before."""
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False
         used.add(dev_nonce)
+        self._sessions[dev_eui] = _as_they_are(sessions)
         return True
 
 

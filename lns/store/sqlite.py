@@ -12,7 +12,8 @@ import msgspec
 
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
-from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
+from lns.registry import StoreUnavailable
+from lns.store.sqlite_file import Change, FileUnusable, Kind, SqliteFile
 
 _KIND = Kind(
     name="the sessions of a network server",
@@ -25,10 +26,6 @@ _KIND = Kind(
     ),
 )
 _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
-
-
-class StoreUnavailable(Exception):
-    """The store cannot be opened or written; the text says why."""
 
 
 class SqliteStore:
@@ -59,42 +56,55 @@ class SqliteStore:
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
-        self._sessions[dev_eui] = tuple(session.snapshot() for session in sessions)
-        text = msgspec.json.encode(sessions).decode()
-
-        def change(db: Connection) -> None:
-            db.execute("REPLACE INTO device VALUES (?, ?)", (dev_eui, text))
-
-        try:
-            await self._file.write(change)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the store {unusable}") from unusable
+        kept = tuple(session.snapshot() for session in sessions)
+        await self._write(lambda db: _replace(db, dev_eui, kept))
+        self._sessions[dev_eui] = kept
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
-    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
-        """Remember a DevNonce for ever; False when it was used before. StoreUnavailable."""
+    async def keep_join(
+        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
+    ) -> bool:
+        """Use a DevNonce and replace the sessions, both or none; StoreUnavailable.
+
+        False when the DevNonce was used before.
+        """
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False
         used.add(dev_nonce)
+        kept = tuple(session.snapshot() for session in sessions)
 
         def change(db: Connection) -> None:
-            db.execute("INSERT INTO dev_nonce VALUES (?, ?)", (dev_eui, dev_nonce))
+            # It is there already when nobody waited for the commit that brought it.
+            db.execute("INSERT OR IGNORE INTO dev_nonce VALUES (?, ?)", (dev_eui, dev_nonce))
+            _replace(db, dev_eui, kept)
 
         try:
-            await self._file.write(change)
-        except FileUnusable as unusable:
+            await self._write(change)
+        except BaseException:
             # What was not kept was not used: the device may send the same join again.
             used.discard(dev_nonce)
-            raise StoreUnavailable(f"the store {unusable}") from unusable
+            raise
+        self._sessions[dev_eui] = kept
         return True
 
     def close(self) -> None:
         """Give the file up; the store cannot be written any more."""
         self._file.close()
+
+    async def _write(self, change: Change[None]) -> None:
+        try:
+            await self._file.write(change)
+        except FileUnusable as unusable:
+            raise StoreUnavailable(f"the store {unusable}") from unusable
+
+
+def _replace(db: Connection, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+    text = msgspec.json.encode(sessions).decode()
+    db.execute("REPLACE INTO device VALUES (?, ?)", (dev_eui, text))
 
 
 def _sessions(db: Connection) -> dict[Eui, tuple[Session, ...]]:

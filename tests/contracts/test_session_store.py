@@ -1,31 +1,100 @@
 """What every session store keeps, and what it does not."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from bench.host.valkey import Valkey
 from lns.end_device import Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
+from lns.store.redis import RedisStore
+from lns.store.redis_wire import redis_server
 from lns.store.sqlite import SqliteStore
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
-STORES: dict[str, Callable[[Path], MemoryStore | SqliteStore]] = {
-    "memory": lambda folder: MemoryStore(),
-    "sqlite": lambda folder: SqliteStore(folder / "lns-a.store"),
-}
+
+T = TypeVar("T")
+Opened = AbstractAsyncContextManager[SessionStore]
 
 
-@pytest.fixture(params=sorted(STORES))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
-    opened = STORES[request.param](tmp_path)
-    yield opened
-    if isinstance(opened, SqliteStore):
-        opened.close()
+@asynccontextmanager
+async def memory(store: MemoryStore) -> AsyncIterator[SessionStore]:
+    yield store
+
+
+@asynccontextmanager
+async def sqlite(path: Path) -> AsyncIterator[SessionStore]:
+    store = SqliteStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class Kept:
+    """A store that is opened for one question after the other, or anew with `reopen`."""
+
+    def __init__(self, opened: Callable[[], Opened]) -> None:
+        self._opened = opened
+        self._runner = asyncio.Runner()
+        self.reopen()
+
+    def reopen(self) -> None:
+        if hasattr(self, "_context"):
+            self._runner.run(self._leave())
+        self._context = self._opened()
+        self.store = self._runner.run(self._enter())
+
+    def run(self, coroutine: Coroutine[None, None, T]) -> T:
+        return self._runner.run(coroutine)
+
+    def keep(self, *sessions: Session) -> None:
+        self.run(self.store.keep_sessions(ALPHA, sessions))
+
+    def join(self, dev_eui: Eui, dev_nonce: int, *sessions: Session) -> bool:
+        return self.run(self.store.keep_join(dev_eui, dev_nonce, sessions))
+
+    def close(self) -> None:
+        self._runner.run(self._leave())
+        self._runner.close()
+
+    async def _enter(self) -> SessionStore:
+        return await self._context.__aenter__()
+
+    async def _leave(self) -> None:
+        await self._context.__aexit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    yield server
+    server.stop_now()
+
+
+databases = iter(range(16))
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param == "memory":
+        lasting = MemoryStore()
+        kept = Kept(lambda: memory(lasting))
+    elif request.param == "sqlite":
+        kept = Kept(lambda: sqlite(tmp_path / "lns-a.store"))
+    else:
+        valkey: Valkey = request.getfixturevalue("valkey")
+        server = redis_server(f"redis://127.0.0.1:{valkey.port}/{next(databases)}")
+        kept = Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA)))
+    yield kept
+    kept.close()
 
 
 def session(dev_addr: str = "01ABCDEF") -> Session:
@@ -33,69 +102,97 @@ def session(dev_addr: str = "01ABCDEF") -> Session:
     return Session(dev_eui=ALPHA, dev_addr=DevAddr(dev_addr), keys=keys, f_cnt_up=0x10007)
 
 
-def keep(store: SessionStore, *sessions: Session) -> None:
-    asyncio.run(store.keep_sessions(ALPHA, sessions))
+def test_a_new_store_knows_nothing(kept: Kept) -> None:
+    assert kept.store.sessions(ALPHA) == ()
+    assert kept.store.dev_nonces(ALPHA) == frozenset()
 
 
-def use(store: SessionStore, dev_eui: Eui, dev_nonce: int) -> bool:
-    return asyncio.run(store.use_dev_nonce(dev_eui, dev_nonce))
-
-
-def test_a_new_store_knows_nothing(store: SessionStore) -> None:
-    assert store.sessions(ALPHA) == ()
-    assert store.dev_nonces(ALPHA) == frozenset()
-
-
-def test_sessions_come_back_whole_and_in_order(store: SessionStore) -> None:
+def test_sessions_come_back_whole_and_in_order(kept: Kept) -> None:
     new, old = session("26000001"), session()
     old.f_cnt_down, old.life, old.nb_trans, old.nb_trans_asked = 3, 2, 4, True
     old.resubmissions, old.copies = {0x10007: 1}, {0: 2}
-    keep(store, new, old)
-    assert store.sessions(ALPHA) == (new, old)
+    kept.keep(new, old)
+    assert kept.store.sessions(ALPHA) == (new, old)
+    kept.reopen()
+    assert kept.store.sessions(ALPHA) == (new, old)
 
 
-def test_the_sessions_of_a_device_are_replaced(store: SessionStore) -> None:
-    keep(store, session("26000001"), session())
-    keep(store, session("26000001"))
-    assert store.sessions(ALPHA) == (session("26000001"),)
+def test_the_sessions_of_a_device_are_replaced(kept: Kept) -> None:
+    kept.keep(session("26000001"), session())
+    kept.keep(session("26000001"))
+    assert kept.store.sessions(ALPHA) == (session("26000001"),)
+    kept.reopen()
+    assert kept.store.sessions(ALPHA) == (session("26000001"),)
 
 
-def test_the_sessions_of_other_devices_stay(store: SessionStore) -> None:
-    keep(store, session())
-    assert store.sessions(BETA) == ()
+def test_the_sessions_of_other_devices_stay(kept: Kept) -> None:
+    kept.keep(session())
+    assert kept.store.sessions(BETA) == ()
 
 
-def test_what_is_kept_is_the_session_as_it_was(store: SessionStore) -> None:
+def test_what_is_kept_is_the_session_as_it_was(kept: Kept) -> None:
     live = session()
-    keep(store, live)
+    kept.keep(live)
     live.advance(0x10008)
     live.resubmissions[0x10008] = 1
     live.copies[0x10008] = 1
-    assert store.sessions(ALPHA) == (session(),)
+    assert kept.store.sessions(ALPHA) == (session(),)
 
 
-def test_what_is_handed_out_is_the_readers_own(store: SessionStore) -> None:
-    keep(store, session())
-    (mine,) = store.sessions(ALPHA)
+def test_of_many_at_once_the_last_one_counts(kept: Kept) -> None:
+    async def many() -> None:
+        live = session()
+        async with asyncio.TaskGroup() as tasks:
+            for f_cnt_down in range(200):
+                live.f_cnt_down = f_cnt_down
+                tasks.create_task(kept.store.keep_sessions(ALPHA, (live.snapshot(),)))
+
+    kept.run(many())
+    assert [session.f_cnt_down for session in kept.store.sessions(ALPHA)] == [199]
+    kept.reopen()
+    assert [session.f_cnt_down for session in kept.store.sessions(ALPHA)] == [199]
+
+
+def test_what_is_handed_out_is_the_readers_own(kept: Kept) -> None:
+    kept.keep(session())
+    (mine,) = kept.store.sessions(ALPHA)
     mine.advance(0x10008)
-    assert store.sessions(ALPHA) == (session(),)
+    assert kept.store.sessions(ALPHA) == (session(),)
 
 
-def test_a_dev_nonce_is_used_once_and_for_ever(store: SessionStore) -> None:
-    assert use(store, ALPHA, 7)
-    assert not use(store, ALPHA, 7)
-    assert use(store, ALPHA, 6)
-    assert store.dev_nonces(ALPHA) == frozenset({6, 7})
+def test_a_dev_nonce_is_used_once_and_for_ever(kept: Kept) -> None:
+    assert kept.join(ALPHA, 7)
+    assert not kept.join(ALPHA, 7)
+    assert kept.join(ALPHA, 65535)
+    assert kept.store.dev_nonces(ALPHA) == frozenset({7, 65535})
+    kept.reopen()
+    assert kept.store.dev_nonces(ALPHA) == frozenset({7, 65535})
+    assert not kept.join(ALPHA, 7)
 
 
-def test_the_dev_nonces_of_other_devices_are_theirs(store: SessionStore) -> None:
-    use(store, ALPHA, 7)
-    assert use(store, BETA, 7)
-    assert store.dev_nonces(BETA) == frozenset({7})
+def test_the_dev_nonces_of_other_devices_are_theirs(kept: Kept) -> None:
+    kept.join(ALPHA, 7)
+    assert kept.join(BETA, 7)
+    assert kept.store.dev_nonces(BETA) == frozenset({7})
 
 
-def test_of_two_who_use_a_dev_nonce_at_once_one_does(store: SessionStore) -> None:
-    async def both() -> tuple[bool, bool]:
-        return await asyncio.gather(store.use_dev_nonce(ALPHA, 7), store.use_dev_nonce(ALPHA, 7))
+def test_a_join_keeps_the_sessions_with_the_dev_nonce(kept: Kept) -> None:
+    kept.keep(session())
+    assert kept.join(ALPHA, 7, session("26000001"), session())
+    assert kept.store.sessions(ALPHA) == (session("26000001"), session())
+    kept.reopen()
+    assert kept.store.sessions(ALPHA) == (session("26000001"), session())
 
-    assert sorted(asyncio.run(both())) == [False, True]
+
+def test_a_join_with_a_used_dev_nonce_changes_no_session(kept: Kept) -> None:
+    kept.join(ALPHA, 7, session())
+    assert not kept.join(ALPHA, 7, session("26000001"))
+    kept.reopen()
+    assert kept.store.sessions(ALPHA) == (session(),)
+
+
+def test_of_two_who_use_a_dev_nonce_at_once_one_does(kept: Kept) -> None:
+    async def both() -> list[bool]:
+        return await asyncio.gather(*(kept.store.keep_join(ALPHA, 7, ()) for _ in range(2)))
+
+    assert sorted(kept.run(both())) == [False, True]

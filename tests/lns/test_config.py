@@ -6,7 +6,7 @@ import pytest
 
 from lns.config import Config, ConfigError, load, load_devices
 from lns.dedup.strategy import Strategy
-from lns.end_device import Activation, EndDevice, LoRaWanVersion
+from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 
@@ -117,6 +117,7 @@ server = "lns-a"
 relaxed_f_cnt = false
 f_cnt_bits = 16
 nb_trans = 3
+class = "C"
 """
     (folder / "devices.toml").write_text(ABP + extra)
     assert load_devices(folder / "devices.toml") == (
@@ -132,6 +133,7 @@ nb_trans = 3
             relaxed_f_cnt=False,
             f_cnt_bits=16,
             nb_trans=3,
+            device_class=DeviceClass.C,
         ),
     )
 
@@ -150,6 +152,7 @@ def test_a_device_without_wishes_has_the_defaults(folder: Path) -> None:
         relaxed_f_cnt=True,
         f_cnt_bits=32,
         nb_trans=1,
+        device_class=DeviceClass.A,
     )
 
 
@@ -190,6 +193,8 @@ def test_a_wrong_value_is_named_with_its_line(
         ("f_cnt_bits = 24", "f_cnt_bits: Input should be 16 or 32"),
         ("nb_trans = 0", "nb_trans: Input should be greater than or equal to 1"),
         ("nb_trans = 16", "nb_trans: Input should be less than or equal to 15"),
+        ('class = "B"', "class: Input should be 'A' or 'C'"),
+        ('device_class = "C"', "device_class: unknown key; did you mean 'class'?"),
         ("server = 5", "server: Input should be a valid string"),
         ('dev_addr = "01ABCDEF0"', "dev_addr: a DevAddr is text: 8 hex digits"),
         ("dev_addr = 1", "dev_addr: a DevAddr is text: 8 hex digits"),

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
-from lns.downlink import WAITING_MAX
 from lns.end_device import Session
 from lns.lorawan.crypto import Direction, data_mic
 from lns.lorawan.frame import Data, parse
@@ -12,6 +12,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg, dntxed_text, xtime_report_text
 from lns.store.memory import MemoryStore
+from lns.unreported import UNREPORTED_MAX
 from tests.lns.served_network import (
     ALPHA,
     DEV_ADDR,
@@ -154,7 +155,50 @@ def test_a_scheduled_downlink_is_told_with_its_margin() -> None:
         1_300_000,
     )
     assert scheduled.frame_id == "01ABCDEF:10:5B3EB521"
-    assert (scheduled.f_cnt_down, scheduled.diid) == (0, 1)
+    assert scheduled.f_cnt_down == 0
+
+
+def test_downlinks_are_numbered_from_the_milliseconds_of_utc() -> None:
+    async def scenario(network: Network) -> None:
+        for f_cnt in (10, 11):
+            await network.west.hears(uplink(f_cnt, confirmed=True))
+
+    first, second = (dnmsg.diid for dnmsg in serve(scenario).west.dnmsgs)
+    assert (first, second) == (1795140001003, 1795140001004)
+
+
+def test_a_report_for_a_server_before_the_restart_is_no_report_for_this_one() -> None:
+    """The station sends an answer of the old process while the new one has answered as well."""
+
+    async def scenario(network: Network) -> None:
+        await network.west.hears(uplink(10, confirmed=True))
+        await network.restart()
+        await network.west.hears(uplink(11, confirmed=True))
+        old, new = network.west.dnmsgs
+        assert old.diid != new.diid
+        for dnmsg in (old, new):
+            sent = dntxed_text(
+                dnmsg, dr=5, freq_hz=868_100_000, xtime=dnmsg.xtime + 1_000_000, txtime=0.0
+            )
+            await network.west.says(sent)
+
+    network = serve(scenario)
+    transmitted = [event for event in network.downlinks if event.stage == "transmitted"]
+    assert [event.diid for event in transmitted] == [network.west.dnmsgs[1].diid]
+
+
+@pytest.mark.parametrize("by", ["east", "another device"])
+def test_a_report_that_fits_no_downlink_of_its_station_proves_nothing(by: str) -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(FRAME)
+        (dnmsg,) = network.west.dnmsgs
+        station = network.east if by == "east" else network.west
+        if by != "east":
+            dnmsg = replace_struct(dnmsg, dev_eui=GAMMA.dev_eui)
+        sent = dntxed_text(dnmsg, dr=5, freq_hz=868_100_000, xtime=dnmsg.xtime, txtime=0.0)
+        await station.says(sent)
+
+    assert [event.stage for event in serve(scenario).downlinks] == ["scheduled"]
 
 
 async def transmit(station: Station, after_us: int) -> None:
@@ -187,13 +231,13 @@ def test_a_downlink_is_transmitted_once() -> None:
 
 def test_only_the_newest_downlinks_are_waited_for() -> None:
     async def scenario(network: Network) -> None:
-        for f_cnt in range(WAITING_MAX + 1):
+        for f_cnt in range(UNREPORTED_MAX + 1):
             await network.west.hears(uplink(f_cnt, confirmed=True))
         network.west.texts = network.west.texts[:3]
         await transmit(network.west, 1_000_000)
 
     stages = [event.stage for event in serve(scenario).downlinks]
-    assert stages == ["scheduled"] * (WAITING_MAX + 1)
+    assert stages == ["scheduled"] * (UNREPORTED_MAX + 1)
 
 
 def test_without_xtime_there_is_no_window() -> None:
@@ -263,8 +307,8 @@ def test_a_downlink_counter_is_kept_before_it_is_on_its_way() -> None:
 
     async def scenario(network: Network) -> None:
         await network.west.hears(FRAME)
-        await wait(0.15)
-        assert [session.f_cnt_down for session in store.sessions(ALPHA.dev_eui)] == [0]
+        await wait(0.05)
+        assert store.sessions(ALPHA.dev_eui) == ()
         assert network.west.dnmsgs == []
         await wait(0.1)
         assert [session.f_cnt_down for session in store.sessions(ALPHA.dev_eui)] == [1]
@@ -278,7 +322,7 @@ def test_a_station_that_leaves_while_the_counter_is_kept_is_not_answered() -> No
         network.application.delays_us = [500_000]
         old = network.west.link
         await network.west.hears(FRAME)
-        await wait(0.65)
+        await wait(0.55)
         await network.connect(network.west, network.tasks)
         network.west.link.close()
         await wait(1)

@@ -2,7 +2,7 @@
 
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.end_device import Activation
-from lns.events import Downlink, Evicted, Outcome, as_fields
+from lns.events import Acknowledged, Downlink, Evicted, Outcome, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.receive_window import Answer
 from tests.lns.served_network import ALPHA, WEST
@@ -104,3 +104,23 @@ def test_the_words_of_the_interface_are_complete() -> None:
         "StoreUnavailable",
         "UpstreamUnavailable",
     }
+
+
+def test_a_message_that_the_broker_has() -> None:
+    acknowledged = Acknowledged(
+        lns="lns-a",
+        topic="lorawan/lns-a/70B3D57ED0000001/up",
+        message_id="70B3D57ED0000001-01ABCDEF-10",
+        sequence_number=1,
+        waiting=0,
+    )
+    assert (acknowledged.kind, as_fields(acknowledged)) == (
+        "upstream.acknowledged",
+        {
+            "lns": "lns-a",
+            "topic": "lorawan/lns-a/70B3D57ED0000001/up",
+            "message_id": "70B3D57ED0000001-01ABCDEF-10",
+            "sequence_number": 1,
+            "waiting": 0,
+        },
+    )

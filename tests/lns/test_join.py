@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bench.chance import stream
-from lns.end_device import EndDevice, LoRaWanVersion
+from lns.end_device import EndDevice, LoRaWanVersion, Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     DlSettings,
@@ -361,9 +361,11 @@ def test_an_evicted_join_is_told() -> None:
 class ContendedStore(MemoryStore):
     """A store in which another server uses every DevNonce a moment earlier."""
 
-    async def use_dev_nonce(self, dev_eui: Eui, dev_nonce: int) -> bool:
-        await super().use_dev_nonce(dev_eui, dev_nonce)
-        return await super().use_dev_nonce(dev_eui, dev_nonce)
+    async def keep_join(
+        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
+    ) -> bool:
+        await super().keep_join(dev_eui, dev_nonce, ())
+        return await super().keep_join(dev_eui, dev_nonce, sessions)
 
 
 def test_a_nonce_that_another_server_used_a_moment_ago_is_used() -> None:

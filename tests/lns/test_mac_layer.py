@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from lns import mac_layer
 from lns.end_device import EndDevice, Session
@@ -39,15 +40,15 @@ def test_a_plain_frame_asks_nothing(session: Session) -> None:
 @pytest.mark.parametrize(
     ("phy", "requests"),
     [
-        (uplink(10, confirmed=True), replace(NOTHING, ack=True)),
-        (uplink(10, adr_ack_req=True), replace(NOTHING, any_downlink=True)),
+        (uplink(10, confirmed=True), structs.replace(NOTHING, ack=True)),
+        (uplink(10, adr_ack_req=True), structs.replace(NOTHING, any_downlink=True)),
         (
             uplink(10, f_opts=b"\x02"),
-            replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
+            structs.replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
         ),
         (
             uplink(10, f_port=0, payload=b"\x02"),
-            replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
+            structs.replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
         ),
     ],
     ids=["confirmed", "ADRACKReq", "LinkCheckReq in FOpts", "LinkCheckReq on FPort 0"],
@@ -73,7 +74,7 @@ def test_the_margin_of_a_link_check(
     dr: int, snr_db: float, margin_db: int, session: Session
 ) -> None:
     said = mac_layer.answers(
-        replace(NOTHING, link_check=True), ALPHA, session, reception(dr, snr_db), EU868
+        structs.replace(NOTHING, link_check=True), ALPHA, session, reception(dr, snr_db), EU868
     )
     assert said == [LinkCheckAns(margin_db, gateway_count=1)]
 

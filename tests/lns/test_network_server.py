@@ -8,6 +8,7 @@ import pytest
 from bench.clock import run
 from bench.station.link import link_pair
 from lns.dedup.claim import Level2
+from lns.events import UnreadableMessage
 from lns.lorawan.region import US915
 from lns.station.messages import xtime_report_text
 from tests.lns.served_network import (
@@ -139,6 +140,17 @@ def test_a_reception_that_cannot_be_read_has_its_outcome_and_harms_nobody(text: 
 )
 def test_what_is_no_reception_has_no_outcome(text: str) -> None:
     assert play_texts(text).words == [GOOD]
+
+
+@pytest.mark.parametrize(
+    ("text", "msgtype"),
+    [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"), ('{"msgtype":"timesync","txtime":"now"}',
+     "timesync"), ('{"msgtype":"version","station":"' + "x" * 999 + '","protocol":"2"}', "version")],
+)  # fmt: skip
+def test_what_is_no_reception_and_cannot_be_read_is_told(text: str, msgtype: str) -> None:
+    (told,) = [e for e in play_texts(text).events if isinstance(e, UnreadableMessage)]
+    assert (told.station, told.msgtype) == (WEST, msgtype)
+    assert 0 < len(told.why) <= 200
 
 
 def test_a_whole_run_of_bad_texts_loses_no_good_one() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bench.station.link import link_pair
-from lns.network_server import COMPLAINTS_MAX, RECEPTIONS_MAX
+from lns.connections import COMPLAINTS_MAX, RECEPTIONS_MAX
 from lns.station.messages import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait
 

@@ -1,5 +1,6 @@
 """Everything a configuration names, read before anybody connects; each mistake with its line."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,13 @@ import pytest
 from bench.certificates import Authority, write_server_files, write_station_files
 from lns.config import ConfigError, load
 from lns.delivery.memory import MemoryUpstream
+from lns.delivery.mqtt import MqttUpstream
+from lns.delivery.publisher import Upstream
 from lns.lorawan.identifiers import Eui
 from lns.prepared import Prepared, prepare
+from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
+from lns.store.sqlite import SqliteStore
 
 AUTHORITY = Authority()
 WEST = Eui("0016C001F1500001")
@@ -38,6 +43,11 @@ def prepare_text(folder: Path, text: str) -> Prepared:
     return prepare(load(folder / "lns.toml"))
 
 
+async def opened(prepared: Prepared) -> tuple[Upstream, SessionStore]:
+    async with prepared.open_store() as store, prepared.open_upstream(lambda event: None) as up:
+        return up, store
+
+
 def mistake(folder: Path, text: str) -> str:
     with pytest.raises(ConfigError) as caught:
         prepare_text(folder, text)
@@ -45,8 +55,9 @@ def mistake(folder: Path, text: str) -> str:
 
 
 def test_the_smallest_configuration_is_complete(prepared: Prepared) -> None:
-    assert isinstance(prepared.application, MemoryUpstream)
-    assert isinstance(prepared.store, MemoryStore)
+    upstream, store = asyncio.run(opened(prepared))
+    assert isinstance(upstream, MemoryUpstream)
+    assert isinstance(store, MemoryStore)
     assert (prepared.tls, prepared.cups) == (None, {})
     assert prepared.access.stations is None
 
@@ -82,6 +93,27 @@ def test_tls_with_everything(folder: Path) -> None:
             "lns.toml:4: upstream.url: amqp:// is not served; served are: ",
         ),
         (
+            LNS + '[store]\nurl = "redis://:geheim@127.0.0.1:6379/first"\n',
+            "lns.toml:4: store.url: the URL of a Redis server ends with a database, a number; it",
+        ),
+        (LNS + '[store]\nurl = "sqlite://"\n', "lns.toml:4: store.url: names no file; it is"),
+        (
+            LNS + '[upstream]\nurl = "mqtt://me:geheim@"\n',
+            "lns.toml:4: upstream.url: the URL of the broker names no host; it is mqtt://",
+        ),
+        (
+            LNS + '[upstream]\nurl = "mqtt://me:geheim@127.0.0.1"\nca = "server.crt"\n',
+            "lns.toml:5: upstream.ca: a ca is for mqtts:// only",
+        ),
+        (
+            LNS + '[upstream]\nurl = "mqtts://me:geheim@127.0.0.1"\nca = "devices.toml"\n',
+            "lns.toml:5: upstream.ca: devices.toml holds no certificate",
+        ),
+        (
+            LNS + '[upstream]\nurl = "mqtt://127.0.0.1"\nmessages_max = 0\n',
+            "lns.toml:5: upstream.messages_max: ",
+        ),
+        (
             LNS + '[upstream]\nurl = "geheim"\n',
             "lns.toml:4: upstream.url: is no URL; served are: ",
         ),
@@ -103,6 +135,55 @@ def test_tls_with_everything(folder: Path) -> None:
 )
 def test_a_mistake_is_told_with_its_line(folder: Path, text: str, sentence: str) -> None:
     told = mistake(folder, text)
+    assert told.startswith(sentence)
+    assert "geheim" not in told
+
+
+def open_mistake(folder: Path, text: str) -> str:
+    prepared = prepare_text(folder, text)
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(opened(prepared))
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_store_and_outbox_are_files_beside_the_configuration(folder: Path) -> None:
+    text = LNS + '[store]\nurl = "sqlite://var/a/lns-a.store"\n[upstream]\nurl = "mqtt://127.0.0.1:1"\n'
+    upstream, store = asyncio.run(opened(prepare_text(folder, text)))
+    assert isinstance(upstream, MqttUpstream)
+    assert isinstance(store, SqliteStore)
+    files = {path.relative_to(folder).as_posix() for path in (folder / "var").rglob("*.*")}
+    assert files == {"var/a/lns-a.store", "var/lns-a.outbox"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            '[store]\nurl = "sqlite://devices.toml"\n',
+            "lns.toml:4: store.url: the store devices.toml holds something else than the sessions",
+        ),
+        (
+            '[store]\nurl = "sqlite://devices.toml/lns-a.store"\n',
+            "lns.toml:4: store.url: the store devices.toml/lns-a.store cannot be opened: ",
+        ),
+        (
+            '[store]\nurl = "redis://:geheim@127.0.0.1:1"\n',
+            "lns.toml:4: store.url: redis://127.0.0.1:1/0 is not available: ",
+        ),
+        (
+            '[upstream]\nurl = "mqtt://me:geheim@127.0.0.1:1"\noutbox = "devices.toml"\n',
+            "lns.toml:5: upstream.outbox: the outbox devices.toml holds something else than the",
+        ),
+        (
+            '[upstream]\nurl = "mqtt://127.0.0.1:1"\noutbox = "devices.toml/a.outbox"\n',
+            "lns.toml:5: upstream.outbox: the outbox devices.toml/a.outbox cannot be opened: ",
+        ),
+    ],
+)
+def test_what_cannot_be_opened_is_told_with_its_line(
+    folder: Path, text: str, sentence: str
+) -> None:
+    told = open_mistake(folder, LNS + text)
     assert told.startswith(sentence)
     assert "geheim" not in told
 

@@ -37,7 +37,8 @@ def found(registry: Registry, phy: bytes) -> Match:
 
 def joined(registry: Registry, dev_addr: DevAddr, keys: SessionKeys) -> Session:
     session = Session(dev_eui=GAMMA.dev_eui, dev_addr=dev_addr, keys=keys)
-    asyncio.run(registry.join(GAMMA, session))
+    dev_nonce = 1 + max(registry.dev_nonces(GAMMA.dev_eui), default=0)
+    assert asyncio.run(registry.join(GAMMA, session, dev_nonce))
     return session
 
 
@@ -153,10 +154,12 @@ def test_a_device_that_was_personalised_anew_begins_anew() -> None:
     assert find(after, uplink(11)) is Reason.MIC_MISMATCH
 
 
-def test_a_dev_nonce_is_used_once() -> None:
+def test_a_dev_nonce_opens_one_session_and_no_other() -> None:
     registry = registry_of(GAMMA)
-    assert asyncio.run(registry.use_dev_nonce(GAMMA.dev_eui, 7))
-    assert not asyncio.run(registry.use_dev_nonce(GAMMA.dev_eui, 7))
+    for dev_addr, opens in (("26000001", True), ("26000002", False)):
+        session = Session(dev_eui=GAMMA.dev_eui, dev_addr=DevAddr(dev_addr), keys=KEYS)
+        assert asyncio.run(registry.join(GAMMA, session, 7)) is opens
+        assert registry.knows(session.dev_addr) is opens
     assert registry.dev_nonces(GAMMA.dev_eui) == frozenset({7})
 
 

@@ -70,7 +70,7 @@ def test_a_confirmed_uplink_goes_up_and_is_acknowledged_in_rx1() -> None:
     ]
     # MHDR 60, DevAddr EFCDAB01, FCtrl 20 (ACK), FCntDown 0, MIC.
     assert network.west.texts[2:] == [
-        '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":1,'
+        '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":1795140001003,'
         '"pdu":"60efcdab01200000224a1202","RxDelay":1,"priority":0,"xtime":4785074615084229,'
         '"rctx":3,"RX1DR":5,"RX1Freq":868100000,"RX2DR":0,"RX2Freq":869525000}'
     ]

@@ -203,3 +203,26 @@ def test_an_answer_that_is_too_late_costs_no_downlink_counter() -> None:
     network = serve(scenario)
     assert [words[4] for words in network.words] == ["TooLate", "RX1"]
     assert [frame.f_cnt for frame in network.west.answers] == [0]
+
+
+@pytest.mark.parametrize(
+    ("delay_us", "reason", "copy"),
+    [
+        (10 * SECOND_US, "UpstreamUnavailable", "NonDuplicate"),
+        (10 * SECOND_US - 1, "-", "SoftDuplicate"),
+    ],
+)
+def test_an_upstream_that_takes_longer_than_10_s_lets_the_next_copy_try(
+    delay_us: int, reason: str, copy: str
+) -> None:
+    async def scenario(network: Network) -> None:
+        network.application.delays_us = [delay_us]
+        await network.west.hears(FRAME)
+        await network.east.hears(FRAME)
+        await wait(10)
+
+    network = serve(scenario)
+    assert [words[:2] + words[3:4] for words in network.words] == [
+        ("west", "NonDuplicate", reason),
+        ("east", copy, "-"),
+    ]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec.structs import replace
 
 from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
 from lns.lorawan.identifiers import Eui, Mic
@@ -74,9 +75,9 @@ def test_every_hit_renews_the_retention(clock: Clock) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        FRAME._replace(dev_eui=Eui("70B3D57ED0000002")),
-        FRAME._replace(mic=Mic("2B11FF0E")),
-        FRAME._replace(f_cnt_wire=11),
+        replace(FRAME, dev_eui=Eui("70B3D57ED0000002")),
+        replace(FRAME, mic=Mic("2B11FF0E")),
+        replace(FRAME, f_cnt_wire=11),
         JOIN,
     ],
 )
@@ -102,10 +103,10 @@ def test_forgetting_what_is_not_there_is_no_error(clock: Clock) -> None:
 def test_an_eviction_before_the_time_is_told_once(clock: Clock) -> None:
     sightings = Sightings(clock, entries_max=2)
     for f_cnt in (1, 2, 3):
-        sightings.note(FRAME._replace(f_cnt_wire=f_cnt), WEST)
+        sightings.note(replace(FRAME, f_cnt_wire=f_cnt), WEST)
         clock.us += 1_000
     (eviction,) = sightings.evictions()
-    assert eviction.key == FRAME._replace(f_cnt_wire=1)
+    assert eviction.key == replace(FRAME, f_cnt_wire=1)
     assert eviction.silent_us == 2_000
     assert sightings.evictions() == []
 
@@ -114,8 +115,31 @@ def test_an_expired_entry_is_no_eviction(clock: Clock) -> None:
     sightings = Sightings(clock, entries_max=1)
     sightings.note(FRAME, WEST)
     clock.us += TTL_US
-    sightings.note(FRAME._replace(f_cnt_wire=11), WEST)
+    sightings.note(replace(FRAME, f_cnt_wire=11), WEST)
     assert sightings.evictions() == []
+
+
+def test_only_the_frames_that_are_remembered_are_counted(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    for f_cnt in range(20):
+        sightings.note(replace(FRAME, f_cnt_wire=f_cnt), WEST)
+    clock.us += TTL_US - 1
+    sightings.note(FRAME, WEST)
+    assert len(sightings) == 20
+    clock.us += 1
+    assert len(sightings) == 1
+
+
+def test_after_a_quiet_minute_every_old_frame_is_first_again(clock: Clock) -> None:
+    sightings = Sightings(clock, entries_max=100)
+    frames = [replace(FRAME, f_cnt_wire=f_cnt) for f_cnt in range(100)]
+    for frame in frames:
+        sightings.note(frame, WEST)
+    clock.us += TTL_US
+    # The newest first: it stands behind more old ones than leave at once.
+    assert [sightings.note(frame, EAST) for frame in reversed(frames)] == [Copy.FIRST] * 100
+    assert sightings.evictions() == []
+    assert len(sightings) == 100
 
 
 class AgainstTheList(RuleBasedStateMachine):
@@ -134,7 +158,7 @@ class AgainstTheList(RuleBasedStateMachine):
 
     @rule(f_cnt=st.integers(0, 2), station=st.sampled_from([WEST, EAST]))
     def hear(self, f_cnt: int, station: Eui) -> None:
-        key = FRAME._replace(f_cnt_wire=f_cnt)
+        key = replace(FRAME, f_cnt_wire=f_cnt)
         assert self.sightings.note(key, station) is self._expected(key, station)
         self.heard.append((self.clock.us, key, station))
 

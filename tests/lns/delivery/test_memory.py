@@ -1,8 +1,9 @@
 """The upstream in memory keeps the newest messages and numbers them all."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from lns.delivery.memory import MemoryUpstream
 from lns.delivery.publisher import Message

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.mqtt_connection import Patience
+from lns.delivery.mqtt_wire import Patience
+from lns.delivery.outbox import Entry
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Heard, Listener, Mosquitto
 from tests.lns.delivery.sending import ALPHA, BETA, Relay, message, until, way
@@ -69,6 +70,27 @@ def test_messages_arrive_once_and_in_order_of_each_device(
     assert [one.body["fCnt"] for one in heard if one.body["devEui"] == ALPHA] == list(range(1500))
 
 
+def test_every_acknowledgement_is_told_with_what_still_waits(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def acknowledged(entry: Entry, waiting: int) -> None:
+        told.append((entry.sequence_number, waiting))
+
+    async def body() -> None:
+        mosquitto.stop()
+        async with way(mosquitto.url, tmp_path, acknowledged=acknowledged) as upstream:
+            for f_cnt in range(500):
+                await upstream.publish(message(f_cnt))
+            assert told == []
+            mosquitto.start()
+            await upstream.drained()
+
+    asyncio.run(body())
+    assert told == [(number, 500 - number) for number in range(1, 501)]
+
+
 def test_a_broker_that_comes_later_gets_everything(tmp_path: Path) -> None:
     server = Mosquitto(tmp_path)
 
@@ -121,12 +143,12 @@ def test_without_acknowledgement_a_message_goes_out_again(
             short = Patience(acknowledge_us=300_000)
             async with way(relay.url, tmp_path, patience=short) as upstream:
                 await until(lambda: upstream.connected)
-                relay.swallow = True
+                relay.swallow("down")
                 for f_cnt in range(3):
                     await upstream.publish(message(f_cnt))
                 await until(lambda: not upstream.connected)
                 assert upstream.waiting == 3
-                relay.swallow = False
+                await relay.restore()
                 await upstream.drained()
             return relay.connections
 
@@ -144,7 +166,7 @@ def test_a_cut_wire_loses_nothing(
             for f_cnt in range(300):
                 await upstream.publish(message(f_cnt))
                 if f_cnt % 50 == 25:
-                    relay.cut()
+                    relay.interrupt()
             await upstream.drained()
 
     asyncio.run(body())

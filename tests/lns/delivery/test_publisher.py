@@ -1,9 +1,9 @@
 """The message of an uplink: its identity and its body."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from lns.delivery.publisher import Message, message_of
 from lns.end_device import Session

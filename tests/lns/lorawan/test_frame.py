@@ -1,9 +1,9 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lns.lorawan.crypto import SessionKeys, join_mic
 from lns.lorawan.frame import (

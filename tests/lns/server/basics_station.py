@@ -162,6 +162,8 @@ class BasicsStation:
         self.context = context
         self.session = 0
         self.sessions = iter(range(17, 256))
+        self.clock_shown = False
+        self.blind = 0
         self.queue: deque[str] = deque(maxlen=QUEUE_MAX)
         self.dnmsgs: list[Dnmsg] = []
         self.obsolete: list[Dnmsg] = []
@@ -182,6 +184,7 @@ class BasicsStation:
 
     async def connect(self) -> None:
         """Find the server, connect, introduce itself and tell what was heard meanwhile."""
+        self.clock_shown = False
         if not self.uri:
             uri = (await self.discover())["uri"]
             parts = urlsplit(uri)
@@ -204,17 +207,17 @@ class BasicsStation:
                 self.socket = None
 
     async def until_configured(self) -> None:
-        """Take `router_config` and answer `getxtime`."""
+        """Take `router_config` and answer `getxtime`, until the radio has shown its time."""
         assert self.socket is not None
-        for _ in range(2):
+        while not self.clock_shown:
             self._obey(await self.socket.receive_text())
 
     def xtime_now(self) -> int:
         return self.session << 48 | now_us() + 10_000_077
 
-    def hear(self, phy: bytes) -> None:
-        """A frame has just ended; it is told, or queued while the link is down."""
-        info = UpInfo(xtime=self.xtime_now(), rssi_dbm=-71, snr_db=9.5)
+    def hear(self, phy: bytes, *, late_us: int = 0) -> None:
+        """A frame ended `late_us` ago; it is told, or queued while the link is down."""
+        info = UpInfo(xtime=self.xtime_now() - late_us, rssi_dbm=-71, snr_db=9.5)
         text = frame_text(phy, dr=5, freq_hz=868_100_000, upinfo=info)
         assert text is not None
         if self.socket is None:
@@ -235,10 +238,15 @@ class BasicsStation:
         match parse_down(text):
             case RouterConfig():
                 self.session = next(self.sessions)  # the radio starts anew
+                # timesync.c: every clock is forgotten; the radio is read only after the messages
+                # that came together with this one.
+                self.blind, self.clock_shown = 1, False
             case GetXtime():
                 assert self.socket is not None
-                report = xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0)
+                self.clock_shown, self.blind = not self.blind, 0
+                xtime = self.xtime_now() if self.clock_shown else 0
+                report = xtime_report_text([xtime], mux_time=0.0, uptime_us=0)
                 self.socket.send_text(report)
             case Dnmsg() as dnmsg:
-                current = dnmsg.xtime >> 48 == self.session
+                current = dnmsg.xtime >> 48 in (0, self.session)  # 0: class C, at once
                 (self.dnmsgs if current else self.obsolete).append(dnmsg)

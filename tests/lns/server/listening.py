@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from bench.chance import stream
@@ -110,11 +110,16 @@ async def listening(
         await served.server.stop()
 
 
-def play(scenario: Callable[[Listening], Awaitable[None]], **how: object) -> Listening:
+def play(
+    scenario: Callable[[Listening], Awaitable[None]],
+    *,
+    devices: Sequence[EndDevice] = (),
+    **how: object,
+) -> Listening:
     """Play a scenario against such a server, on the wall clock."""
 
     async def playing() -> Listening:
-        async with listening(**how) as served:  # type: ignore[arg-type]
+        async with listening(*devices, **how) as served:  # type: ignore[arg-type]
             await scenario(served)
         return served
 

@@ -183,7 +183,8 @@ def test_who_says_nothing_or_too_much_is_dropped_and_others_are_served() -> None
             assert (await cups.ask(b"GET /" + b"x" * 20_000))[0] == 0
             raise ConnectionResetError
 
-    play(scenario, limits=Limits(question_us=200_000, opening_max=10))
+    causes = play(scenario, limits=Limits(question_us=200_000, opening_max=10))
+    assert causes == ["CUPS: no whole request"] * 31
 
 
 def test_header_lines_are_read_whatever_their_case() -> None:

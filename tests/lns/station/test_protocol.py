@@ -127,12 +127,12 @@ def test_a_broken_reception_is_an_event(text: str) -> None:
     lns.receive_text(text)
     (event,) = lns.events_received()
     assert isinstance(event, Rejected)
-    assert event.text == text
+    assert event.reception
 
 
 @pytest.mark.parametrize(
     ("text", "msgtype"),
-    [('{"msgtype":"alarm"}', "alarm"), ("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"),
+    [('{"msgtype":"alarm"}', "alarm"), ('{"msgtype":7}', ""),
      ('{"router":"::1"}', "router-info"),
      ('{"msgtype":"propdf","FRMPayload":"E001","DR":0,"Freq":1}', "propdf")],
 )  # fmt: skip
@@ -140,6 +140,29 @@ def test_what_a_server_has_no_use_for(text: str, msgtype: str) -> None:
     lns = server()
     lns.receive_text(text)
     assert lns.events_received() == [Passed(msgtype)]
+
+
+@pytest.mark.parametrize(
+    ("text", "msgtype"),
+    [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"), ('{"msgtype":"getxtime"}', "getxtime"),
+     ('{"msgtype":"timesync","txtime":"x"}', "timesync"), ('{"router":7.5}', ""),
+     ('{"msgtype":"version"}', "version"), ('{"msgtype":"propdf"}', "propdf")],
+)  # fmt: skip
+def test_a_broken_message_that_is_no_reception_is_an_event(text: str, msgtype: str) -> None:
+    lns = server()
+    lns.receive_text(text)
+    (event,) = lns.events_received()
+    assert isinstance(event, Rejected)
+    assert (event.msgtype, event.reception) == (msgtype, False)
+
+
+def test_a_station_whose_radio_has_just_started_has_no_clock_to_show() -> None:
+    lns = server()
+    lns.receive_text('{"msgtype":"getxtime","MuxTime":0.0,"xtimes":[0,0,0,0]}')
+    assert lns.events_received() == [XtimeSample(0)]
+    lns.ask_xtime()
+    asked = {"msgtype": "getxtime", "MuxTime": UTC_NOW.timestamp()}
+    assert [json.loads(text) for text in lns.texts_to_send()] == [asked]
 
 
 @pytest.mark.parametrize(

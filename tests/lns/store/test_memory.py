@@ -11,7 +11,7 @@ ALPHA = Eui("70B3D57ED0000001")
 
 
 def test_a_store_ends_with_its_owner() -> None:
-    asyncio.run(MemoryStore().use_dev_nonce(ALPHA, 7))
+    asyncio.run(MemoryStore().keep_join(ALPHA, 7, ()))
     assert MemoryStore().dev_nonces(ALPHA) == frozenset()
 
 

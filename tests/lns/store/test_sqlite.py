@@ -14,7 +14,8 @@ import pytest
 from lns.delivery.outbox import Outbox
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
-from lns.store.sqlite import SqliteStore, StoreUnavailable
+from lns.registry import StoreUnavailable
+from lns.store.sqlite import SqliteStore
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
@@ -39,9 +40,8 @@ from tests.lns.store.test_sqlite import ALPHA, SESSION, SqliteStore
 async def join():
     store = SqliteStore(Path(sys.argv[1]))
     for dev_nonce in range(65536):
-        assert await store.use_dev_nonce(ALPHA, dev_nonce)
         SESSION.f_cnt_up = dev_nonce
-        await store.keep_sessions(ALPHA, (SESSION,))
+        assert await store.keep_join(ALPHA, dev_nonce, (SESSION,))
         print(dev_nonce, flush=True)
 
 asyncio.run(join())
@@ -55,15 +55,14 @@ def path(tmp_path: Path) -> Path:
 
 def test_sessions_and_dev_nonces_outlive_the_process(path: Path) -> None:
     store = SqliteStore(path)
-    asyncio.run(store.keep_sessions(ALPHA, (SESSION, SESSION)))
-    asyncio.run(store.use_dev_nonce(ALPHA, 7))
-    asyncio.run(store.use_dev_nonce(BETA, 65535))
+    asyncio.run(store.keep_join(ALPHA, 7, (SESSION, SESSION)))
+    asyncio.run(store.keep_join(BETA, 65535, ()))
     store.close()
     again = SqliteStore(path)
     assert again.sessions(ALPHA) == (SESSION, SESSION)
     assert again.dev_nonces(ALPHA) == frozenset({7})
     assert again.dev_nonces(BETA) == frozenset({65535})
-    assert not asyncio.run(again.use_dev_nonce(ALPHA, 7))
+    assert not asyncio.run(again.keep_join(ALPHA, 7, ()))
     again.close()
 
 
@@ -106,12 +105,13 @@ def test_a_full_disk_is_told_and_nothing_is_half_kept(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         with pytest.raises(StoreUnavailable, match="cannot be written: "):
-            asyncio.run(store.use_dev_nonce(ALPHA, 7))
+            asyncio.run(store.keep_join(ALPHA, 7, ()))
         with pytest.raises(StoreUnavailable, match="cannot be written: "):
             asyncio.run(store.keep_sessions(ALPHA, (SESSION,)))
+        assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((), frozenset())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert asyncio.run(store.use_dev_nonce(ALPHA, 7)), "it was not used"
+    assert asyncio.run(store.keep_join(ALPHA, 7, ())), "it was not used"
     store.close()
     again = SqliteStore(path)
     assert again.sessions(ALPHA) == ()
@@ -132,4 +132,4 @@ def test_a_closed_store_refuses(path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreUnavailable, match="is closed"):
-        asyncio.run(store.use_dev_nonce(ALPHA, 7))
+        asyncio.run(store.keep_join(ALPHA, 7, ()))

@@ -1,0 +1,35 @@
+"""How often is somebody else's mistake logged?
+
+The capture tells of every one; the log is for people, and nobody who sends mistakes shall fill it.
+"""
+
+import logging
+
+from lns.clock import now_us
+
+LINES_MAX = 60
+PERIOD_US = 60_000_000
+
+
+class Complaints:
+    """Logs at most 60 warnings a minute; with the next one it tells how many were left out."""
+
+    def __init__(self, logger: logging.Logger, lines_max: int = LINES_MAX) -> None:
+        self._logger = logger
+        self._lines_max = lines_max
+        self._began_us = 0
+        self._lines = 0
+        self._left_out = 0
+
+    def complain(self, sentence: str, *facts: object) -> None:
+        """Log what somebody got wrong, if this minute has a line left."""
+        at_us = now_us()
+        if at_us - self._began_us >= PERIOD_US:
+            if self._left_out:
+                self._logger.warning("%d more complaints were not logged", self._left_out)
+            self._began_us, self._lines, self._left_out = at_us, 0, 0
+        if self._lines < self._lines_max:
+            self._lines += 1
+            self._logger.warning(sentence, *facts)
+        else:
+            self._left_out += 1

@@ -1,0 +1,161 @@
+"""Which stations are connected right now, and what is under way with each of them?"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from lns.clock import now_us
+from lns.complaints import Complaints
+from lns.lorawan.identifiers import Eui
+from lns.station.link import LinkClosed, TextLink
+from lns.station.messages import Dnmsg
+from lns.station.protocol import StationProtocol
+from lns.station.xtime import StationClock
+
+# Receptions of one connection under way at once; a station that has more to tell is read later.
+RECEPTIONS_MAX = 256
+# What a station gets wrong is logged so often on one connection.
+COMPLAINTS_MAX = 10
+# Stations whose clock is remembered after their connection has ended.
+CLOCKS_MAX = 10_000
+# A station is asked again for the clock that it does not show: soon, then less often.
+ASK_AGAIN_US = 50_000
+ASK_AGAIN_MAX_US = 1_000_000
+
+
+class Connection:
+    """One connected station: its protocol state, its clock, and how much of it is under way.
+
+    `tasks` outlives the link until every reception is finished; errands end with the link.
+    """
+
+    def __init__(
+        self,
+        station: Eui,
+        link: TextLink,
+        protocol: StationProtocol,
+        clock: StationClock,
+        tasks: asyncio.TaskGroup,
+        complaints: Complaints,
+    ) -> None:
+        self.station = station
+        self.link = link
+        self.protocol = protocol
+        self.clock = clock
+        self.tasks = tasks
+        self._complaints = complaints
+        self._complained = 0
+        self._errands: set[asyncio.Task[None]] = set()
+        self._clock_wanted = asyncio.Event()
+        self._ask_after_us = ASK_AGAIN_US
+
+    def complain(self, sentence: str, *facts: object) -> None:
+        """Log what the station got wrong; after ten times only the capture tells."""
+        self._complained += 1
+        if self._complained <= COMPLAINTS_MAX:
+            self._complaints.complain(sentence, *facts)
+
+    async def flush(self) -> None:
+        """Send what the protocol has to say; LinkClosed."""
+        for text in self.protocol.texts_to_send():
+            await self.link.send(text)
+
+    def soon(self, errand: Callable[[], Awaitable[None]]) -> None:
+        """Begin something that has no meaning any more once the link is closed."""
+        task = self.tasks.create_task(_until_closed(errand))
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    def end_errands(self) -> None:
+        """The link is closed."""
+        for task in self._errands:
+            task.cancel()
+
+    def clock_shown(self, xtime: int, arrived_us: int) -> None:
+        """The station answered `getxtime`; 0: it has to be asked again."""
+        self.clock.report(xtime, arrived_us)
+        if xtime:
+            self._clock_wanted.clear()
+            self._ask_after_us = ASK_AGAIN_US
+        else:
+            self._clock_wanted.set()
+
+    def heard_of(self, xtime: int) -> None:
+        """A frame of a session that is not known to run: only the station can tell."""
+        if xtime and not self.clock.runs(xtime):
+            self._clock_wanted.set()
+
+    async def ask_for_clock(self) -> None:
+        """Ask again for a clock that the station did not show, or that its frames contradict."""
+        while True:
+            await self._clock_wanted.wait()
+            await asyncio.sleep(self._ask_after_us / 1_000_000)
+            if self._clock_wanted.is_set():
+                self._clock_wanted.clear()
+                self._ask_after_us = min(2 * self._ask_after_us, ASK_AGAIN_MAX_US)
+                self.protocol.ask_xtime()
+                await self.flush()
+
+
+class Connections:
+    """The stations connected right now; a new connection of a station replaces its old one.
+
+    Remembers the clocks of the last 10 000 stations: a station that comes back tells what it heard
+    meanwhile, in the session of before.
+    """
+
+    def __init__(self) -> None:
+        self._current: dict[Eui, Connection] = {}
+        self._clocks: dict[Eui, StationClock] = {}
+
+    def clock(self, station: Eui) -> StationClock:
+        """The clock of a station, a new one for a station never heard of."""
+        clock = self._clocks.pop(station) if station in self._clocks else StationClock()
+        self._clocks[station] = clock
+        if len(self._clocks) > CLOCKS_MAX:
+            del self._clocks[next(iter(self._clocks))]
+        return clock
+
+    def add(self, connection: Connection) -> None:
+        """A station connected, perhaps once more."""
+        replaced = self._current.get(connection.station)
+        if replaced is not None:
+            # What it still tells is of another session: the newer connection's clock is spared.
+            replaced.clock = StationClock()
+        self._current[connection.station] = connection
+
+    def remove(self, connection: Connection) -> None:
+        """A connection ended; that of a replaced one must not unregister the newer one."""
+        if self._current.get(connection.station) is connection:
+            del self._current[connection.station]
+
+    def is_current(self, station: Eui, xtime: int) -> bool:
+        """Whether `xtime` belongs to the running radio session of a connected station."""
+        connection = self._current.get(station)
+        return connection is not None and connection.clock.knows(xtime, now_us())
+
+    async def send(self, station: Eui, downlink: Dnmsg) -> bool:
+        """Hand a downlink to a station; False when it is not connected any more."""
+        connection = self._current.get(station)
+        if connection is None:
+            return False
+        connection.protocol.send_downlink(downlink)
+        try:
+            await connection.flush()
+        except LinkClosed:
+            return False
+        return True
+
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
+        """Begin something on a station's connection; False when it is not connected."""
+        connection = self._current.get(station)
+        if connection is None:
+            return False
+        connection.soon(errand)
+        return True
+
+
+async def _until_closed(errand: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await errand()
+    except LinkClosed:
+        return

@@ -1,0 +1,212 @@
+"""How does one connection to a broker live without a thread, from CONNECT until it is lost?
+
+The event loop says when the socket can be read or written, and paho-mqtt does the rest. Only the
+connecting itself runs in a thread, for paho resolves the name, connects and shakes hands in one
+blocking call. What goes over the wire is up to whoever holds it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from lns.delivery.broker import Broker
+
+_TICK_S = 0.5  # how often deadlines are looked at
+
+
+class BrokerLost(Exception):
+    """There is no connection to the broker, or none any more; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the broker may take, in µs, and how many messages it may leave unacknowledged."""
+
+    connect_us: int = 5_000_000
+    acknowledge_us: int = 20_000_000
+    keep_alive_us: int = 30_000_000
+    in_flight_max: int = 200
+
+
+class MqttWire:
+    """One connection of one paho client; used once, MQTT 5.0.
+
+    `after_read` is called after every turn in which something may have arrived. With
+    `session_s` the broker keeps subscriptions and what they have not brought for so long after
+    the end of the connection; without, it begins anew.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        client_id: str,
+        patience: Patience,
+        after_read: Callable[[], None],
+        *,
+        session_s: int = 0,
+    ) -> None:
+        self._broker = broker
+        self._patience = patience
+        self._after_read = after_read
+        self._session_s = session_s
+        self._loop = asyncio.get_running_loop()
+        self._accepted = self._loop.create_future()
+        self._lost: asyncio.Future[str] = self._loop.create_future()
+        self.receive_max = patience.in_flight_max
+        self.client = self._new_client(client_id)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker has accepted the login and is not lost since."""
+        return self._accepted.done() and not self._lost.done()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection has ended."""
+        return self._lost.done()
+
+    async def open(self) -> None:
+        """Connect and log in; BrokerLost."""
+        client, broker = self.client, self._broker
+        keep_alive_s = max(1, self._patience.keep_alive_us // 1_000_000)
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = self._session_s
+        connect = partial(
+            client.connect,
+            broker.host,
+            broker.port,
+            keep_alive_s,
+            clean_start=self._session_s == 0,
+            properties=properties,
+        )
+        connecting = self._loop.run_in_executor(None, connect)
+        try:
+            await asyncio.shield(connecting)
+        except OSError as error:
+            raise BrokerLost(f"cannot be reached: {_said(error)}") from error
+        except asyncio.CancelledError:
+            # The thread cannot be stopped; it ends within `connect_us`.
+            await asyncio.wait({connecting})
+            raise
+        client.on_socket_close = self._let_go
+        client.on_disconnect = self._disconnected
+        sock = client.socket()
+        if sock is None:
+            raise BrokerLost("is gone before it has said a word")
+        self._loop.add_reader(sock, self._readable)
+        self.write_when_possible()
+        await self.until(self._accepted, f"no CONNACK within {self._patience.connect_us} us")
+
+    async def until(self, done: "asyncio.Future[None]", silence: str) -> None:
+        """Wait `connect_us` for an answer of the broker; BrokerLost when it does not come."""
+        deadline_s = self._patience.connect_us / 1_000_000
+        waiting: set[asyncio.Future[Any]] = {done, self._lost}
+        await asyncio.wait(waiting, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        if self._lost.done():
+            raise BrokerLost(self._lost.result())
+        if not done.done():
+            raise BrokerLost(f"is silent: {silence}")
+
+    async def watch(self, look: Callable[[], None]) -> NoReturn:
+        """Keep the connection alive until it is lost; BrokerLost says why.
+
+        `look` is called twice a second, to see to deadlines.
+        """
+        while True:
+            await asyncio.wait({self._lost}, timeout=_TICK_S)
+            if self._lost.done():
+                raise BrokerLost(self._lost.result())
+            self.client.loop_misc()
+            self.write_when_possible()
+            look()
+
+    def lose(self, why: str) -> None:
+        """End the connection for a reason of our own; the first reason stays."""
+        if not self._lost.done():
+            self._lost.set_result(why)
+
+    def close(self) -> None:
+        """Say goodbye if there is still somebody to say it to, and give the socket up."""
+        client = self.client
+        client.on_disconnect = client.on_publish = client.on_message = client.on_subscribe = None
+        if not self._lost.done():
+            self._lost.set_result("was left")
+            client.disconnect()
+        sock = client.socket()
+        if sock is not None:
+            self._let_go(client, None, sock)
+            client.on_socket_close = None
+            sock.close()
+
+    def write_when_possible(self) -> None:
+        """Let the loop write what paho has not sent yet."""
+        sock = self.client.socket()
+        if sock is None or self._lost.done():
+            return
+        if self.client.want_write():
+            self._loop.add_writer(sock, self._writable)
+        else:
+            self._loop.remove_writer(sock)
+
+    def _new_client(self, client_id: str) -> Client:
+        client = Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=MQTTv5)
+        if self._broker.user is not None:
+            client.username_pw_set(self._broker.user, self._broker.password)
+        context = self._broker.tls_context()
+        if context is not None:
+            client.tls_set_context(context)
+        client.connect_timeout = self._patience.connect_us / 1_000_000
+        client.max_inflight_messages = self._patience.in_flight_max
+        client.on_connect = self._connected
+        return client
+
+    def _readable(self) -> None:
+        self.client.loop_read()
+        sock = self.client.socket()
+        # What TLS has decrypted already does not make the socket readable again.
+        while isinstance(sock, ssl.SSLSocket) and sock.pending():
+            self.client.loop_read()
+            sock = self.client.socket()
+        self._after_read()
+        self.write_when_possible()
+
+    def _writable(self) -> None:
+        self.client.loop_write()
+        self.write_when_possible()
+
+    def _connected(
+        self, client: Client, data: Any, flags: ConnectFlags, said: ReasonCode, more: Any
+    ) -> None:
+        if said.is_failure:
+            return self.lose(f"refuses the login: {said}")
+        # MQTT 5.0, 3.2.2.3.3: a broker that says nothing takes 65535.
+        self.receive_max = min(self.receive_max, getattr(more, "ReceiveMaximum", 0xFFFF))
+        if not self._accepted.done():
+            self._accepted.set_result(None)
+
+    def _disconnected(
+        self, client: Client, data: Any, flags: DisconnectFlags, said: ReasonCode, more: Any
+    ) -> None:
+        by = "ended the connection" if flags.is_disconnect_packet_from_server else "is gone"
+        self.lose(f"{by}: {said}")
+
+    def _let_go(self, client: Client, data: Any, sock: Any) -> None:
+        self._loop.remove_reader(sock)
+        self._loop.remove_writer(sock)
+
+
+def _said(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return error.strerror or str(error) or type(error).__name__

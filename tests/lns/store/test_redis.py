@@ -1,0 +1,280 @@
+"""The Redis store beyond the contract of `tests/contracts/test_session_store.py`: its outages."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bench.host.relay import Relay
+from bench.host.valkey import Valkey
+from lns.clock import now_us
+from lns.end_device import Session
+from lns.lorawan.identifiers import Eui
+from lns.registry import StoreUnavailable
+from lns.store.redis import RedisStore
+from lns.store.redis_wire import RedisServer, redis_server
+from tests.lns.served_network import DEV_ADDR, KEYS
+
+ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
+SESSION = Session(dev_eui=ALPHA, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=0x1FFFE, f_cnt_down=7)
+SHAPE = r"redis://\[\[user\]:password@\]host\[:port\]\[/database\], or rediss://"
+
+
+def store_at(port: int, lns: str = "lns-a", *devices: Eui) -> RedisStore:
+    return RedisStore(RedisServer("127.0.0.1", port), lns, devices or (ALPHA, BETA))
+
+
+@asynccontextmanager
+async def valkey_at(folder: Path, password: str | None = None) -> AsyncIterator[Valkey]:
+    server = await Valkey(folder, password=password).start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def wired(folder: Path) -> AsyncIterator[tuple[Relay, Valkey]]:
+    async with valkey_at(folder) as server, Relay("127.0.0.1", server.port) as relay:
+        yield relay, server
+
+
+async def told(port: int, *command: Any) -> Any:
+    async with Redis(host="127.0.0.1", port=port) as client:
+        return await client.execute_command(*command)
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "shown"),
+    [
+        ("redis://cache", RedisServer("cache"), "redis://cache:6379/0"),
+        ("redis://[::1]:7000/3", RedisServer("::1", 7000, 3), "redis://[::1]:7000/3"),
+        (
+            "rediss://:p%40ss@cache/",
+            RedisServer("cache", tls=True, password="p@ss"),
+            "rediss://cache:6379/0",
+        ),
+        (
+            "redis://me:hunter2@cache:7000/1",
+            RedisServer("cache", 7000, 1, user="me", password="hunter2"),
+            "redis://cache:7000/1",
+        ),
+    ],
+)
+def test_a_url_names_a_server_and_shows_no_password(
+    url: str, server: RedisServer, shown: str
+) -> None:
+    found = redis_server(url)
+    assert (found, str(found)) == (server, shown)
+    assert "hunter2" not in repr(found) and "me" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("redis://", "not the URL of"),
+        ("redis://:hunter2@:6379", "not the URL of"),
+        ("redis://:hunter2@cache:0", "not the URL of"),
+        ("redis://:hunter2@cache:port", "not the URL of"),
+        ("memcached://cache", "not the URL of"),
+        ("redis://:hunter2@cache/first", "ends with a database"),
+        ("redis://cache/0?password=hunter2", "ends with a database"),
+    ],
+)
+def test_another_url_is_refused_with_its_shape(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"{why}.*{SHAPE}") as refused:
+        redis_server(url)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_everything_of_many_devices_is_read_when_it_is_opened(tmp_path: Path) -> None:
+    devices = [Eui(f"70B3D57ED000{number:04X}") for number in range(1200)]
+
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server:
+            async with store_at(server.port, "lns-a", *devices) as store:
+                for dev_eui in devices[::7]:
+                    await store.keep_join(dev_eui, 7, (SESSION,))
+            async with store_at(server.port, "lns-a", *devices) as again:
+                kept = [dev_eui for dev_eui in devices if again.sessions(dev_eui) == (SESSION,)]
+                used = [dev_eui for dev_eui in devices if again.dev_nonces(dev_eui) == {7}]
+        assert kept == used == devices[::7]
+
+    asyncio.run(body())
+
+
+def test_the_keys_have_a_prefix_and_say_who_used_a_dev_nonce(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            await store.keep_join(ALPHA, 7, (SESSION,))
+            keys = sorted(await told(server.port, "KEYS", "*"))
+            assert keys == [
+                b"lns:{70B3D57ED0000001}:dev_nonces",
+                b"lns:{70B3D57ED0000001}:sessions",
+            ]
+            assert await told(server.port, "HGET", keys[0], "7") == b"lns-a"
+
+    asyncio.run(body())
+
+
+def test_a_dev_nonce_that_another_server_used_is_used(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with (
+            valkey_at(tmp_path) as server,
+            store_at(server.port, "lns-a") as a,
+            store_at(server.port, "lns-b") as b,
+        ):
+            answers = await asyncio.gather(
+                *(store.keep_join(ALPHA, nonce, ()) for nonce in range(100) for store in (a, b))
+            )
+            assert [sum(pair) for pair in zip(answers[::2], answers[1::2], strict=True)] == (
+                [1] * 100
+            )
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "lost")
+def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+            relay.cut()
+            with pytest.raises(StoreUnavailable, match=rf"redis://127.0.0.1:{relay.port}/0 is not"):
+                await store.keep_sessions(ALPHA, (SESSION,))
+            with pytest.raises(StoreUnavailable, match="is not available"):
+                async with store_at(relay.port):
+                    pass
+            assert store.sessions(ALPHA) == ()
+            await relay.restore()
+            await store.keep_sessions(ALPHA, (SESSION,))
+            assert store.sessions(ALPHA) == (SESSION,)
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "late")
+def test_a_server_that_does_not_answer_is_given_up_before_rx1(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+            await store.keep_sessions(ALPHA, (SESSION,))
+            relay.hold()
+            began_us = now_us()
+            said = await asyncio.gather(
+                *(store.keep_sessions(dev_eui, ()) for dev_eui in (ALPHA, BETA) * 50),
+                return_exceptions=True,
+            )
+            took_us = now_us() - began_us
+            assert {str(error).partition(" ")[2] for error in said} == {
+                "does not answer within 250000 us"
+            }
+            assert 250_000 <= took_us < 1_000_000
+            assert store.sessions(ALPHA) == (SESSION,)
+            await relay.restore()
+            await store.keep_sessions(BETA, (SESSION,))
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "cut / restarted")
+def test_a_restarted_server_is_found_again_at_the_first_try(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            await store.keep_join(ALPHA, 7, (SESSION,))
+            await server.kill()
+            await server.start()
+            await store.keep_sessions(BETA, (SESSION,))
+            async with store_at(server.port) as again:
+                assert again.sessions(ALPHA) == again.sessions(BETA) == (SESSION,)
+                assert again.dev_nonces(ALPHA) == {7}
+
+    asyncio.run(body())
+
+
+def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        async with wired(tmp_path) as (relay, server), store_at(relay.port) as store:
+            await store.keep_sessions(BETA, ())
+            relay.swallow("down")
+            with pytest.raises(StoreUnavailable):
+                await store.keep_join(ALPHA, 7, (SESSION,))
+            assert await told(server.port, "HLEN", "lns:{70B3D57ED0000001}:dev_nonces") == 1
+            assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((), frozenset())
+            await relay.restore()
+            async with store_at(server.port, "lns-b", BETA) as other:
+                assert not await other.keep_join(ALPHA, 7, ())
+            assert await store.keep_join(ALPHA, 7, (SESSION,))
+            assert not await store.keep_join(ALPHA, 7, (SESSION,))
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "corrupted")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("SET", f"lns:{{{ALPHA}}}:sessions", "hello"), "something else than a session"),
+        (("HSET", f"lns:{{{ALPHA}}}:dev_nonces", "x", "lns-a"), "something else than a session"),
+        (("SET", f"lns:{{{ALPHA}}}:dev_nonces", "7"), "refuses: WRONGTYPE"),
+    ],
+)
+def test_a_foreign_value_under_our_key_is_told(
+    tmp_path: Path, command: tuple[str, ...], said: str
+) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server:
+            await told(server.port, *command)
+            with pytest.raises(StoreUnavailable, match=said):
+                async with store_at(server.port):
+                    pass
+
+    asyncio.run(body())
+
+
+def test_one_refused_command_takes_nobody_with_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            await told(server.port, "SET", f"lns:{{{ALPHA}}}:dev_nonces", "7")
+            said = await asyncio.gather(
+                store.keep_sessions(ALPHA, (SESSION,)),
+                store.keep_join(ALPHA, 7, ()),
+                store.keep_join(BETA, 7, ()),
+                return_exceptions=True,
+            )
+            assert [type(one) for one in said] == [type(None), StoreUnavailable, bool]
+
+    asyncio.run(body())
+
+
+def test_a_password_opens_and_is_never_shown(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path, password="hunter2 @/") as server:
+            async with RedisStore(redis_server(server.url), "lns-a", (ALPHA,)) as store:
+                await store.keep_sessions(ALPHA, (SESSION,))
+            wrong = redis_server(f"redis://:hunter3@127.0.0.1:{server.port}/0")
+            with pytest.raises(StoreUnavailable, match="is not available: ") as refused:
+                async with RedisStore(wrong, "lns-a", (ALPHA,)):
+                    pass
+            assert "hunter" not in str(refused.value)
+
+    asyncio.run(body())
+
+
+def test_whoever_gives_up_takes_nobody_with_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+            relay.delay(50_000, "up")
+            async with asyncio.TaskGroup() as tasks:
+                hasty = tasks.create_task(store.keep_sessions(ALPHA, (SESSION,)))
+                late = tasks.create_task(store.keep_sessions(BETA, (SESSION,)))
+                await asyncio.sleep(0.01)
+                hasty.cancel()
+            assert (hasty.cancelled(), late.done()) == (True, True)
+            assert store.sessions(BETA) == (SESSION,)
+
+    asyncio.run(body())
