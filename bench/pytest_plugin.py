@@ -1,108 +1,71 @@
 """pytest with a rig: options, fixtures, and a verdict for every scenario.
 
-A scenario is an `async def test_…(rig, …)` that stimulates and expects. The plugin runs it on the
-rig's own clock, writes the case to the capture and fails the test unless the verdict is a PASS.
+A scenario is an `async def test_…(rig, …)` that stimulates and expects. The plugin plays it on the
+rig, writes the case to the capture and fails the test unless the verdict is a PASS. A scenario
+that needs what the rig has not (`requires`) is left out, and that is noted in the capture.
 """
 
 import inspect
 import shlex
-from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from bench import clock
-from bench.capture import run_folder
-from bench.case import Case, Title
+from bench.case import Title
 from bench.expectation import Result, Verdict
-from bench.rig.rig import Rig
-from bench.rig.simulated import SimulatedRig
-from lns.capture import Capture
-from lns.clock import now_us
+from bench.host.program import HostError
+from bench.run.emulated import RETENTION_S, EmulatedRun
+from bench.run.play import Play
+from bench.run.record import RunRecord
+from bench.run.simulated import SimulatedRun
 from lns.dedup.strategy import Strategy
 
-RIGS = ("simulated",)
-BETWEEN_CASES_US = 1_000_000
+BENCH_ERROR = 12
 KINDS = {True: "confirmed", False: "unconfirmed"}
 
 
-class BenchRun:
-    """One run: its folder, its capture, and the time at which the next case begins (µs)."""
+class Run(Protocol):
+    """A run of scenarios on one kind of rig."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.seed: int = config.getoption("--seed")
-        self.rig: str = config.getoption("--rig")
-        self.verdicts: Counter[str] = Counter()
-        self._started = datetime.now(UTC)  # noqa: TID251 - names the folder, decides nothing
-        self._runs_dir = Path(config.getoption("--capture-dir"))
-        self._folder: run_folder.RunFolder | None = None
-        self._capture: Capture | None = None
-        self._next_us = 0
+    capabilities: frozenset[str]
 
-    @property
-    def folder(self) -> Path | None:
-        """Where the captures are; None before the first case."""
-        return self._folder.path if self._folder else None
+    def announce(self, plays: list[Play]) -> None:
+        """Take note of what will be asked for."""
 
-    def run(self, title: Title, rig: SimulatedRig, scenario: Any) -> Verdict:
-        """Run one scenario on its rig and close its case with a verdict."""
-        case = Case(title, self._open(), rig=self.rig)
-        try:
-            verdict, self._next_us = clock.run(_play(case, rig, scenario), start_us=self._next_us)
-        except Exception as failure:  # the clock itself stopped, and the scenario with it
-            last_us = case.events[-1]["t_us"]
-            verdict, self._next_us = clock.run(_break_off(case, failure), start_us=last_us)
-        self.verdicts[verdict.result] += 1
-        return verdict
+    def play(self, play: Play) -> Verdict:
+        """The verdict of one case."""
 
     def close(self) -> None:
-        """Close the capture files."""
-        if self._capture is not None:
-            self._capture.close()
-
-    def _open(self) -> Capture:
-        if self._capture is None:
-            self._folder = run_folder.create(
-                self._runs_dir,
-                rig=self.rig,
-                seed=self.seed,
-                started=self._started,
-                argv=run_folder.argv_of_this_process(),
-                inventory={"devices": "virtual", "stations": "virtual"},
-            )
-            self._capture = Capture(self._folder.path, self._folder.run_id, now_us, buffered=True)
-        return self._capture
+        """Give everything up."""
 
 
-async def _play(case: Case, rig: SimulatedRig, scenario: Any) -> tuple[Verdict, int]:
-    """Play one scenario; whatever the bench itself gets wrong is an ERROR, not a crash."""
-    error = None
-    try:
-        async with rig.running(case):
-            await scenario
-            await rig.settle()
-    except (Exception, BaseExceptionGroup) as failure:
-        error = _innermost(failure)
-    return case.end(error), now_us() + BETWEEN_CASES_US
-
-
-async def _break_off(case: Case, failure: BaseException) -> tuple[Verdict, int]:
-    return case.end(_innermost(failure)), now_us() + BETWEEN_CASES_US
-
-
-def _innermost(failure: BaseException) -> str:
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return f"{type(failure).__name__}: {failure}"
+RIGS: Mapping[str, Callable[[RunRecord, pytest.Config], Run]] = {
+    "simulated": lambda record, config: SimulatedRun(record),
+    "emulated": lambda record, config: EmulatedRun(
+        record, retention_s=config.getoption("--retention") or RETENTION_S
+    ),
+}
+_RECORD = pytest.StashKey[RunRecord]()
+_RUN = pytest.StashKey[Run]()
+_ANNOUNCED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a run."""
     group = parser.getgroup("lorabench", "LoRaWAN test bench")
-    group.addoption("--rig", choices=RIGS, default="simulated", help="what the scenarios run on")
+    group.addoption(
+        "--rig", choices=list(RIGS), default="simulated", help="what the scenarios run on"
+    )
     group.addoption("--bench", metavar="FILE", help="inventory of a real bench")
+    group.addoption(
+        "--retention",
+        type=int,
+        metavar="SECONDS",
+        help="how long network servers remember a frame; waits of scenarios shrink with it"
+        f" (emulated rig: default {RETENTION_S})",
+    )
     group.addoption("--seed", type=int, default=1, help="of every random number (default 1)")
     group.addoption(
         "--strategy",
@@ -114,20 +77,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_RUN = pytest.StashKey[BenchRun]()
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse what this rig does not have; prepare the run."""
+    rig: str = config.getoption("--rig")
     if config.getoption("--bench"):
-        raise pytest.UsageError("--bench: the simulated rig has no inventory; leave it out")
-    config.stash[_RUN] = BenchRun(config)
+        raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")
+    if rig == "simulated" and config.getoption("--retention"):
+        raise pytest.UsageError(
+            "--retention: the simulated rig waits without taking time; leave it out"
+        )
+    runs_dir = Path(config.getoption("--capture-dir"))
+    record = config.stash[_RECORD] = RunRecord(rig, config.getoption("--seed"), runs_dir)
+    config.stash[_RUN] = RIGS[rig](record, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the capture."""
+    """End the run, and close its capture."""
     if _RUN in config.stash:
         config.stash[_RUN].close()
+        config.stash[_RECORD].close()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the scenarios that need what this rig has not."""
+    capabilities, record = config.stash[_RUN].capabilities, config.stash[_RECORD]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        needed = [name for mark in item.iter_markers("requires") for name in mark.args]
+        missing = sorted(set(needed) - capabilities)
+        if missing:
+            record.leave_out(_title(item), missing)
+        (left_out if missing else kept).append(item)
+    if left_out:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -143,29 +127,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def rig(request: pytest.FixtureRequest) -> Rig:
-    """The rig, in a known state: devices provisioned, stations up, the network server fresh."""
-    parameters = getattr(request.node, "callspec", None)
-    chosen = parameters.params if parameters else {}
-    run = request.config.stash[_RUN]
-    return SimulatedRig(
-        seed=run.seed,
-        case=_title(request.node).case,
-        strategy=chosen.get("strategy", Strategy.NONE),
-    )
+def rig(request: pytest.FixtureRequest) -> None:
+    """The rig, in a known state: devices provisioned, stations up, the network server fresh.
+
+    A scenario gets it when it is played; there is nothing to hand out before that.
+    """
+    if not inspect.iscoroutinefunction(request.node.obj):
+        raise pytest.UsageError(f"{request.node.nodeid}: a scenario with `rig` is an `async def`")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an asynchronous scenario on the clock of its rig."""
+    """Play an asynchronous scenario on its rig."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    rig = pyfuncitem.funcargs.get("rig")
-    if not isinstance(rig, SimulatedRig):
-        raise pytest.UsageError(f"{pyfuncitem.nodeid}: an async scenario takes the fixture `rig`")
+    config = pyfuncitem.config
     names = pyfuncitem._fixtureinfo.argnames
-    scenario = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
-    verdict = pyfuncitem.config.stash[_RUN].run(_title(pyfuncitem), rig, scenario)
+    if "rig" not in names:
+        raise pytest.UsageError(f"{pyfuncitem.nodeid}: an async scenario takes the fixture `rig`")
+    run, record = config.stash[_RUN], config.stash[_RECORD]
+    try:
+        if _ANNOUNCED not in config.stash:
+            config.stash[_ANNOUNCED] = True
+            ahead = [item for item in pyfuncitem.session.items if _is_known_ahead(item)]
+            run.announce([_play(item, _chosen(item)) for item in ahead])
+        verdict = run.play(_play(pyfuncitem, pyfuncitem.funcargs))
+    except HostError as error:
+        pytest.exit(f"{record.rig} rig: {error}", returncode=BENCH_ERROR)
+    record.verdicts[verdict.result] += 1
     pyfuncitem.user_properties.append(("verdict", verdict.result.value))
     if verdict.result is not Result.PASS:
         pytest.fail(str(verdict), pytrace=False)
@@ -175,21 +164,49 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the captures are and how to run the same again."""
     config = terminalreporter.config
-    run = config.stash[_RUN]
-    if run.folder is None:
+    record = config.stash[_RECORD]
+    if record.folder is None:
         return
     terminalreporter.section("lorabench")
-    words = ", ".join(f"{count} {word}" for word, count in sorted(run.verdicts.items()))
+    words = ", ".join(f"{count} {word}" for word, count in sorted(record.verdicts.items()))
     terminalreporter.line(f"verdicts   {words}")
-    terminalreporter.line(f"captures   {run.folder}")
-    arguments = shlex.join([*config.invocation_params.args, "--seed", str(run.seed)])
+    if record.left_out:
+        missing = sorted({name for _, names in record.left_out for name in names})
+        terminalreporter.line(
+            f"left out   {len(record.left_out)} (the {record.rig} rig has no: {', '.join(missing)})"
+        )
+    terminalreporter.line(f"captures   {record.folder}")
+    arguments = shlex.join([*config.invocation_params.args, "--seed", str(record.seed)])
     terminalreporter.line(f"repeat it  pytest {arguments}")
+
+
+def _is_known_ahead(item: Any) -> bool:
+    """Whether a scenario can be played before pytest comes to it: it has no other fixture."""
+    if not inspect.iscoroutinefunction(getattr(item, "obj", None)):
+        return False
+    return set(item.fixturenames) <= {"rig", "request", *_chosen(item)}
+
+
+def _play(item: Any, values: Mapping[str, object]) -> Play:
+    names = [name for name in item._fixtureinfo.argnames if name != "rig"]
+    arguments = {name: values[name] for name in names}
+    scenario, strategy = item.obj, arguments.get("strategy", Strategy.NONE)
+    return Play(
+        _title(item),
+        lambda rig: scenario(rig=rig, **arguments),
+        strategy=strategy if isinstance(strategy, Strategy) else Strategy.NONE,
+        faults=frozenset(mark.args[0] for mark in item.iter_markers("fault")),
+    )
+
+
+def _chosen(item: Any) -> dict[str, Any]:
+    return dict(item.callspec.params) if hasattr(item, "callspec") else {}
 
 
 def _title(item: Any) -> Title:
     file = Path(item.location[0])
     group = file.stem.removeprefix("test_")
-    chosen = item.callspec.params if hasattr(item, "callspec") else {}
+    chosen = _chosen(item)
     titles = [p.title for p in chosen.values() if isinstance(getattr(p, "title", None), str)]
     doc = inspect.getdoc(item.obj) or item.originalname
     return Title(

@@ -21,6 +21,7 @@ LETTERS = {
     "R": "DuplicateDueToResubmission",
     "x": "-",
 }
+EXACT_S = 0.5
 STRATEGIES = ("Drop", "Mark", "None")
 DEV_STATUS_ANS = bytes.fromhex("06FF00")  # what a port-0 frame of the catalogue carries
 OTHER_JOIN_EUI = "70B3D57ED00000FF"
@@ -60,6 +61,21 @@ class EdgeCase:
         otaa = self.facts.get("otaa", False) or rules.joins(self.stimulus)
         relaxed = self.facts.get("relaxed", True)
         return Setup(otaa=otaa, relaxed=relaxed, srv=self.facts.get("srv"))
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the network server is restarted in it."""
+        return any(isinstance(step, Restart) for step in self.stimulus)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a pause is so close to the retention that milliseconds decide."""
+        times_s = [step.at_s for step in self.stimulus]
+        return any(
+            abs(later - earlier - rules.RETENTION_S) < EXACT_S
+            for earlier in times_s
+            for later in times_s
+        )
 
     def due(self, strategy: str) -> list[str]:
         """The words of each reception, by the rules."""

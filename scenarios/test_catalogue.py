@@ -15,7 +15,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One scenario for each case of the catalogue that is written as events."""
     if "edge_case" in metafunc.fixturenames:
         cases = read_cases(metafunc.config.getoption("--catalogue"))
-        metafunc.parametrize("edge_case", cases, ids=[case.id for case in cases])
+        params = [pytest.param(case, id=case.id, marks=_marks(case)) for case in cases]
+        metafunc.parametrize("edge_case", params)
+
+
+def _marks(case: EdgeCase) -> list[pytest.MarkDecorator]:
+    """What a rig must offer for this case, and where it is disturbed."""
+    marks = []
+    if case.is_exact:
+        marks.append(pytest.mark.requires("virtual time"))
+    if case.restarts:
+        marks.append(pytest.mark.fault("lns", "restart"))
+    return marks
 
 
 async def test_edge_case(rig, strategy, edge_case: EdgeCase):

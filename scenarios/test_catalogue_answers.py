@@ -23,6 +23,7 @@ async def test_every_answer_has_a_counter_of_its_own(rig, strategy):
         rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("slow application")
 @pytest.mark.parametrize(
     ("handling_us", "due", "window"),
     [(milliseconds(550), FIRST, "RX1"), (milliseconds(650), IN_RX2, "RX2")],
@@ -84,6 +85,7 @@ async def test_a_station_discards_the_xtime_of_a_former_session(rig, strategy):
     rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
 
 
+@pytest.mark.requires("slow application")
 async def test_no_answer_is_sent_to_a_station_that_has_restarted(rig, strategy):
     """A server that knows of the restart says so instead of wasting an answer.
 

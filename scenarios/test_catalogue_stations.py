@@ -1,5 +1,7 @@
 """The catalogue's situations of stations: antennas, links that end, an EUI used twice."""
 
+import pytest
+
 from bench.duration import milliseconds, seconds
 from scenarios.words import AGAIN, COPY, FIRST, TOO_LATE
 
@@ -30,6 +32,7 @@ async def test_two_antennas_in_one_poll_make_one_reception(rig, strategy, confir
     rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("slow application")
 async def test_nobody_answers_for_a_station_whose_link_has_ended(rig, strategy):
     """The copy of another station is a copy still, so the device must ask again.
 
@@ -61,6 +64,7 @@ async def test_the_end_of_an_old_connection_does_not_touch_the_new_one(rig, stra
         rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("twin stations")
 async def test_two_stations_with_one_eui_look_like_one(rig, strategy):
     """What both hear is a resubmission; only the one that connected last is answered through.
 

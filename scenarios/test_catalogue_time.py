@@ -1,5 +1,7 @@
 """The catalogue's situations of time and memory: a paused server, a restart at the wrong moment."""
 
+import pytest
+
 from bench.duration import seconds
 from bench.expectation import Table
 from scenarios.words import EXPIRED, FIRST
@@ -21,6 +23,7 @@ async def test_a_copy_that_waits_longer_than_the_minute_is_new(rig, strategy, co
     rig.expect(uplink, FIRST + AFTER_THE_PAUSE, first="west", copy="east")
 
 
+@pytest.mark.fault("lns", "restart")
 async def test_a_retry_after_a_crash_is_the_same_message(rig, strategy):
     """What went up before a crash goes up again under the same message id.
 

@@ -1,5 +1,7 @@
 """The catalogue's situations between the network server and the application."""
 
+import pytest
+
 from bench.duration import seconds
 from bench.expectation import Table
 from scenarios.words import COPY, FIRST, TOO_LATE
@@ -17,6 +19,7 @@ LOST = Table("""
 """)
 
 
+@pytest.mark.requires("slow application")
 async def test_a_retry_waits_until_the_first_copy_is_upstream(rig, strategy):
     """A retry is judged when the first copy has found its end, and answered if there is time.
 
@@ -30,6 +33,7 @@ async def test_a_retry_waits_until_the_first_copy_is_upstream(rig, strategy):
     rig.expect(uplink, TOO_LATE + AGAIN_IN_RX2, first="west", again="west")
 
 
+@pytest.mark.requires("slow application")
 async def test_a_retry_of_a_frame_that_was_not_delivered_is_a_first_copy(rig, strategy, confirmed):
     """What could not go upstream was not heard: the retry is forwarded, unmarked, and answered.
 
@@ -42,6 +46,7 @@ async def test_a_retry_of_a_frame_that_was_not_delivered_is_a_first_copy(rig, st
     rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("slow application")
 async def test_nothing_is_acknowledged_before_it_is_delivered(rig, strategy):
     """The device hears no answer to a frame that the application did not get.
 

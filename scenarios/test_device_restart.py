@@ -1,5 +1,7 @@
 """A restarted device that happens to send the same measurement: ADR 007, same concentrator."""
 
+import pytest
+
 from bench.duration import seconds
 from bench.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
@@ -111,6 +113,7 @@ async def test_a_restart_after_the_retention_is_a_new_first_message(rig, strateg
     rig.expect(uplink, FIRST + FIRST, first="west")
 
 
+@pytest.mark.fault("lns", "restart")
 async def test_the_network_server_restarts_between_two_copies(rig, strategy, confirmed):
     """A restart of the server empties level 1; the counters outlive it and still judge."""
     rig.only("west")

@@ -6,9 +6,16 @@ from bench.duration import microseconds, seconds
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
 JUST_BEFORE = seconds(60) - microseconds(1)
+EXACT = pytest.mark.requires("virtual time")
 
 
-@pytest.mark.parametrize("silence_us", [seconds(59), JUST_BEFORE], ids=["59s", "59.999999s"])
+@pytest.mark.parametrize(
+    "silence_us",
+    [
+        pytest.param(seconds(59), id="59s"),
+        pytest.param(JUST_BEFORE, id="59.999999s", marks=EXACT),
+    ],
+)
 async def test_within_the_minute_a_copy_is_a_copy(rig, strategy, confirmed, silence_us):
     """Up to the last microsecond of the retention the frame is known."""
     rig.only("west")
@@ -18,7 +25,12 @@ async def test_within_the_minute_a_copy_is_a_copy(rig, strategy, confirmed, sile
 
 
 @pytest.mark.parametrize(
-    "silence_us", [seconds(60), seconds(60) + microseconds(1)], ids=["60s", "60.000001s"]
+    "silence_us",
+    [
+        pytest.param(seconds(60), id="60s", marks=EXACT),
+        pytest.param(seconds(60) + microseconds(1), id="60.000001s", marks=EXACT),
+        pytest.param(seconds(61), id="61s"),
+    ],
 )
 async def test_at_sixty_seconds_of_silence_the_frame_is_forgotten(
     rig, strategy, confirmed, silence_us
@@ -35,8 +47,8 @@ async def test_every_copy_renews_the_minute(rig, strategy, confirmed):
     rig.only("west")
     uplink = await rig.alpha.send(confirmed=confirmed)
     for _ in range(3):
-        await rig.replay(uplink, by="east", after=JUST_BEFORE)
-    await rig.replay(uplink, by="east", after=seconds(60))
+        await rig.replay(uplink, by="east", after=seconds(59))
+    await rig.replay(uplink, by="east", after=seconds(61))
     rig.expect(uplink, FIRST + COPY * 3 + EXPIRED, first="west", copy="east", again="east")
 
 
@@ -53,11 +65,13 @@ async def test_the_station_that_comes_after_the_expiry_owns_the_frame(rig, strat
     """A new entry has a new owner: the old station's copy is then the copy."""
     rig.only("west")
     uplink = await rig.alpha.send(confirmed=True)
-    await rig.replay(uplink, by="east", after=seconds(60))
+    await rig.replay(uplink, by="east", after=seconds(61))
     await rig.replay(uplink, by="west", after=seconds(1))
     rig.expect(uplink, FIRST + EXPIRED + COPY, first="west", again="east", copy="west")
 
 
+@pytest.mark.requires("wall clock")
+@pytest.mark.fault("lns", "wall clock")
 async def test_a_step_of_the_wall_clock_changes_nothing(rig, strategy, confirmed):
     """The retention is measured on the monotonic clock, whatever the wall clock shows.
 

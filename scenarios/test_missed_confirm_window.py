@@ -24,7 +24,7 @@ async def test_the_retry_is_heard_by_the_other_station(rig, strategy):
 
 async def test_the_retry_is_heard_by_both_stations(rig, strategy):
     """Each transmission is judged by its own receptions; the owner answers the retry."""
-    rig.east.delay_uplinks(milliseconds(40))
+    rig.east.delay_uplinks(milliseconds(100))
     rig.west.suppress_downlinks(1)
     uplink = await rig.alpha.send(confirmed=True, retries=3)
     rig.expect(uplink, FIRST + COPY + AGAIN + COPY, first="west", again="west", copy="east")
@@ -99,7 +99,7 @@ async def test_copies_do_not_use_up_the_limit(rig, strategy):
     """Soft duplicates of five stations cost no resubmission."""
     others = ("east", "north", "south", "uphill")
     for place, station in enumerate(others, start=1):
-        rig.station(station).delay_uplinks(milliseconds(40 * place))
+        rig.station(station).delay_uplinks(milliseconds(100 * place))
     rig.west.suppress_downlinks(3)
     uplink = await rig.alpha.send(confirmed=True, retries=3)
     receptions = FIRST + COPY * 4 + (AGAIN + COPY * 4) * 3

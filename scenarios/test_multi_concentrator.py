@@ -17,7 +17,7 @@ LATE_COPY = Table("""
 
 async def test_a_second_station_delivers_the_same_frame(rig, strategy, confirmed):
     """A copy through another station is a Duplicate under Drop, else a SoftDuplicate."""
-    rig.east.delay_uplinks(milliseconds(40))
+    rig.east.delay_uplinks(milliseconds(100))
     uplink = await rig.alpha.send(confirmed=confirmed)
     rig.expect(uplink, FIRST + COPY, first="west", copy="east")
     rig.expect_reply(uplink)
@@ -25,7 +25,7 @@ async def test_a_second_station_delivers_the_same_frame(rig, strategy, confirmed
 
 async def test_the_first_to_deliver_owns_the_frame_whoever_it_is(rig, strategy, confirmed):
     """The first copy counts, not the station that usually hears best."""
-    rig.west.delay_uplinks(milliseconds(40))
+    rig.west.delay_uplinks(milliseconds(100))
     uplink = await rig.alpha.send(confirmed=confirmed)
     rig.expect(uplink, FIRST + COPY, first="east", copy="west")
     rig.expect_reply(uplink)
@@ -33,8 +33,8 @@ async def test_the_first_to_deliver_owns_the_frame_whoever_it_is(rig, strategy, 
 
 async def test_three_stations_deliver_the_same_frame(rig, strategy, confirmed):
     """Every further station is a copy; one answer, through the first."""
-    rig.east.delay_uplinks(milliseconds(40))
-    rig.north.delay_uplinks(milliseconds(90))
+    rig.east.delay_uplinks(milliseconds(100))
+    rig.north.delay_uplinks(milliseconds(200))
     uplink = await rig.alpha.send(confirmed=confirmed)
     rig.expect(uplink, FIRST + COPY * 2, first="west", copy=("east", "north"))
     rig.expect_reply(uplink)
@@ -42,8 +42,8 @@ async def test_three_stations_deliver_the_same_frame(rig, strategy, confirmed):
 
 async def test_three_stations_in_the_opposite_order(rig, strategy, confirmed):
     """The order of arrival decides, whatever the order of the stations."""
-    rig.west.delay_uplinks(milliseconds(90))
-    rig.east.delay_uplinks(milliseconds(40))
+    rig.west.delay_uplinks(milliseconds(200))
+    rig.east.delay_uplinks(milliseconds(100))
     rig.north.delay_uplinks(0)
     uplink = await rig.alpha.send(confirmed=confirmed)
     rig.expect(uplink, FIRST + COPY * 2, first="north", copy=("east", "west"))
@@ -60,7 +60,7 @@ async def test_a_single_station_makes_no_duplicates(rig, strategy, confirmed):
 
 async def test_two_devices_with_equal_counters_do_not_meet(rig, strategy, confirmed):
     """The DevEUI is part of the key: another device's frame is no copy."""
-    rig.east.delay_uplinks(milliseconds(40))
+    rig.east.delay_uplinks(milliseconds(100))
     ours = await rig.alpha.send(confirmed=confirmed)
     theirs = await rig.charlie.send(confirmed=confirmed)
     rig.expect(ours, FIRST + COPY, first="west", copy="east")
@@ -70,7 +70,7 @@ async def test_two_devices_with_equal_counters_do_not_meet(rig, strategy, confir
 async def test_a_copy_made_by_the_bench_counts_like_one_from_the_air(rig, strategy, confirmed):
     """A cloned reception stands for a second concentrator when only one can hear."""
     rig.only("west")
-    rig.west.clone_uplinks_to("east", milliseconds(30))
+    rig.west.clone_uplinks_to("east", milliseconds(100))
     uplink = await rig.alpha.send(confirmed=confirmed)
     rig.expect(uplink, FIRST + COPY, first="west", copy="east")
 

@@ -28,6 +28,7 @@ from lns.lorawan.region import EU868, Region, region
 from lns.station.protocol import gps_time_us
 
 MID_LIFE_F_CNT = 10
+UP_WITHIN_US = 60_000_000
 FIRST_GROUP = 0xF150
 """Bytes 5 and 6 of the stations' EUIs in the first case of a run."""
 
@@ -102,14 +103,19 @@ class Assembly(Rig):
             self.station(name)
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                yield
-                for station in self._stations.values():
-                    station.stop()
-                for device in self._devices.values():
-                    device.stop()
-                self.server.stop()
+                try:
+                    yield
+                finally:
+                    await self._switch_off()
         finally:
             self._tasks = None
+
+    async def _switch_off(self) -> None:
+        for station in self._stations.values():
+            station.stop()
+        for device in self._devices.values():
+            await device.stop()
+        self.server.stop()
 
     @property
     def case(self) -> Case:
@@ -226,7 +232,10 @@ class Assembly(Rig):
         self._due_us = now_us()
 
     async def _until_stations_are_up(self) -> None:
-        while not all(station.is_up for station in self._stations.values()):
+        until_us = now_us() + UP_WITHIN_US
+        while missing := [s.name for s in self._stations.values() if not s.is_up]:
+            if now_us() > until_us:
+                raise TimeoutError(f"not connected to the network server: {', '.join(missing)}")
             await self.pause(10_000)
         await self.pause(100_000)
 

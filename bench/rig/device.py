@@ -22,7 +22,7 @@ class VirtualRigDevice:
         """Switch it on."""
         self.firmware = self.provisioned.firmware(medium, seed, record)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Switch it off; there is nothing to give up."""
 
     async def send(

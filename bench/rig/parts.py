@@ -22,7 +22,7 @@ class NetworkServer(Protocol):
     async def connect(self, station: Eui) -> TextLink:
         """A link to the server for one station; LinkClosed when it does not run."""
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """End it at once: what it had in memory only is gone."""
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:

@@ -14,13 +14,20 @@ class SimulatedRig(Stimulation):
     """The rig on which only links, store and application are kept in memory."""
 
     capabilities = frozenset(
-        {"virtual time", "wall clock", "slow application", "twin stations", "restart"}
+        {
+            "virtual time",
+            "wall clock",
+            "slow application",
+            "twin stations",
+            "any port",
+            "session kept by a failed join",
+        }
     )
 
     def __init__(self, **facts: Any) -> None:
         super().__init__(wall_clock_start=WALL_CLOCK_START, **facts)
         self.application = Application(self.record)
-        self.server = SimulatedServer(
+        self._server = self.server = SimulatedServer(
             "lns-a", self.region, self.application, self._seed, self.record, WALL_CLOCK_START,
             retention_us=self._retention_us,
         )  # fmt: skip
@@ -33,4 +40,4 @@ class SimulatedRig(Stimulation):
         self.application.refuse(messages)
 
     def step_wall_clock(self, us: int) -> None:
-        self.server.step_wall_clock(us)
+        self._server.step_wall_clock(us)

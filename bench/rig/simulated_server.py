@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+
+from msgspec.structs import replace
 
 from bench.chance import stream
 from bench.radio.medium import Record
@@ -60,7 +61,7 @@ class SimulatedServer:
                 self.store.preset(device.dev_eui, (session,))
         self._server = self._new_server()
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """End every connection and forget what was in memory only."""
         self.stop()
 

@@ -8,10 +8,10 @@ from bench.device import crafted
 from bench.device.seam import Joining, Sent
 from bench.expectation import Due, Table
 from bench.rig.assembly import Assembly
+from bench.rig.device import PAYLOAD
 from bench.rig.injection import first_channel, last_heard_us, reception_text, sessions_opened
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
-from bench.rig.device import PAYLOAD
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr
@@ -122,7 +122,7 @@ class Stimulation(Assembly):
     async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
         """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
         await self.start()
-        self.server.kill()
+        await self.server.kill()
         facts = {} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}
         self.case.lns(self.server.lns, "restart", **facts)
         await self.server.start_again(f_cnt_up=f_cnt_up)

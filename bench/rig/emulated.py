@@ -1,0 +1,173 @@
+"""The emulated rig: nothing in memory, all on real wires, on the wall clock.
+
+Devices stand behind pseudo-terminals, stations and taps behind WebSockets, the network server is a
+program of its own, between a real broker and a real Redis-protocol server.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from bench.case import Case
+from bench.rig.device import VirtualRigDevice
+from bench.rig.emulated_bench import LNS, EmulatedBench
+from bench.rig.lns_program import LnsProgram
+from bench.rig.provisioning import Provisioned
+from bench.rig.retiming import Retiming
+from bench.rig.serial_device import SerialRigDevice
+from bench.rig.stimulation import Stimulation
+from bench.station import web_socket
+from bench.station.link import LinkClosed, TextLink
+from bench.station.tap import Tap
+from bench.station.web_socket_link import WebSocketLink
+from lns.clock import now_us, utc_of_this_host
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region
+from lns.station.messages import is_reception
+
+COLLECTED_WITHIN_US = 5_000_000
+_AGAIN_US = 20_000
+
+
+class EmulatedServer:
+    """The network server of one case: one that it shares, or one of its own."""
+
+    lns = LNS
+
+    def __init__(self, bench: EmulatedBench, region: Region, *, own: bool) -> None:
+        self.region = region
+        self.program: LnsProgram | None = None
+        self._bench = bench
+        self.own = own
+        self._links: dict[Eui, WebSocketLink] = {}
+
+    async def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
+        """Start the one of this case; one that is shared runs already."""
+        if self.own:
+            self.program = self._bench.new_program(self.region)
+            await self.program.start([device for device in provisioned if device.known])
+
+    async def connect(self, station: Eui) -> TextLink:
+        """A link to the server for one station; LinkClosed when it does not run."""
+        assert self.program is not None
+        if self.program.uri is None:
+            raise LinkClosed("the network server does not run")
+        uri = await web_socket.discover(self.program.uri, station)
+        link = self._links[station] = await web_socket.connect(uri)
+        return link
+
+    async def kill(self) -> None:
+        """End it at once, if it is this case's own."""
+        if not self.own:
+            raise RuntimeError(
+                "this case shares its network server with others: mark the scenario with"
+                ' @pytest.mark.fault("lns", "restart"), so that it gets one of its own'
+            )
+        assert self.program is not None
+        await self.program.kill()
+
+    async def start_again(self, *, f_cnt_up: int | None = None) -> None:
+        """Start it with what it had made durable."""
+        assert self.program is not None
+        await self.program.start_again(f_cnt_up=f_cnt_up)
+
+    def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
+        """End the station's connection; the server notices so much later."""
+        self._links[station].vanish(noticed_after_us)
+
+    def stop(self) -> None:
+        """End every connection; the case is over."""
+        for link in self._links.values():
+            link.close()
+
+    async def end(self) -> None:
+        """End the program, if it is this case's own."""
+        if self.own and self.program is not None:
+            await self.program.stop()
+
+
+class EmulatedRig(Stimulation):
+    """One case's devices, air and stations on a bench that it shares with others.
+
+    With `own_server` the network server is this case's alone.
+    """
+
+    capabilities = frozenset({"wires"})
+
+    def __init__(self, bench: EmulatedBench, *, own_server: bool = False, **facts: Any) -> None:
+        super().__init__(wall_clock_start=utc_of_this_host(), **facts)
+        self._bench = bench
+        self._retiming = Retiming(self._retention_us)
+        self.has_own_server = own_server
+        self.server: EmulatedServer = EmulatedServer(bench, self.region, own=own_server)
+
+    def retimed(self, us: int) -> int:
+        return self._retiming(us)
+
+    def known_devices(self) -> Sequence[Provisioned]:
+        """The devices that the network server is to know."""
+        every = [device.provisioned for device in self._devices.values()]
+        return [device for device in every if device.known]
+
+    def use(self, program: LnsProgram) -> None:
+        """Put the stations on this network server, which runs."""
+        self.server.program = program
+
+    def new_device(self, provisioned: Provisioned) -> VirtualRigDevice:
+        return SerialRigDevice(provisioned, self.start)
+
+    def provision(self, name: str, **facts: Any) -> VirtualRigDevice:
+        if "keys" in facts and not self.has_own_server:
+            # Whoever else has these keys would answer to the same frames.
+            self.has_own_server = self.server.own = True
+        return super().provision(name, **facts)
+
+    def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
+        taps = self._bench.taps
+        taps.register(tap.station, tap.accept)
+
+        async def connect() -> TextLink:
+            if tap.is_cut:
+                raise LinkClosed("the tap is cut")
+            return await web_socket.connect(await web_socket.discover(taps.uri, tap.station))
+
+        return connect
+
+    async def ready(self) -> None:
+        await self._bench.enter(self)
+        for device in self._devices.values():
+            self._bench.own(self.case, device.provisioned.dev_eui)
+        for station in self._stations.values():
+            self._bench.own(self.case, station.eui)
+
+    async def settle(self) -> None:
+        await super().settle()
+        until_us = now_us() + COLLECTED_WITHIN_US
+        while now_us() < until_us and not _is_complete(self.case):
+            await self.pause(_AGAIN_US)
+
+    async def end(self) -> None:
+        """Give up what the case has on the bench."""
+        for station in self._stations.values():
+            self._bench.taps.unregister(station.eui)
+        if self._started:
+            await self.server.end()
+            self._bench.leave(self)
+        else:
+            self._bench.left_early()
+
+
+def _is_complete(case: Case) -> bool:
+    """Whether every reception has its outcome, and every message has reached the application."""
+    told = outcomes = accepted = published = 0
+    for event in case.events:
+        match event["kind"]:
+            case "station.text":
+                is_up = event["direction"] == "up" and "dropped" not in event
+                told += is_up and is_reception(event["text"])
+            case "lns.outcome":
+                outcomes += 1
+                accepted += event["upstream"] != "dropped"
+            case "upstream.published":
+                published += 1
+    return outcomes >= told and published >= accepted

@@ -1,0 +1,231 @@
+"""What do all cases of an emulated run share, and when may a case begin?
+
+A broker, a Redis-protocol server, a listener for the stations, and for each region one network
+server, all of them programs of their own behind real sockets. A network server reads its devices
+once, as it starts; so the cases that share one say first what they need (`enter`), and begin when
+the last of them has.
+"""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from bench.capture.reading import Event
+from bench.case import Case
+from bench.host.mosquitto import Mosquitto
+from bench.host.relay import Relay
+from bench.host.valkey import Valkey
+from bench.rig.latency import HostGuard
+from bench.rig.lns_program import LnsProgram
+from bench.rig.provisioning import Provisioned
+from bench.station.tap_server import TapServer
+from lns.capture import Capture
+from lns.delivery.broker import broker
+from lns.delivery.subscription import Subscription
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region
+
+LNS = "lns-a"
+AT_ONCE = 100
+BETWEEN_BEGINS_S = 0.05
+"""Cases begin one after another: a hundred at once would make this host stall."""
+
+
+class Guest(Protocol):
+    """A case's rig, as far as the bench serves it."""
+
+    region: Region
+    has_own_server: bool
+
+    @property
+    def case(self) -> Case:
+        """The case that is played on it."""
+
+    def known_devices(self) -> Sequence[Provisioned]:
+        """The devices that the network server is to know."""
+
+    def use(self, program: LnsProgram) -> None:
+        """Put the stations on this network server, which runs."""
+
+
+class EmulatedBench:
+    """The programs of one run; use it as `async with`.
+
+    `retention_us` is that of every network server. At most `at_once` cases run side by side.
+    Entering: HostError when a program is missing or does not start.
+    """
+
+    def __init__(
+        self, capture: Capture, *, retention_us: int, at_once: int = AT_ONCE
+    ) -> None:
+        self.capture = capture
+        self.retention_us = retention_us
+        self.taps = TapServer()
+        self._stack = AsyncExitStack()
+        self._work: asyncio.TaskGroup = asyncio.TaskGroup()
+        self._door = asyncio.Lock()
+        self._places = asyncio.Semaphore(at_once)
+        self._shared: dict[str, LnsProgram] = {}
+        self._waiting: dict[Guest, asyncio.Future[None]] = {}
+        self._still_to_come = 0
+        self._owners: dict[Eui, Case] = {}
+        self._cases: set[Case] = set()
+        self._programs = 0
+        self.guard = HostGuard(self._stalled)
+
+    async def __aenter__(self) -> "EmulatedBench":
+        await self._stack.__aenter__()
+        try:
+            await self._begin()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _begin(self) -> None:
+        keep = self._stack
+        # Not in the run's folder: devices.toml holds keys.
+        self.folder = Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="lorabench-")))
+        self._mosquitto = Mosquitto(self._subfolder("broker"))
+        self._valkey = Valkey(self._subfolder("redis"))
+        for program in (self._mosquitto, self._valkey):
+            await program.start()
+            keep.push_async_callback(program.stop)
+        self.to_broker = Relay("127.0.0.1", self._mosquitto.port)
+        self.to_redis = Relay("127.0.0.1", self._valkey.port)
+        for relay in (self.to_broker, self.to_redis):
+            await relay.start()
+            keep.push_async_callback(relay.stop)
+        await self.taps.start()
+        keep.push_async_callback(self.taps.stop)
+        application = Subscription(
+            broker(self._mosquitto.url), "lorawan/+/+/up", "application", self._heard
+        )
+        await keep.enter_async_context(application)
+        await keep.enter_async_context(self._work)
+        tasks = [self._work.create_task(self.guard.run())]
+        keep.callback(lambda: [task.cancel() for task in tasks])
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for program in self._shared.values():
+            await program.stop()
+        await self._stack.__aexit__(kind, error, traceback)
+
+    # --- which case begins when --------------------------------------------------------------
+
+    def expect(self, cases: int) -> None:
+        """So many more cases are about to `enter` or to `leave`."""
+        self._still_to_come += cases
+
+    async def enter(self, rig: Guest) -> None:
+        """Wait until the network servers know the devices of this case and there is room."""
+        begins = self._waiting[rig] = asyncio.get_running_loop().create_future()
+        self._came()
+        await begins
+        await self._places.acquire()
+        async with self._door:
+            await asyncio.sleep(BETWEEN_BEGINS_S)
+        self._cases.add(rig.case)
+
+    def left_early(self) -> None:
+        """A case ended that never entered."""
+        self._came()
+
+    def leave(self, rig: Guest) -> None:
+        """The case is over; another one may begin."""
+        self._places.release()
+        self._cases.discard(rig.case)
+
+    def own(self, case: Case, eui: Eui) -> None:
+        """What is said of this device or station from now on belongs to this case."""
+        self._owners[eui] = case
+
+    def _came(self) -> None:
+        self._still_to_come -= 1
+        if self._still_to_come <= 0 and self._waiting:
+            arrived, self._waiting = self._waiting, {}
+            self._work.create_task(self._serve(arrived))
+
+    async def _serve(self, arrived: dict[Guest, asyncio.Future[None]]) -> None:
+        """Start a network server per region for those who share one, then let all begin."""
+        try:
+            sharing: dict[str, list[Guest]] = {}
+            for rig in arrived:
+                if not rig.has_own_server:
+                    sharing.setdefault(rig.region.name, []).append(rig)
+            for rigs in sharing.values():
+                program = self.new_program(rigs[0].region)
+                await program.start([known for rig in rigs for known in rig.known_devices()])
+                for rig in rigs:
+                    rig.use(program)
+                self._shared[f"{rigs[0].region.name}-{len(self._shared)}"] = program
+        except Exception as error:
+            for begins in arrived.values():
+                begins.set_exception(error)
+        else:
+            for begins in arrived.values():
+                begins.set_result(None)
+
+    # --- what they share ----------------------------------------------------------------------
+
+    def new_program(self, region: Region, *, relayed: bool = False) -> LnsProgram:
+        """One more network server, not started yet.
+
+        With `relayed` the bench stands between it, its store and its broker, and can cut it off.
+        """
+        redis_port, broker_port = self._valkey.port, self._mosquitto.port
+        if relayed:
+            redis_port, broker_port = self.to_redis.port, self.to_broker.port
+        self._programs += 1
+        name = f"{LNS}-{self._programs}"
+        settings: dict[str, dict[str, Any]] = {
+            "lns": {"id": LNS, "listen": "127.0.0.1:0", "region": region.name},
+            "dedup": {"retention_s": self.retention_us // 1_000_000},
+            "store": {"url": f"redis://127.0.0.1:{redis_port}/0"},
+            "upstream": {
+                "url": f"mqtt://127.0.0.1:{broker_port}",
+                "outbox": "outbox.sqlite",
+                "client_id": name,
+            },
+            "capture": {"path": f"{LNS}.jsonl", "run_id": "collected"},
+        }
+        return LnsProgram(self._subfolder(name), settings, self._said, self._work)
+
+    def _subfolder(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def _said(self, event: Event) -> None:
+        """A line of a network server's capture."""
+        case = self._owners.get(Eui(event.get("station") or event.get("dev_eui") or ""))
+        if case is not None:
+            case.collect(event)
+        else:
+            fields = {name: value for name, value in event.items() if name not in _HEAD}
+            self.capture.record(LNS, event["kind"], fields, t_us=event["t_us"])
+
+    def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
+        """A message as the application gets it from the broker."""
+        fields: dict[str, object] = {"topic": topic, "body": json.loads(payload)}
+        case = self._owners.get(Eui(topic.split("/")[2]))
+        record = self.capture.record if case is None else case.record
+        record("upstream", "upstream.published", fields)
+
+    def _stalled(self, late_us: int) -> None:
+        event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
+        for case in self._cases:
+            case.witness(event)
+
+
+_HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind"})

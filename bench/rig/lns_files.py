@@ -1,0 +1,37 @@
+"""How does a network server of its own process learn of devices and settings?"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lns.end_device import Activation, EndDevice
+
+_FACTS = ("lorawan", "strategy", "server", "relaxed_f_cnt", "f_cnt_bits", "nb_trans")
+_ABP_ONLY = frozenset({"relaxed_f_cnt"})
+
+
+def device_tables(devices: Iterable[EndDevice]) -> list[dict[str, Any]]:
+    """The `[[device]]` tables of devices.toml, keys in hexadecimal."""
+    return [_table(device) for device in devices]
+
+
+def _table(device: EndDevice) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "name": f"{device.name}-{device.dev_eui}",
+        "dev_eui": str(device.dev_eui),
+        "activation": device.activation.value,
+    }
+    if device.activation is Activation.OTAA:
+        assert device.app_key is not None
+        table |= {"join_eui": str(device.join_eui), "app_key": device.app_key.hex().upper()}
+    else:
+        assert device.session_keys is not None
+        keys = device.session_keys
+        table |= {"dev_addr": str(device.dev_addr)}
+        table |= {"nwk_s_key": keys.nwk_s_key.hex().upper()}
+        table |= {"app_s_key": keys.app_s_key.hex().upper()}
+    for name in _FACTS:
+        value = getattr(device, name)
+        if value is None or (name in _ABP_ONLY and device.activation is Activation.OTAA):
+            continue
+        table[name] = getattr(value, "value", value)
+    return table

@@ -1,0 +1,79 @@
+"""A virtual device on a real serial line: commands go in and events come out as bytes."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from bench.device.board import Board
+from bench.device.rui3 import Rui3Device
+from bench.device.seam import Joining, Sent
+from bench.device.serial_line import SerialLine
+from bench.radio.medium import Medium, Record
+from bench.rig.device import PAYLOAD, VirtualRigDevice
+from bench.rig.provisioning import Provisioned
+
+
+class SerialRigDevice(VirtualRigDevice):
+    """One device behind a pseudo-terminal, asked by the driver that a board on USB is asked by."""
+
+    def __init__(
+        self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(provisioned, start)
+        self._plugged = AsyncExitStack()
+        self._board: Board | None = None
+        self._driver: Rui3Device | None = None
+        self._record: Record | None = None
+        self._retries = 0
+
+    async def start(self, medium: Medium, seed: int, record: Record) -> None:
+        self._record = record
+        self._board = Board(lambda say: self.provisioned.firmware(medium, seed, say))
+        self.firmware = self._board.firmware
+
+    async def stop(self) -> None:
+        await self._plugged.aclose()
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        driver, board = await self._ready()
+        if retries != self._retries:
+            await driver.set_retries(retries)
+            self._retries = retries
+        if transmissions > 1:
+            board.set_nb_trans(transmissions)
+        await driver.send(payload, port=port, confirmed=confirmed, transmissions=transmissions)
+        assert board.last_sent is not None
+        return board.last_sent
+
+    async def join(self) -> Joining:
+        driver, board = await self._ready()
+        await driver.join()
+        assert board.last_join is not None
+        return board.last_join
+
+    async def restart(self, *, memory: bool) -> None:
+        """A reset by command keeps the memory; a cut of the power ends it."""
+        driver, board = await self._ready()
+        if memory:
+            await driver.restart()
+        else:
+            await board.restart(memory=False)
+
+    async def _ready(self) -> tuple[Rui3Device, Board]:
+        """The driver and the board, plugged in with the first command."""
+        await self._start()
+        board = self._board
+        assert board is not None and self._record is not None
+        if self._driver is None:
+            await self._plugged.enter_async_context(board)
+            name, dev_eui = self.provisioned.record.name, self.provisioned.dev_eui
+            driver = Rui3Device(name, dev_eui, SerialLine(board.port), self._record)
+            self._driver = await self._plugged.enter_async_context(driver)
+        return self._driver, board

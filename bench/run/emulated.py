@@ -1,0 +1,78 @@
+"""A run on the emulated rig: cases side by side, on the wall clock, over real wires."""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+
+from bench.case import Case
+from bench.expectation import Verdict
+from bench.rig.emulated import EmulatedRig
+from bench.rig.emulated_bench import EmulatedBench
+from bench.run.play import Play, perform
+from bench.run.record import RunRecord
+from bench.run.side_by_side import SideBySide
+
+RETENTION_S = 30
+
+
+class EmulatedRun:
+    """Plays what was announced side by side; whoever asks for a verdict waits for that case."""
+
+    capabilities = EmulatedRig.capabilities
+
+    def __init__(self, record: RunRecord, *, retention_s: int = RETENTION_S) -> None:
+        self._record = record
+        self._retention_us = retention_s * 1_000_000
+        self._bench = SideBySide(self._open)
+        self._is_open = False
+        self._verdicts: dict[str, Future[Verdict]] = {}
+        self._numbers = 0
+
+    def announce(self, plays: list[Play]) -> None:
+        """Begin to play all of these; HostError when the bench cannot be set up."""
+        if not self._is_open:
+            self._bench.start()
+            self._is_open = True
+        self._bench.call(lambda bench: bench.expect(len(plays)))
+        for play in plays:
+            self._begin(play, own_server="lns" in play.faults)
+
+    def play(self, play: Play) -> Verdict:
+        """The verdict of one case, as soon as there is one."""
+        if play.title.case not in self._verdicts:
+            self.announce([play])
+        return self._verdicts.pop(play.title.case).result()
+
+    def close(self) -> None:
+        """End every case and every program of the run."""
+        if self._is_open:
+            self._bench.close()
+
+    def _begin(self, play: Play, *, own_server: bool) -> None:
+        self._numbers += 1
+        number = self._numbers
+
+        async def perform_it(bench: EmulatedBench) -> Verdict:
+            case = Case(play.title, bench.capture, rig=self._record.rig)
+            rig = EmulatedRig(
+                bench,
+                own_server=own_server,
+                seed=self._record.seed,
+                case=play.title.case,
+                strategy=play.strategy,
+                retention_us=self._retention_us,
+                number=number,
+            )
+            try:
+                return await perform(case, rig, play)
+            finally:
+                await rig.end()
+
+        self._verdicts[play.title.case] = self._bench.play(perform_it)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[EmulatedBench]:
+        async with EmulatedBench(
+            self._record.open(), retention_us=self._retention_us
+        ) as bench:
+            yield bench

@@ -1,0 +1,40 @@
+"""One scenario about to be played, and what became of it."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from bench.case import Case, Title
+from bench.expectation import Verdict
+from bench.rig.rig import Rig
+from bench.rig.stimulation import Stimulation
+from lns.dedup.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A scenario with everything but its rig; `faults` are the seams at which it injects some."""
+
+    title: Title
+    scenario: Callable[[Rig], Coroutine[Any, Any, None]]
+    strategy: Strategy = Strategy.NONE
+    faults: frozenset[str] = frozenset()
+
+
+async def perform(case: Case, rig: Stimulation, play: Play) -> Verdict:
+    """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
+    error = None
+    try:
+        async with rig.running(case):
+            await play.scenario(rig)
+            await rig.settle()
+    except (Exception, BaseExceptionGroup) as failure:
+        error = innermost(failure)
+    return case.end(error)
+
+
+def innermost(failure: BaseException) -> str:
+    """The first cause in a group of groups, in a line."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return f"{type(failure).__name__}: {failure}"
