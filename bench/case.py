@@ -22,6 +22,7 @@ class Title:
     title: str
     strategy: str | None = None
     confirmed: bool | None = None
+    attempt: int = 1
     params: dict[str, str] = field(default_factory=dict)
 
 
@@ -156,8 +157,11 @@ class Case:
         facts = {"frame_id": frame_id, "windows": list(windows)}
         self._fact("case.expect", {"expect": "on_air", **facts})
 
-    def end(self, error: str | None = None) -> Verdict:
-        """Judge and close the case; `error` is what kept the bench from running it."""
+    def end(self, error: str | None = None, *, may_repeat: bool = False) -> Verdict:
+        """Judge and close the case; `error` is what kept the bench from running it.
+
+        With `may_repeat` an INCONCLUSIVE one is marked as repeated: another attempt follows.
+        """
         self.begin()
         verdict = judge(sorted(self._events, key=_in_order))
         if error is not None and verdict.result is not Result.FAIL:
@@ -167,8 +171,10 @@ class Case:
         fields: dict[str, object] = {
             "verdict": verdict.result,
             "reasons": list(verdict.reasons),
-            "attempt": 1,
+            "attempt": self.title.attempt,
         }
+        if may_repeat and verdict.result is Result.INCONCLUSIVE:
+            fields["repeated"] = True
         if verdict.owner is not None:
             fields["owner"] = verdict.owner
         self._fact("case.end", fields)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 SCHEMA = 1
 Record = Callable[[str, str, dict[str, object]], None]  # (source, kind, fields)
@@ -40,26 +41,21 @@ class Capture:
 
         `t_us`: when it happened, if that was not now.
         """
-        file = self._files.get(source)
-        if file is None:
-            if self._closed:
-                raise ValueError(f"the capture is closed: {source} {kind}")
-            path = self._folder / f"{source}.jsonl"
-            self._seqs[source] = _mend(path)
-            file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
-        seq = self._seqs[source]
-        line: dict[str, object] = {
-            "schema": SCHEMA,
-            "run_id": self._run_id,
-            "source": source,
-            "seq": seq,
-            "t_us": self._now_us() if t_us is None else t_us,
-            "kind": kind,
-            **fields,
-        }
+        file = self._files.get(source) or self._open(source, kind)
+        line = self._head(source, kind, t_us) | fields
         file.write(_encode(line) + b"\n")
-        self._seqs[source] = seq + 1
+        self._seqs[source] += 1
         return line
+
+    def record_event(self, source: str, kind: str, event: Struct) -> None:
+        """Write the fields of a value as they stand, in a third of the time of `record`.
+
+        The value leaves out itself what is absent (`omit_defaults`), but not everything.
+        """
+        file = self._files.get(source) or self._open(source, kind)
+        head, fields = _encode(self._head(source, kind, None)), _encode(event)
+        file.write(b"%b,%b\n" % (head[:-1], fields[1:]))
+        self._seqs[source] += 1
 
     def close(self) -> None:
         """Close every file; the capture cannot be written any more."""
@@ -67,6 +63,24 @@ class Capture:
             file.close()
         self._files.clear()
         self._closed = True
+
+    def _open(self, source: str, kind: str) -> BinaryIO:
+        if self._closed:
+            raise ValueError(f"the capture is closed: {source} {kind}")
+        path = self._folder / f"{source}.jsonl"
+        self._seqs[source] = _mend(path)
+        file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
+        return file
+
+    def _head(self, source: str, kind: str, t_us: int | None) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "run_id": self._run_id,
+            "source": source,
+            "seq": self._seqs[source],
+            "t_us": self._now_us() if t_us is None else t_us,
+            "kind": kind,
+        }
 
 
 def _mend(path: Path) -> int:

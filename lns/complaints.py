@@ -4,11 +4,15 @@ The capture tells of every one; the log is for people, and nobody who sends mist
 """
 
 import logging
+import re
 
 from lns.clock import now_us
 
 LINES_MAX = 60
 PERIOD_US = 60_000_000
+# As much of what somebody said is repeated in the log and the capture.
+SAID_MAX = 200
+_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 class Complaints:
@@ -33,3 +37,8 @@ class Complaints:
             self._logger.warning(sentence, *facts)
         else:
             self._left_out += 1
+
+
+def printable(text: str) -> str:
+    """What somebody else wrote, fit for a line of a log."""
+    return _UNPRINTABLE.sub("?", text[:SAID_MAX])

@@ -45,7 +45,8 @@ class Connection:
         self._complaints = complaints
         self._complained = 0
         self._errands: set[asyncio.Task[None]] = set()
-        self._clock_wanted = asyncio.Event()
+        self._clock_wanted = False
+        self._asking = False
         self._ask_after_us = ASK_AGAIN_US
 
     def complain(self, sentence: str, *facts: object) -> None:
@@ -74,26 +75,34 @@ class Connection:
         """The station answered `getxtime`; 0: it has to be asked again."""
         self.clock.report(xtime, arrived_us)
         if xtime:
-            self._clock_wanted.clear()
+            self._clock_wanted = False
             self._ask_after_us = ASK_AGAIN_US
         else:
-            self._clock_wanted.set()
+            self._want_clock()
 
     def heard_of(self, xtime: int) -> None:
         """A frame of a session that is not known to run: only the station can tell."""
         if xtime and not self.clock.runs(xtime):
-            self._clock_wanted.set()
+            self._want_clock()
 
-    async def ask_for_clock(self) -> None:
+    def _want_clock(self) -> None:
+        self._clock_wanted = True
+        if not self._asking:
+            self._asking = True
+            self.soon(self._ask_for_clock)
+
+    async def _ask_for_clock(self) -> None:
         """Ask again for a clock that the station did not show, or that its frames contradict."""
-        while True:
-            await self._clock_wanted.wait()
-            await asyncio.sleep(self._ask_after_us / 1_000_000)
-            if self._clock_wanted.is_set():
-                self._clock_wanted.clear()
-                self._ask_after_us = min(2 * self._ask_after_us, ASK_AGAIN_MAX_US)
-                self.protocol.ask_xtime()
-                await self.flush()
+        try:
+            while self._clock_wanted:
+                await asyncio.sleep(self._ask_after_us / 1_000_000)
+                if self._clock_wanted:
+                    self._clock_wanted = False
+                    self._ask_after_us = min(2 * self._ask_after_us, ASK_AGAIN_MAX_US)
+                    self.protocol.ask_xtime()
+                    await self.flush()
+        finally:
+            self._asking = False
 
 
 class Connections:

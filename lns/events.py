@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from lns.dedup.claim import Level2
@@ -11,7 +11,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.receive_window import Answer
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one reception; exactly one for each (`lns.outcome`).
 
     Fields that are not known (no MIC match, level 1 not reached, not dropped) are None and left
@@ -32,11 +32,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     upstream: Upstream
     reason: Reason | None = None
     answer: Answer
-    level2: Level2 = Level2.NOT_ASKED
+    level2: Level2 = field(default_factory=lambda: Level2.NOT_ASKED)  # present also as default
     xtime: int | None = None
 
 
-class Downlink(Struct, frozen=True, kw_only=True):
+class Downlink(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A downlink was handed to a station, or the station reports it on the air (`lns.downlink`).
 
     `stage` is "scheduled" or "transmitted"; `margin_us` is the time left until the window opened
@@ -61,7 +61,7 @@ class Downlink(Struct, frozen=True, kw_only=True):
     confirmed: bool | None = None
 
 
-class Evicted(Struct, frozen=True, kw_only=True):
+class Evicted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Level 1 forgot a frame before its time because it was full (`lns.evicted`)."""
 
     kind: ClassVar[str] = "lns.evicted"
@@ -70,7 +70,7 @@ class Evicted(Struct, frozen=True, kw_only=True):
     silent_us: int
 
 
-class UnreadableMessage(Struct, frozen=True, kw_only=True):
+class UnreadableMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message of a station that is no reception and cannot be read (`lns.unreadable`).
 
     A reception that cannot be read has its outcome instead. `msgtype` is "" where there is none.
@@ -83,7 +83,7 @@ class UnreadableMessage(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a downlink that the application wants (`lns.request`).
 
     `stage` is "queued", "refused" (never queued), "done" (the station reported it on the air; a
@@ -102,7 +102,7 @@ class Request(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Acknowledged(Struct, frozen=True, kw_only=True):
+class Acknowledged(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The broker has a message, so it left the outbox (`upstream.acknowledged`).
 
     `waiting` is how many messages the broker has not acknowledged yet. What the application got
@@ -117,7 +117,7 @@ class Acknowledged(Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-class Connection(Struct, frozen=True, kw_only=True):
+class Connection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A station's connection began, ended or was refused (`lns.connection`).
 
     `stage` is "connected", "disconnected" or "refused"; `peer` the address it came from. `cause`
@@ -139,5 +139,5 @@ Event = Outcome | Downlink | Evicted | UnreadableMessage | Request | Acknowledge
 
 
 def as_fields(event: Event) -> dict[str, object]:
-    """The fields of an event for the capture, absent ones left out."""
+    """The fields of an event for the capture, absent ones left out, as in its JSON."""
     return {name: value for name, value in asdict(event).items() if value is not None}

@@ -7,13 +7,12 @@ The shell around the pure parts. It knows links and tasks; what a frame is worth
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import astuple
 
 from lns.clock import Utc, now_us
-from lns.complaints import Complaints
+from lns.complaints import Complaints, printable
 from lns.connections import RECEPTIONS_MAX, Connection, Connections
 from lns.dedup.claim import Claims, SoleServer
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
@@ -46,9 +45,6 @@ from lns.uplink import Uplinks
 
 log = logging.getLogger(__name__)
 
-# As much of what a station said is repeated in the log and the capture.
-SAID_MAX = 200
-_UNPRINTABLE = re.compile(r"[^ -~]")
 
 class NetworkServer:
     """One LNS instance: devices, level 1, joins, answers; one `lns.outcome` per reception.
@@ -108,11 +104,11 @@ class NetworkServer:
         """Take what an application asks for on `lorawan/<lns id>/<dev_eui>/down`."""
         asked = parse_request(topic, body)
         if isinstance(asked, Refused):
-            why = _printable(asked.why)
+            why = printable(asked.why)
             self._downlinks.refuse(why)
-            return self._complaints.complain("%s: %s", _printable(topic), why)
+            return self._complaints.complain("%s: %s", printable(topic), why)
         if not self.enqueue(*asked):
-            self._complaints.complain("%s: the downlink is refused", _printable(topic))
+            self._complaints.complain("%s: the downlink is refused", printable(topic))
 
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
@@ -124,7 +120,6 @@ class NetworkServer:
             async with asyncio.TaskGroup() as tasks:
                 connection = Connection(station, link, protocol, clock, tasks, self._complaints)
                 self._connections.add(connection)
-                connection.soon(connection.ask_for_clock)
                 await self._read(connection)
                 connection.end_errands()
         finally:
@@ -154,18 +149,18 @@ class NetworkServer:
             case Rejected():
                 self._reject(connection, event)
             case Versioned():
-                log.info("%s: station %s", station, _printable(event.station_version))
+                log.info("%s: station %s", station, printable(event.station_version))
                 connection.clock.configured(arrived_us)
             case XtimeSample():
                 connection.clock_shown(event.xtime, arrived_us)
             case Transmitted():
                 self._downlinks.transmitted(station, event)
             case Passed():
-                log.debug("%s: ignored message %s", station, _printable(event.msgtype))
+                log.debug("%s: ignored message %s", station, printable(event.msgtype))
 
     def _reject(self, connection: Connection, event: Rejected) -> None:
         """Every message that cannot be read is an event: an outcome if it was a reception."""
-        station, why = connection.station, _printable(event.why)
+        station, why = connection.station, printable(event.why)
         if event.reception:
             self._record(self._malformed(station, None))
         else:
@@ -220,8 +215,3 @@ def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Recep
         arrived_us=arrived_us,
         heard_us=clock.lns_time_us(uplink.xtime),
     )
-
-
-def _printable(text: str) -> str:
-    """What somebody else wrote, fit for a line of a log."""
-    return _UNPRINTABLE.sub("?", text)[:SAID_MAX]

@@ -6,11 +6,12 @@ the same one.
 """
 
 import logging
-from collections.abc import Awaitable, Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from lns.deadline import within
 from lns.dedup.strategy import Reason
 from lns.end_device import Activation, EndDevice, Session
 from lns.lorawan.frame import Data
@@ -20,6 +21,9 @@ from lns.lorawan.identifiers import DevAddr, Eui
 log = logging.getLogger(__name__)
 
 Kept = TypeVar("Kept")
+
+# A store that takes longer is away: RX2 of a data uplink is over by then.
+KEEP_US = 2_000_000
 
 
 class StoreUnavailable(Exception):
@@ -131,10 +135,13 @@ class Registry:
         """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
         await self._write(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
 
-    async def _write(self, writing: Awaitable[Kept]) -> Kept:
+    async def _write(self, writing: Coroutine[Any, Any, Kept]) -> Kept:
         """Write to the store; the person at the console is told once of an outage."""
         try:
-            kept = await writing
+            try:
+                kept = await within(KEEP_US, writing)
+            except TimeoutError:
+                raise StoreUnavailable(f"the store takes longer than {KEEP_US} us") from None
         except StoreUnavailable as unavailable:
             if not self._store_is_away:
                 log.warning("%s; devices are not answered until it is back", unavailable)

@@ -12,7 +12,7 @@ from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.config import Config
 from lns.delivery.publisher import Upstream as Application
-from lns.events import Event, as_fields
+from lns.events import Event
 from lns.lorawan.region import region
 from lns.network_server import NetworkServer
 from lns.prepared import Prepared
@@ -164,6 +164,6 @@ def _recorder(config: Config, capture: Capture | None) -> Record:
     source = config.path(section.path).stem
 
     def record(event: Event) -> None:
-        capture.record(source, event.kind, as_fields(event))
+        capture.record_event(source, event.kind, event)
 
     return record

@@ -53,6 +53,10 @@ class ScenarioLines:
     def pytest_internalerror(self, excrepr: Any) -> None:
         self.broken.append("\n".join(str(excrepr).splitlines()[-REASON_LINES_MAX:]))
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if isinstance(excinfo.value, pytest.exit.Exception):
+            self.broken.append(str(excinfo.value.msg))
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         stages = self._stages.setdefault(report.nodeid, [])
         stages.append(report)

@@ -7,6 +7,7 @@ board at a USB port and to the virtual firmware behind a pty. It waits for lines
 import asyncio
 import contextlib
 import re
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -77,6 +78,7 @@ class Rui3Device:
             reply_us=self._deadlines.reply_us,
             heard=self._hear,
         )
+        self._booted: asyncio.Event | None = None
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._confirming: bool | None = None
@@ -184,6 +186,21 @@ class Rui3Device:
         except DeviceRestarted:
             return
 
+    async def restarted_by(self, cause: Awaitable[None]) -> None:
+        """Let a button or a switch restart the device, and wait until it says that it has started.
+
+        DeviceSilent when it does not.
+        """
+        booted = self._booted = asyncio.Event()
+        try:
+            await cause
+            async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
+                await booted.wait()
+        except TimeoutError:
+            raise DeviceSilent(f"{self.name}: not a word since its restart") from None
+        finally:
+            self._booted = None
+
     async def _run(self, command: str) -> Exchange:
         async with self._conversation.accepted(command) as exchange:
             return exchange
@@ -218,7 +235,10 @@ class Rui3Device:
     def _hear(self, line: Line) -> None:
         if line.kind is LineKind.BOOT:
             asked = any(exchange.command == _RESET for exchange in self._conversation.exchanges)
-            self.restarts_unasked += not asked
+            if self._booted is not None:
+                self._booted.set()
+            elif not asked:
+                self.restarts_unasked += 1
             self._confirming = None
         if line.kind is LineKind.BOOT or _SENT.fullmatch(line.text):
             self._is_idle.set()

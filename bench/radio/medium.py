@@ -124,8 +124,8 @@ class Medium:
         """Put a frame on the air; ValueError for a data rate that the region does not know.
 
         `start_us`: when its radio began, where a timer of the radio decides that; it is now, or
-        was just before now. `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id, genuine, attempt);
-        they go into `radio.transmit` as they are.
+        was just before now. `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id,
+        genuine, attempt); they go into `radio.transmit` as they are.
         """
         data_rate = self.region.data_rates[dr] if dr < len(self.region.data_rates) else None
         if data_rate is None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from bench.capture.reading import Event
 from bench.case import Case
 from bench.host.mosquitto import Mosquitto
+from bench.host.open_files import take_all_allowed
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
@@ -32,6 +33,7 @@ from lns.lorawan.region import Region
 
 LNS = "lns-a"
 AT_ONCE = 100
+STARTING_MAX = 2
 BETWEEN_BEGINS_S = 0.05
 """Cases begin one after another: a hundred at once would make this host stall."""
 
@@ -69,6 +71,7 @@ class EmulatedBench:
         self._stack = AsyncExitStack()
         self._work: asyncio.TaskGroup = asyncio.TaskGroup()
         self._door = asyncio.Lock()
+        self._starting = asyncio.Semaphore(STARTING_MAX)
         self._places = asyncio.Semaphore(at_once)
         self._shared: dict[str, LnsProgram] = {}
         self._waiting: dict[Guest, asyncio.Future[None]] = {}
@@ -89,10 +92,11 @@ class EmulatedBench:
 
     async def _begin(self) -> None:
         keep = self._stack
+        take_all_allowed()
         # Not in the run's folder: devices.toml holds keys.
         self.folder = Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="lorabench-")))
         self._mosquitto = Mosquitto(self._subfolder("broker"))
-        self._valkey = Valkey(self._subfolder("redis"))
+        self._valkey = Valkey(self._subfolder("redis"), append_only=False)
         for program in (self._mosquitto, self._valkey):
             await program.start()
             keep.push_async_callback(program.stop)
@@ -199,7 +203,7 @@ class EmulatedBench:
             },
             "capture": {"path": f"{LNS}.jsonl", "run_id": "collected"},
         }
-        return LnsProgram(self._subfolder(name), settings, self._said, self._work)
+        return LnsProgram(self._subfolder(name), settings, self._said, self._work, self._starting)
 
     def _subfolder(self, name: str) -> Path:
         folder = self.folder / name

@@ -19,7 +19,10 @@ _PATIENCE_US = 10_000_000
 
 
 class LnsProgram:
-    """One `python -m lns` with files of its own; `take` is told every line of its capture."""
+    """One `python -m lns` with files of its own; `take` is told every line of its capture.
+
+    `starting` bounds how many start at once: each takes a second of a processor.
+    """
 
     def __init__(
         self,
@@ -27,11 +30,13 @@ class LnsProgram:
         settings: Mapping[str, Mapping[str, Any]],
         take: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
+        starting: asyncio.Semaphore,
     ) -> None:
         self._folder = folder
         self._settings = settings
         self._take = take
         self._tasks = tasks
+        self._starting = starting
         self._process: LnsProcess | None = None
         self._devices: Sequence[Eui] = ()
         self._collecting: asyncio.Task[None] | None = None
@@ -51,7 +56,8 @@ class LnsProgram:
         await self._preset(sessions)
         tables = device_tables(device.record for device in devices)
         self._process = LnsProcess(self._folder, self._settings, tables)
-        await self._process.start()
+        async with self._starting:
+            await self._process.start()
         self._collecting = self._tasks.create_task(self._collector.run())
 
     async def kill(self) -> None:
@@ -68,7 +74,8 @@ class LnsProgram:
             for session in kept:
                 session.f_cnt_up = f_cnt_up
             await self._preset(kept)
-        await self._process.start()
+        async with self._starting:
+            await self._process.start()
 
     async def stop(self) -> None:
         """End it as a service is ended, and read its last words."""

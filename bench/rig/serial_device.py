@@ -64,7 +64,7 @@ class SerialRigDevice(VirtualRigDevice):
         if memory:
             await driver.restart()
         else:
-            await board.restart(memory=False)
+            await driver.restarted_by(board.restart(memory=False))
 
     async def _ready(self) -> tuple[Rui3Device, Board]:
         """The driver and the board, plugged in with the first command."""

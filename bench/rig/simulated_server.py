@@ -13,6 +13,7 @@ from bench.rig.application import Application
 from bench.rig.provisioning import Provisioned
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from lns.clock import now_us
+from lns.downlink_queue import ApplicationDownlink
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -85,6 +86,11 @@ class SimulatedServer:
         for eui, theirs in self._links:
             if eui == station:
                 theirs.peer.vanish(noticed_after_us)
+
+    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> None:
+        """The application wants something sent to a device."""
+        if self._server is not None:
+            self._server.enqueue(dev_eui, downlink)
 
     def step_wall_clock(self, us: int) -> None:
         """Set the wall clock of its host forward or back."""

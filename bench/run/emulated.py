@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
 from bench.case import Case
-from bench.expectation import Verdict
+from bench.expectation import Result, Verdict
 from bench.rig.emulated import EmulatedRig
 from bench.rig.emulated_bench import EmulatedBench
 from bench.run.play import Play, perform
@@ -13,6 +13,8 @@ from bench.run.record import RunRecord
 from bench.run.side_by_side import SideBySide
 
 RETENTION_S = 30
+ATTEMPTS_MAX = 3
+"""How often a case is played whose stimulus fails to come about, or that stalls this host."""
 
 
 class EmulatedRun:
@@ -49,26 +51,37 @@ class EmulatedRun:
             self._bench.close()
 
     def _begin(self, play: Play, *, own_server: bool) -> None:
-        self._numbers += 1
-        number = self._numbers
-
         async def perform_it(bench: EmulatedBench) -> Verdict:
-            case = Case(play.title, bench.capture, rig=self._record.rig)
-            rig = EmulatedRig(
-                bench,
-                own_server=own_server,
-                seed=self._record.seed,
-                case=play.title.case,
-                strategy=play.strategy,
-                retention_us=self._retention_us,
-                number=number,
-            )
-            try:
-                return await perform(case, rig, play)
-            finally:
-                await rig.end()
+            verdict = await self._attempt(bench, play, own_server=own_server, may_repeat=True)
+            for number in range(2, ATTEMPTS_MAX + 1):
+                if verdict.result is not Result.INCONCLUSIVE:
+                    break
+                # The network server that the others share does not know the devices of this one.
+                bench.expect(1)
+                again, is_last = play.attempt(number), number == ATTEMPTS_MAX
+                verdict = await self._attempt(bench, again, own_server=True, may_repeat=not is_last)
+            return verdict
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
+
+    async def _attempt(
+        self, bench: EmulatedBench, play: Play, *, own_server: bool, may_repeat: bool
+    ) -> Verdict:
+        self._numbers += 1
+        rig = EmulatedRig(
+            bench,
+            own_server=own_server,
+            seed=self._record.seed,
+            case=play.title.case,
+            strategy=play.strategy,
+            retention_us=self._retention_us,
+            number=self._numbers,
+        )
+        case = Case(play.title, bench.capture, rig=self._record.rig)
+        try:
+            return await perform(case, rig, play, may_repeat=may_repeat)
+        finally:
+            await rig.end()
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[EmulatedBench]:

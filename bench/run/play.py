@@ -1,7 +1,7 @@
 """One scenario about to be played, and what became of it."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.case import Case, Title
@@ -20,8 +20,15 @@ class Play:
     strategy: Strategy = Strategy.NONE
     faults: frozenset[str] = frozenset()
 
+    def attempt(self, number: int) -> "Play":
+        """The same once more, under a name of its own."""
+        case = f"{self.title.case} (attempt {number})"
+        return replace(self, title=replace(self.title, case=case, attempt=number))
 
-async def perform(case: Case, rig: Stimulation, play: Play) -> Verdict:
+
+async def perform(
+    case: Case, rig: Stimulation, play: Play, *, may_repeat: bool = False
+) -> Verdict:
     """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
     error = None
     try:
@@ -30,7 +37,7 @@ async def perform(case: Case, rig: Stimulation, play: Play) -> Verdict:
             await rig.settle()
     except (Exception, BaseExceptionGroup) as failure:
         error = innermost(failure)
-    return case.end(error)
+    return case.end(error, may_repeat=may_repeat)
 
 
 def innermost(failure: BaseException) -> str:

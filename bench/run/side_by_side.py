@@ -54,7 +54,8 @@ class SideBySide(Generic[B]):
 
     def close(self) -> None:
         """End what still runs, and close the bench."""
-        if self._loop is not None and self._over is not None:
+        is_open = self._opened.done() and self._opened.exception() is None
+        if is_open and self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
         if self._thread.is_alive():
             self._thread.join()

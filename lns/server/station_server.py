@@ -6,7 +6,6 @@ Two kinds of WebSocket on one listener: `/router-info`, where a station asks for
 
 import asyncio
 import logging
-import re
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +19,7 @@ from websockets.http11 import Request, Response
 
 from lns import address
 from lns.access import Access, Refusal
-from lns.complaints import Complaints
+from lns.complaints import Complaints, printable
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
@@ -32,8 +31,6 @@ from lns.station.messages import router_info_answer_text
 log = logging.getLogger(__name__)
 
 _S = 1_000_000
-_CAUSE_MAX = 200
-_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 class StationServer:
@@ -205,7 +202,7 @@ class StationServer:
 
     def _tell_refusal(self, connection: WebSocket, station: Eui | None, why: str) -> None:
         connection.refused = True
-        self._complaints.complain("%s: refused: %s", station or connection.peer, _printable(why))
+        self._complaints.complain("%s: refused: %s", station or connection.peer, printable(why))
         self._tell("refused", station, connection.peer, why)
 
     def _tell(
@@ -223,13 +220,8 @@ class StationServer:
                 lns=self._lns,
                 station=station,
                 peer=peer,
-                cause=cause and _printable(cause),
+                cause=cause and printable(cause),
                 texts=texts,
                 binaries=binaries,
             )
         )
-
-
-def _printable(text: str) -> str:
-    """What somebody else wrote, fit for a line of a log."""
-    return _UNPRINTABLE.sub("?", text)[:_CAUSE_MAX]

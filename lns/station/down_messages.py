@@ -131,7 +131,8 @@ def _dnmsg(fields: dict[str, Any]) -> Dnmsg:
         "pdu": unhexlify(fields["pdu"]),
     }
     dnmsg = msgspec.convert(read, Dnmsg)
-    if dnmsg.rx1 is None and dnmsg.rx2 is None:
+    # Both are read: half a pair spoils the message also where the other window is whole.
+    if (dnmsg.rx1, dnmsg.rx2) == (None, None):
         raise ValueError("no receive window")
     if len(dnmsg.pdu) > 255:
         raise ValueError("longer than a frame can be")

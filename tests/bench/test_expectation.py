@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 
 from bench.evidence import Words
-from bench.expectation import Due, Result, Table, Verdict, judge, words
+from bench.expectation import HOST_STALL_MAX_US, Due, Result, Table, Verdict, judge, words
 from lns.dedup.strategy import Strategy
 from tests.bench.written_case import (
+    ACKED,
     ALPHA,
     COPY,
     EAST,
@@ -400,3 +401,30 @@ def test_the_answers_on_the_air_are_those_that_are_due() -> None:
 @pytest.mark.parametrize("expectation", [due_upstream(WEST, fCnt=2), due_on_air()])
 def test_any_expectation_is_one(expectation: Event) -> None:
     assert judge(good(expectation, without=NOTHING_DUE)).result is Result.PASS
+
+
+def stall(late_us: int) -> Event:
+    return {"source": "bench", "kind": "host.stalled", "late_us": late_us}
+
+
+def test_what_is_wrong_while_the_host_stalled_proves_nothing() -> None:
+    wrong = good(stall(179_600), stall(60_000), said=said("+EVT:SEND_CONFIRMED_FAILED(4)"))
+    verdict = judge(wrong)
+    assert (verdict.result, verdict.owner) == (Result.INCONCLUSIVE, "bench")
+    assert verdict.reasons == (
+        "host stalled 180 ms",
+        f"device {ALPHA} did not say '{ACKED}'",
+    )
+
+
+def test_a_short_stall_excuses_nothing_and_a_long_one_spoils_no_pass() -> None:
+    wrong = {"said": said("+EVT:SEND_CONFIRMED_FAILED(4)")}
+    assert judge(good(stall(HOST_STALL_MAX_US), **wrong)).result is Result.FAIL
+    assert judge(good(stall(HOST_STALL_MAX_US + 1), **wrong)).result is Result.INCONCLUSIVE
+    assert judge(good(stall(900_000))).result is Result.PASS
+
+
+def test_a_stall_changes_no_doubt_and_no_error() -> None:
+    undelivered = good(stall(900_000), without=("heard east", "told east"))
+    assert (judge(undelivered).result, judge(undelivered).owner) == (Result.INCONCLUSIVE, "air")
+    assert judge(good(stall(900_000), without=NOTHING_DUE)).result is Result.ERROR

@@ -187,3 +187,19 @@ def test_a_violation_is_told_with_names_and_numbers() -> None:
         "forwarded means published: 70B3D57ED0000001 FCnt 2 through west:"
         " 1 unmarked by outcome, 0 published",
     ]
+
+
+def stamped(events: list[Event]) -> list[Event]:
+    """The events as they stand in a run with cases side by side: each names its case."""
+    return [{**event, "case": "c"} for event in events]
+
+
+def test_lines_of_other_cases_may_stand_between_two_of_a_case() -> None:
+    events = stamped(gap(good(), "lns-a", by=2))
+    assert violations(Evidence.of(events)) == []
+    own = [event["seq"] for event in events if event["source"] == "lns-a"]
+    others = list(range(own[-1]))
+    assert violations(Evidence.of(events), numbers={"lns-a": others}) == []
+    [violation] = violations(Evidence.of(events), numbers={"lns-a": own})
+    assert (violation.rule, violation.owner) == (GAPS, "bench")
+    assert judge(events, numbers={"lns-a": own}).result == "FAIL"

@@ -44,6 +44,18 @@ def test_a_line_to_the_byte(tmp_path: Path, capture: Capture) -> None:
     )
 
 
+def test_an_event_is_written_as_its_fields_are(tmp_path: Path, capture: Capture) -> None:
+    events = serve(_every_kind_of_trouble, ALPHA, GAMMA, entries_max=1).events
+    for event in events:
+        capture.record("fields", event.kind, as_fields(event))
+        capture.record_event("event", event.kind, event)
+    fields, event_lines = lines(tmp_path / "fields.jsonl"), lines(tmp_path / "event.jsonl")
+    assert len(events) >= 8
+    for one, other in zip(fields, event_lines, strict=True):
+        assert list(one) == list(other)
+        assert one | {"source": "event", "t_us": other["t_us"]} == other
+
+
 def test_the_line_is_handed_back(tmp_path: Path, capture: Capture) -> None:
     line = capture.record("air", "radio.lost", {"cause": "faded"})
     assert lines(tmp_path / "air.jsonl") == [line]

@@ -144,8 +144,9 @@ def test_what_is_no_reception_has_no_outcome(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "msgtype"),
-    [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"), ('{"msgtype":"timesync","txtime":"now"}',
-     "timesync"), ('{"msgtype":"version","station":"' + "x" * 999 + '","protocol":"2"}', "version")],
+    [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"),
+     ('{"msgtype":"timesync","txtime":"now"}', "timesync"),
+     ('{"msgtype":"version","station":"' + "x" * 999 + '","protocol":"2"}', "version")],
 )  # fmt: skip
 def test_what_is_no_reception_and_cannot_be_read_is_told(text: str, msgtype: str) -> None:
     (told,) = [e for e in play_texts(text).events if isinstance(e, UnreadableMessage)]

@@ -28,7 +28,8 @@ async def told(file: Path, until: str) -> list[dict[str, str]]:
     """The events about requests so far, once the last one has this stage or reason."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            found = [{k: str(v) for k, v in event.items()} for event in of_kind(file, "lns.request")]
+            events = of_kind(file, "lns.request")
+            found = [{key: str(value) for key, value in event.items()} for event in events]
             if found and until in (found[-1]["stage"], found[-1].get("reason")):
                 return found
             await asyncio.sleep(0.02)

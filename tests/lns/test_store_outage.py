@@ -80,6 +80,27 @@ def test_nobody_else_waits_for_a_store_that_is_slow_to_fail() -> None:
     assert len(network.application.ids) == 2
 
 
+@pytest.mark.fault("store", "late")
+def test_a_store_that_never_says_anything_is_given_up() -> None:
+    store = FailingStore()
+
+    async def scenario(network: Network) -> None:
+        store.late_us = 10_000_000
+        await network.west.hears(FRAME)
+        await network.west.hears(request(7))
+        await wait(2)
+        assert len(network.words) == 2
+        store.late_us = 0
+        await network.west.hears(uplink(11, confirmed=True))
+
+    network = serve(scenario, ALPHA, GAMMA, store=store)
+    assert [words[2:] for words in network.words] == [
+        ("forwarded", "-", "Suppressed"),
+        ("dropped", "StoreUnavailable", "Suppressed"),
+        ("forwarded", "-", "RX1"),
+    ]
+
+
 def test_the_next_uplink_is_answered_when_the_store_is_back() -> None:
     store = FailingStore()
 

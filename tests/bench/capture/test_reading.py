@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import Event, cases, read
+from bench.capture.reading import Event, cases, numbers, read
 
 
 def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:
@@ -132,3 +132,35 @@ def test_an_end_that_lost_its_begin_is_no_case() -> None:
 def test_no_case_at_all() -> None:
     assert times([]) == []
     assert times(at(1, 2)) == []
+
+
+def named(case: str, *times_us: int) -> list[Event]:
+    return [{"kind": "station.text", "t_us": t_us, "case": case} for t_us in times_us]
+
+
+def test_cases_side_by_side_have_what_names_them() -> None:
+    events = [
+        case_line("begin", "a", 10), *named("a", 12), case_line("begin", "b", 20),
+        *named("b", 21), *named("a", 22), *at(23), case_line("end", "a", 30), *at(31),
+        *named("a", 32), case_line("end", "b", 40), *named("nobody", 41),
+    ]  # fmt: skip
+    # 23 is anybody's; 31 can only be of the second; 32 says itself whose it is.
+    assert times(events) == [[10, 12, 22, 30, 32], [20, 21, 31, 40]]
+
+
+def test_a_stall_of_the_host_is_of_every_case_that_was_open() -> None:
+    stall: Event = {"kind": "host.stalled", "t_us": 25, "late_us": 100}
+    events = [
+        case_line("begin", "a", 10), case_line("begin", "b", 20), stall, case_line("end", "a", 30),
+        case_line("begin", "c", 30), case_line("end", "b", 40), case_line("end", "c", 41),
+    ]  # fmt: skip
+    assert times(events) == [[10, 25, 30], [20, 25, 40], [30, 41]]
+
+
+def test_a_scenario_that_was_left_out_is_no_case() -> None:
+    assert times([{"kind": "case.left_out", "case": "a", "t_us": 10}]) == []
+
+
+def test_the_numbers_of_every_source_are_told_in_order() -> None:
+    events = [{"source": "air", "seq": 2}, {"source": "tap", "seq": 0}, {"source": "air", "seq": 0}]
+    assert numbers(events) == {"air": [0, 2], "tap": [0]}

@@ -42,6 +42,20 @@ def test_the_summary_names_the_report_and_the_command_that_repeats_it() -> None:
     ]
 
 
+def test_the_summary_tells_of_margins_stalls_and_what_was_left_out() -> None:
+    night = scored("PASS")
+    rx1 = {"min_us": 963_791, "p1_us": 964_495, "p50_us": 978_332, "p99_us": 990_621}
+    night.score["margins"] = [{"kind": "data", "answers": 249, "late": 1, "rx1": rx1}]
+    night.score["host"] = {"stalls": 1, "worst_stall_us": 179_600}
+    night.score["left_out"] = [{"case": "a", "missing": ["time"]}, {"case": "b", "missing": ["b"]}]
+    lines = summary([night], ExitCode.PASSED, "lorabench nightly")
+    assert lines[4:7] == [
+        "  margins     RX1 963.7 ms at least, median 978.3 ms; 1 of 249 too late",
+        "  host        stalled for 179.6 ms at worst",
+        "  left out    2; this rig lacks b, time",
+    ]
+
+
 def test_every_end_of_a_night_has_a_sentence() -> None:
     ends = set(ExitCode) - {ExitCode.INTERRUPTED, ExitCode.USAGE}
     assert all(sentence(code, 0) for code in sorted(ends))

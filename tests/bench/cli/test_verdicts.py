@@ -3,7 +3,14 @@
 from pathlib import Path
 
 from bench.cli.exit_code import ExitCode
-from bench.cli.verdicts import CaseVerdict, exit_code_of, in_words, read_verdicts, totals
+from bench.cli.verdicts import (
+    CaseVerdict,
+    exit_code_of,
+    in_words,
+    read_left_out,
+    read_verdicts,
+    totals,
+)
 
 BEGIN = '{"schema":1,"run_id":"r","source":"bench","seq":0,"t_us":1,"kind":"case.begin","case":"a"}'
 PASSED = (
@@ -52,3 +59,11 @@ def test_totals_name_every_word_and_read_well() -> None:
     assert counts == {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 0, "ERROR": 0}
     assert in_words(counts) == "2 PASS, 1 FAIL"
     assert in_words(totals([])) == "no verdict"
+
+
+def test_what_was_left_out_is_counted_by_what_is_missing(tmp_path: Path) -> None:
+    note = '{"source":"bench","seq":0,"t_us":1,"kind":"case.left_out","case":"a","missing":%s}'
+    lines = [note % missing for missing in ('["time"]', '["radio","power"]', '["time"]', "7")]
+    folder = run_folder(tmp_path, PASSED, *lines)
+    assert read_left_out(folder) == {"time": 2, "power, radio": 1, "not told": 1}
+    assert read_verdicts(folder) == [CaseVerdict("a", "PASS")]

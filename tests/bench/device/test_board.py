@@ -375,6 +375,18 @@ def test_a_reset_by_command_keeps_the_counters_of_a_fixed_session() -> None:
     play(scene())
 
 
+def test_after_a_cut_of_the_power_the_driver_waits_for_the_boot() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        async with bench.board, bench.device() as device:
+            await device.restarted_by(bench.board.restart(memory=False))
+            assert BOOT in bench.lines
+            await device.set_retries(2)
+            assert device.restarts_unasked == 0
+
+    play(scene())
+
+
 @pytest.mark.parametrize("memory", [True, False])
 def test_the_reset_button_in_the_middle_of_a_message(memory: bool) -> None:
     async def scene() -> None:

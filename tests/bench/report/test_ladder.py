@@ -26,6 +26,7 @@ def test_the_lanes_stand_from_device_to_upstream() -> None:
         "alpha",
         "air",
         "station A",
+        "tap",
         "lns-a",
         "upstream",
     ]
@@ -36,29 +37,38 @@ def test_the_lanes_stand_from_device_to_upstream() -> None:
 
 def test_an_uplink_and_its_answer_are_arrows_between_the_lanes() -> None:
     picture = drawn(DEVICE, SENT, HEARD, DECIDED, PUBLISHED, ANSWERED, ON_AIR)
-    device, air, station, lns, upstream = (lane.x for lane in picture.lanes)
-    assert [(m.shape, m.x, m.to_x, m.via_x, m.label) for m in picture.marks] == [
-        ("arrow", device, air, None, "FCnt 7"),
-        ("arrow", air, lns, station, "updf FCnt 7"),
-        ("dot", lns, lns, None, "NonDuplicate · forwarded · RX1"),
-        ("arrow", lns, upstream, None, "FCnt 7, marked dupMsg"),
-        ("arrow", lns, station, None, "dnmsg"),
-        ("arrow", station, device, air, "downlink on the air"),
+    device, air, station, tap, lns, upstream = (lane.x for lane in picture.lanes)
+    assert [(m.shape, m.x, m.to_x, m.via_xs, m.label) for m in picture.marks] == [
+        ("arrow", device, air, (), "FCnt 7"),
+        ("arrow", air, lns, (station, tap), "updf FCnt 7"),
+        ("dot", lns, lns, (), "NonDuplicate · forwarded · RX1"),
+        ("arrow", lns, upstream, (), "FCnt 7, marked dupMsg"),
+        ("arrow", lns, station, (tap,), "dnmsg"),
+        ("arrow", station, device, (air,), "downlink on the air"),
     ]
     ys = [mark.y for mark in picture.marks]
     assert ys == sorted(set(ys))
 
 
 def test_an_injected_copy_starts_at_the_station() -> None:
-    (_, copy) = drawn(DEVICE, SENT, HEARD | {"origin": "injected"}).marks
+    picture = drawn(DEVICE, SENT, HEARD | {"origin": "injected"})
+    _, _, station, tap, *_ = (lane.x for lane in picture.lanes)
+    copy = picture.marks[1]
     assert copy.injected
-    assert copy.via_x is None
+    assert (copy.x, copy.via_xs) == (station, (tap,))
 
 
 def test_a_dropped_text_does_not_reach_the_server() -> None:
     picture = drawn(DEVICE, HEARD | {"dropped": True}, DECIDED)
+    tap = next(lane.x for lane in picture.lanes if lane.title == "tap")
     assert picture.marks[0].lost
-    assert picture.marks[0].to_x < picture.marks[1].x
+    assert picture.marks[0].to_x == tap < picture.marks[1].x
+
+
+def test_a_dropped_answer_does_not_reach_the_station() -> None:
+    picture = drawn(DEVICE, DECIDED, ANSWERED | {"dropped": True})
+    tap = next(lane.x for lane in picture.lanes if lane.title == "tap")
+    assert (picture.marks[1].lost, picture.marks[1].to_x) == (True, tap)
 
 
 def test_faults_restarts_losses_and_evictions_are_drawn() -> None:
@@ -68,6 +78,7 @@ def test_faults_restarts_losses_and_evictions_are_drawn() -> None:
         {"t_us": 3, "kind": "radio.lost", "receiver": "G1", "cause": "faded"},
         {"t_us": 4, "kind": "lns.evicted", "lns": "lns-a"},
         {"t_us": 5, "kind": "upstream.failed", "cause": "cut"},
+        {"t_us": 6, "kind": "host.stalled", "late_us": 179_600},
     )
     assert [(mark.shape, mark.label) for mark in picture.marks] == [
         ("band", "fault: replay on the tap, station A"),
@@ -75,6 +86,7 @@ def test_faults_restarts_losses_and_evictions_are_drawn() -> None:
         ("cross", "not heard: faded"),
         ("dot", "forgets a sighting too early"),
         ("arrow", "cut"),
+        ("band", "the host stalled for 179.6 ms"),
     ]
 
 
@@ -111,6 +123,14 @@ def test_a_long_case_is_drawn_around_its_findings() -> None:
     assert len(picture.marks) == ROWS_MAX
     assert picture.left_out == 100 - ROWS_MAX
     assert picture.marks[-1].label == "FCnt 99"
+
+
+def test_the_times_are_those_since_the_case_began_however_late_the_clock_is() -> None:
+    boot_us = 48_123_456_789_012
+    events = tuple(event | {"t_us": boot_us + event["t_us"]} for event in (DEVICE, SENT, HEARD))
+    picture = ladder(Excerpt(events), cast_of(events), boot_us, frozenset())
+    assert picture is not None
+    assert [mark.time for mark in picture.marks] == ["0.000010", "0.000020"]
 
 
 def test_a_case_without_events_has_no_drawing() -> None:

@@ -3,6 +3,8 @@ from pathlib import Path
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import repeat_command, stories
 
+CASE = "two_stations-Mark-confirmed"  # the one that the captures of the bad night hold
+
 
 def verdict(case: str, word: str = "FAIL", **more) -> Verdict:
     return Verdict(case, more.pop("scenario", "test"), word, **more)
@@ -37,7 +39,7 @@ def test_every_scenario_has_its_first_case_told_before_a_second(tmp_path: Path) 
 
 
 def test_a_story_holds_the_lines_of_its_case_and_no_other(bad_night: Path) -> None:
-    found = told(bad_night, verdict("x", begin_us=1_000_000, end_us=1_080_000))
+    found = told(bad_night, verdict(CASE, begin_us=1_000_000, end_us=1_080_000))
     assert [line.source for line in found.told[0].lines] == [
         "bench",
         "bench",
@@ -47,19 +49,45 @@ def test_a_story_holds_the_lines_of_its_case_and_no_other(bad_night: Path) -> No
         "lns-a",
         "upstream",
         "tap-B827EBFFFE000001",
+        "bench",  # the last two name their case
+        "bench",
     ]
+
+
+def test_cases_side_by_side_are_told_apart(tmp_path: Path) -> None:
+    head = '{"source":"bench","seq":%d,"t_us":%d,"kind":"%s"%s}\n'
+    (tmp_path / "bench.jsonl").write_text(
+        head % (0, 10, "case.begin", ',"case":"a"')
+        + head % (1, 20, "case.begin", ',"case":"b"')
+        + head % (2, 25, "fault.begin", ',"case":"a","detail":{"case":"b"}')
+        + head % (3, 26, "fault.begin", ',"case":"b"')
+        + head % (4, 27, "host.stalled", ',"late_us":7')
+        + head % (5, 28, "fault.end", "")
+        + head % (6, 30, "case.end", ',"case":"a"')
+        + head % (7, 35, "fault.end", "")
+        + head % (8, 40, "case.end", ',"case":"b"')
+    )
+    first, second = verdict("a", begin_us=10, end_us=30), verdict("b", begin_us=20, end_us=40)
+    stories = told(tmp_path, first, second).told
+    assert [[line.seq for line in story.lines] for story in stories] == [
+        ["0", "2", "4", "6"],
+        ["1", "3", "4", "7", "8"],
+    ]
+    assert [story.lines[-1].seconds for story in stories] == ["0.000020", "0.000020"]
 
 
 def test_a_case_that_was_cut_short_ends_where_the_next_begins(bad_night: Path) -> None:
     found = told(
         bad_night,
-        verdict("cut", "ERROR", begin_us=1_000_000),
+        verdict(CASE, "ERROR", begin_us=1_000_000),
         verdict("next", "PASS", begin_us=1_010_001),
     )
     assert [line.kind for line in found.told[0].lines] == [
         "case.begin",
         "case.device",
         "device.command",
+        "case.expect",  # these two name their case
+        "case.end",
     ]
 
 
@@ -68,8 +96,8 @@ def test_a_case_that_never_began_has_no_lines(bad_night: Path) -> None:
 
 
 def test_a_finding_points_at_the_line_of_its_time_station_and_frame(bad_night: Path) -> None:
-    finding = Finding("LNS", "rule", case="x", station="B827EBFFFE000001", t_us=1_074_500)
-    found = told(bad_night, verdict("x", begin_us=1_000_000, end_us=2_000_000), findings=[finding])
+    finding = Finding("LNS", "rule", case=CASE, station="B827EBFFFE000001", t_us=1_074_500)
+    found = told(bad_night, verdict(CASE, begin_us=1_000_000, end_us=2_000_000), findings=[finding])
     assert [line.seq for line in found.told[0].lines if line.pointed_at] == ["0"]
 
 

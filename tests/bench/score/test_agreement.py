@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.capture.reading import cases, read
+from bench.capture.reading import cases, numbers, read
 from bench.expectation import judge
 from bench.score.job import score
 
@@ -112,6 +113,31 @@ def _run(folder: Path, *arguments: str) -> Path:
     return runs[0]
 
 
+def _side_by_side(run: Path) -> Path:
+    """The same run, as if all its cases had begun at nearly the same time."""
+    begins = {
+        event["case"]: event["t_us"] for event in read(run).events if event["kind"] == "case.begin"
+    }
+    places = {case: 1_000 * place for place, case in enumerate(begins)}
+    moved = run.with_name(f"{run.name}-side-by-side")
+    moved.mkdir()
+    for path in run.glob("*.jsonl"):
+        events = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for event in events:
+            event["t_us"] += 10**13 + places[event["case"]] - begins[event["case"]]
+        lines = [json.dumps(event, separators=(",", ":")) for event in events]
+        (moved / path.name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return moved
+
+
+def _said(found: dict[str, Any]) -> object:
+    """What a score says of a run, but for the times and the order in which cases began."""
+    verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
+    rules = sorted((row["case"], row["rule"], row["text"]) for row in found["findings"])
+    same = ("totals", "counts", "confusion", "oracle", "oracle_agreement", "answers", "margins")
+    return verdicts, rules, {name: found[name] for name in same}
+
+
 @pytest.mark.spark
 def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSession) -> None:
     bad = tmp_path / "test_good_and_bad.py"
@@ -120,6 +146,7 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
         _run(tmp_path / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
         _run(tmp_path / "good", "scenarios", "-k", "multi_concentrator or joins or replay"),
     ]
+    runs += [_side_by_side(run) for run in runs]
     scores = score(runs, lake=tmp_path / "lake", master="local[2]")
     for run in runs:
         events = read(run).events
@@ -130,8 +157,14 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
             row["case"]: (row["verdict"], row["owner"]) for row in scores[run.name]["verdicts"]
         }
         assert found == shown
-        again = {part[0]["case"]: str(judge(part).result) for part in cases(events)}
+        lines = numbers(events)
+        again = {
+            part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)
+        }
         assert again == {case: verdict for case, (verdict, _) in shown.items()}
+    for run, moved in zip(runs[:2], runs[2:], strict=True):
+        assert _said(scores[moved.name]) == _said(scores[run.name])
+    assert scores[runs[3].name]["findings"] == []
     words = {row["verdict"] for row in scores[runs[0].name]["verdicts"]}
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
     assert {row["verdict"] for row in scores[runs[1].name]["verdicts"]} == {"PASS"}

@@ -10,10 +10,11 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.capture.reading import cases, read
+from bench.capture.reading import cases, numbers, read
 from bench.chance import stream
-from bench.expectation import judge
+from bench.expectation import HOST_STALL_MAX_US, judge
 from bench.score.job import score
+from bench.score.stalls import STALL_US_MAX
 from tests.bench.score.conftest import Line, write_run
 from tests.bench.score.frames import DataFrame
 
@@ -143,9 +144,10 @@ def without(name: str, *places: int) -> Case:
 
 def python_verdicts(folder: Path) -> dict[str, tuple[str, str | None]]:
     verdicts = {}
-    for events in cases(read(folder).events):
+    written = read(folder).events
+    for events in cases(written):
         name = next(event["case"] for event in events if event["kind"] == "case.begin")
-        verdict = judge(events)
+        verdict = judge(events, numbers=numbers(written))
         verdicts[name] = str(verdict.result), verdict.owner
     return verdicts
 
@@ -173,13 +175,43 @@ def _every_verdict() -> Case:
         "right_body": [*good("right_body"), body("right_body", fCnt=10, dupMsg=None)],
         "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
         "no_window": [*good("no_window"), on_air("no_window", [])],
-    }
+        "stalled": [*without("stalled", 7), stall(320, 179_600), stall(330, 60_000)],
+        "stalled_a_little": [*without("stalled_a_little", 7), stall(320, STALL_US_MAX)],
+        "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
+        "stalled_and_nothing_due": [*without("stalled_and_nothing_due", 9, 10, 11),
+                                    stall(320, 900_000)],
+    }  # fmt: skip
     lines: Case = []
     for number, (name, middle) in enumerate(middles.items()):
         lines += case(name, number * 1_000_000, sorted(middle, key=lambda line: line[1]))
     broken = {"case": "broken", "verdict": "ERROR", "reasons": ["no board on the port"]}
     end = "bench", 50_000_900, "case.end", broken
-    return [*lines, *case("broken", 50_000_000, [])[:-1], end]
+    return [*lines, *case("broken", 50_000_000, [])[:-1], end, stall(60_000_000, 70_000)]
+
+
+def stall(t_us: int, late_us: int) -> Line:
+    return "bench", t_us, "host.stalled", {"late_us": late_us}
+
+
+def left_out(name: str, *missing: str) -> Line:
+    facts = {"case": name, "scenario": f"test_{name}", "file": "scenarios/test_copies.py",
+             "title": "Needs more.", "group": "g", "missing": [*missing]}  # fmt: skip
+    return "bench", 0, "case.left_out", facts
+
+
+def _side_by_side() -> Case:
+    """Cases that overlap: the same bytes, station, xtime and LNS in all of them, each its own."""
+    lines: Case = [left_out("needs_time", "virtual time"), left_out("needs_both", "b", "a")]
+    for number, name in enumerate(("one", "two", "wrong", "restarted")):
+        begins, *middle = case(name, number * 40, sorted(good(name), key=lambda line: line[1]))
+        if name == "wrong":
+            middle = [line for line in middle if line[2] != "upstream.published"]
+        if name == "restarted":  # its own network server of the same id, level 1 empty: no copy
+            again = {"case": name, "lns": "lns-a", "retention_us": 60_000_000, "event": "restart"}
+            middle.append(("bench", number * 40 + 250, "case.lns", again))
+        stamped = [(s, t, kind, {"case": name, **fields}) for s, t, kind, fields in middle]
+        lines += [begins, *stamped]
+    return sorted(lines, key=lambda line: line[1])
 
 
 def _random_damage() -> Case:
@@ -201,11 +233,11 @@ class Night:
 
 @pytest.fixture(scope="module")
 def night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Night:
-    """Five runs of one night in one job."""
+    """Six runs of one night in one job."""
     root = tmp_path_factory.mktemp("night")
     well = case("good", 0, good())
     runs = {"good": well, "verdicts": _every_verdict(), "torn": well, "gap": well,
-            "damage": _random_damage()}  # fmt: skip
+            "damage": _random_damage(), "side by side": _side_by_side()}  # fmt: skip
     folders = {
         name: write_run(root / f"20261120T02000{number}Z-7f3a", lines)
         for number, (name, lines) in enumerate(runs.items())
@@ -241,13 +273,52 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
         "right_body": ("PASS", None),
         "wrong_window": ("FAIL", "gateway"),
         "no_window": ("PASS", None),
+        "stalled": ("INCONCLUSIVE", "bench"),
+        "stalled_a_little": ("FAIL", "LNS"),
+        "stalled_and_well": ("PASS", None),
+        "stalled_and_nothing_due": ("ERROR", "bench"),
         "broken": ("ERROR", "bench"),
     }
     assert verdicts == python_verdicts(night.folders["verdicts"])
-    assert found["totals"] == {"PASS": 3, "FAIL": 11, "INCONCLUSIVE": 2, "ERROR": 2}
+    assert found["totals"] == {"PASS": 4, "FAIL": 12, "INCONCLUSIVE": 3, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
+    assert reasons["stalled"][0] == "host stalled 180 ms"
+    assert len(reasons["stalled"]) > 1
+    owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
+    assert owners == {"bench"}, "a slow machine is no failing network server"
+    assert found["host"] == {"stalls": 5, "worst_stall_us": 900_000}
+    assert STALL_US_MAX == HOST_STALL_MAX_US
+
+
+def test_cases_side_by_side_are_told_apart(night: Night) -> None:
+    found = night.scores["side by side"]
+    verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
+    assert verdicts == {
+        "one": ("PASS", None), "two": ("PASS", None), "restarted": ("PASS", None),
+        "wrong": ("FAIL", "LNS"),
+    }  # fmt: skip
+    assert verdicts == python_verdicts(night.folders["side by side"])
+    # The oracle knows that the copy at the restarted server was its first one; the others' was not.
+    rules = {(row["case"], row["rule"]) for row in found["findings"]}
+    assert rules == {("wrong", "forwarded means published"), ("restarted", "oracle status")}
+    assert [(row["case"], row["missing"]) for row in found["left_out"]] == [
+        ("needs_time", ["virtual time"]),
+        ("needs_both", ["b", "a"]),
+    ]
+    assert found["counts"]["left_out"] == 2
+
+
+def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(night: Night) -> None:
+    [margins] = night.scores["good"]["margins"]
+    # Heard at the tap at 200 µs, answered there at 210 µs; nothing tells when the frame ended.
+    margin = dict.fromkeys(("min_us", "p1_us", "p50_us", "p99_us"), 999_990)
+    later = dict.fromkeys(margin, 1_999_990)
+    assert margins == {
+        "kind": "data", "answers": 1, "disturbed": 0, "late": 0, "late_for_rx1": 0, "from_air": 0,
+        "rx1": margin, "rx2": later, "rx1_ms": [[999, 1]],
+    }  # fmt: skip
 
 
 def test_every_law_that_is_broken_is_named(night: Night) -> None:
@@ -271,7 +342,7 @@ def test_a_good_run_in_full(night: Night) -> None:
     assert found["findings"] == []
     assert found["counts"] == {
         "lines": 18, "torn_lines": 0, "receptions": 2, "outcomes": 2, "transmissions": 1,
-        "evicted": 0, "deliveries": 1,
+        "evicted": 0, "deliveries": 1, "left_out": 0,
     }  # fmt: skip
     assert found["confusion"] == [
         {"expected": "Duplicate", "observed": "Duplicate", "count": 1},
@@ -284,6 +355,7 @@ def test_a_good_run_in_full(night: Night) -> None:
         {"strategy": "Drop", "confirmed": True, "answer": "RX1", "count": 1},
         {"strategy": "Drop", "confirmed": True, "answer": "Suppressed", "count": 1},
     ]
+    assert (found["left_out"], found["host"]) == ([], {"stalls": 0, "worst_stall_us": 0})
     assert (found["run"], found["run_id"], found["seed"]) == (folder.name, "r1", 1)
     assert json.loads((folder / "score.json").read_text("utf-8")) == found
 
@@ -334,7 +406,8 @@ def test_scoring_a_run_again_replaces_its_rows_and_no_others(
     assert score([second], lake=tmp_path / "lake")[second.name]["totals"]["PASS"] == 1
     assert _rows(spark, tmp_path, "findings") == set()
     runs = {("2026-11-20", first.name), ("2026-11-21", second.name)}
-    for table in ("receptions", "outcomes", "expectations", "scores", "answers", "verdicts"):
+    for table in ("receptions", "outcomes", "expectations", "scores", "answers", "verdicts",
+                  "margins"):  # fmt: skip
         assert _rows(spark, tmp_path, table) == runs
     row = spark.read.parquet(str(tmp_path / "lake/receptions")).orderBy("run", "t_us").first()
     assert row is not None

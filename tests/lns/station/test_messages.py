@@ -302,7 +302,8 @@ def test_a_class_c_downlink_at_once_has_no_xtime() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"RxDelay": 16}, {"RX1DR": None}, {"RX1DR": 16}, {"dC": 3}, {"diid": "1"}, {"pdu": "6"},
+    [{"RxDelay": 16}, {"RX1DR": None}, {"RX2DR": None}, {"RX2Freq": None}, {"RX1DR": 16},
+     {"dC": 3}, {"diid": "1"}, {"pdu": "6"},
      {"pdu": "00" * 256}, {"xtime": "1"}, {"RX1Freq": 868100000.5}, {"priority": 256},
      {"DevEui": "x"}, {"RX1DR": None, "RX1Freq": None, "RX2DR": None, "RX2Freq": None},
      {"MuxTime": 10**400}],

@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from bench.host.toml_text import toml_text
+from bench.rig.lns_files import device_tables
+from bench.rig.provisioning import provision
+from lns.config import load_devices
+from lns.dedup.strategy import Strategy
+
+FACTS = [
+    {},
+    {"activation": "otaa"},
+    {"strategy": Strategy.DROP, "relaxed_f_cnt": False, "f_cnt_bits": 16, "nb_trans": 3},
+    {"activation": "otaa", "server": "lns-a", "strategy": Strategy.MARK},
+]
+
+
+@pytest.mark.parametrize("facts", FACTS)
+def test_the_network_server_reads_the_device_that_was_written(
+    tmp_path: Path, facts: dict[str, object]
+) -> None:
+    record = provision("alpha", 1, seed=1, **facts).record
+    file = tmp_path / "devices.toml"
+    file.write_text(toml_text({"device": device_tables([record])}))
+    [read] = load_devices(file)
+    for name in record.__dataclass_fields__:
+        if name != "name":
+            assert getattr(read, name) == getattr(record, name), name
+    assert record.name in read.name
