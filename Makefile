@@ -70,7 +70,7 @@ mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 	@$(VENV) -m tests.mutants
 
 fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for longer
-	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)
+	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests/fuzz tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)
 
 mosquitto: ## Install the MQTT broker that tests start, where it is missing
 	@tests/install_mosquitto.sh

@@ -44,7 +44,9 @@ class Run(Protocol):
 RIGS: Mapping[str, Callable[[RunRecord, pytest.Config], Run]] = {
     "simulated": lambda record, config: SimulatedRun(record),
     "emulated": lambda record, config: EmulatedRun(
-        record, retention_s=config.getoption("--retention") or RETENTION_S
+        record,
+        retention_s=config.getoption("--retention") or RETENTION_S,
+        tls=config.getoption("--tls"),
     ),
 }
 _RECORD = pytest.StashKey[RunRecord]()
@@ -66,6 +68,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long network servers remember a frame; waits of scenarios shrink with it"
         f" (emulated rig: default {RETENTION_S})",
     )
+    group.addoption(
+        "--tls", action="store_true", help="let stations use wss:// (emulated rig)"
+    )
     group.addoption("--seed", type=int, default=1, help="of every random number (default 1)")
     group.addoption(
         "--strategy",
@@ -86,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--retention: the simulated rig waits without taking time; leave it out"
         )
+    if rig == "simulated" and config.getoption("--tls"):
+        raise pytest.UsageError("--tls: the simulated rig has no wires; leave it out")
     runs_dir = Path(config.getoption("--capture-dir"))
     record = config.stash[_RECORD] = RunRecord(rig, config.getoption("--seed"), runs_dir)
     config.stash[_RUN] = RIGS[rig](record, config)

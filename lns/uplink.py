@@ -7,7 +7,7 @@ counter validation and anything external (ADR 007, "General notes").
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -61,8 +61,18 @@ class Facts(Struct, frozen=True):
 class _Fate:
     """What happens to a first copy that is on its way upstream; `lost` once it was refused."""
 
-    decided: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
+    decided: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        """Wait until it is decided; hardly ever does anybody have to."""
+        self.decided = self.decided or asyncio.Event()
+        await self.decided.wait()
+
+    def decide(self) -> None:
+        """Wake whoever waits."""
+        if self.decided is not None:
+            self.decided.set()
 
 
 class Uplinks:
@@ -106,7 +116,7 @@ class Uplinks:
         key = DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)
         copy = self._note(key, reception)
         while (first := self._undecided.get(key)) is not None:
-            await first.decided.wait()
+            await first.wait()
             if first.lost:
                 copy = self._note(key, reception)
         facts = self._find_out(reception, frame, match, key, copy)
@@ -119,7 +129,7 @@ class Uplinks:
             return outcome
         finally:
             del self._undecided[key]
-            fate.decided.set()
+            fate.decide()
 
     def _note(self, key: DataKey, reception: Reception) -> Copy:
         copy = self._sightings.note(key, reception.station)

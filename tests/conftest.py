@@ -1,6 +1,7 @@
 """What every test of the suite shares: how long it may look for examples, and where Spark runs."""
 
 import os
+import re
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +18,32 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "everyday")
+settings.load_profile(PROFILE)
+
+
+EXAMPLES = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Remember how many examples a property test looked at (Hypothesis counts them)."""
+    told = getattr(item, "hypothesis_statistics", None)
+    if told is not None:
+        numbers = re.findall(r"(\d+) (?:passing|failing)\b", told)
+        item.config.stash.setdefault(EXAMPLES, {})[item.nodeid] = sum(map(int, numbers))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """`make fuzz` tells how far it looked."""
+    looked = config.stash.get(EXAMPLES, {})
+    if not looked or PROFILE != "fuzz":
+        return
+    terminalreporter.section("examples")
+    for test, number in sorted(looked.items(), key=lambda found: found[1]):
+        terminalreporter.write_line(f"{number:8d}  {test}")
+    terminalreporter.write_line(f"{sum(looked.values()):8d}  in {len(looked)} tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

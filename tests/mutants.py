@@ -49,27 +49,26 @@ MUTANTS = (
     Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
-        "        self._entries[key] = Sighting(first, self._now_us())",
-        "        if known is None:\n"
-        "            self._entries[key] = Sighting(first, self._now_us())",
+        "        self._entries[key] = Sighting(first, now_us)",
+        "        self._entries.setdefault(key, Sighting(first, now_us))",
     ),
     Mutant(
         "station replaced on a hit",
         "lns/dedup/concentrator.py",
-        "self._entries[key] = Sighting(first, self._now_us())",
-        "self._entries[key] = Sighting(station, self._now_us())",
+        "self._entries[key] = Sighting(first, now_us)",
+        "self._entries[key] = Sighting(station, now_us)",
     ),
     Mutant(
         "> for >= at 60 s",
         "lns/dedup/concentrator.py",
-        "super().__init__(maxsize=entries_max, ttl=retention_us, timer=now_us)",
-        "super().__init__(maxsize=entries_max, ttl=retention_us + 1, timer=now_us)",
+        "return now_us - sighting.heard_us >= self._retention_us",
+        "return now_us - sighting.heard_us > self._retention_us",
     ),
     Mutant(
         "retention half as long",
         "lns/dedup/concentrator.py",
-        "super().__init__(maxsize=entries_max, ttl=retention_us, timer=now_us)",
-        "super().__init__(maxsize=entries_max, ttl=retention_us // 2, timer=now_us)",
+        "        self._retention_us = retention_us\n",
+        "        self._retention_us = retention_us // 2\n",
     ),
     Mutant(
         "key without MIC",
@@ -151,11 +150,11 @@ MUTANTS = (
     ),
     Mutant(
         "answer from the wrong station",
-        "lns/network_server.py",
-        "    async def send(self, station: Eui, downlink: Dnmsg) -> bool:\n"
-        "        connection = self._current.get(station)",
-        "    async def send(self, station: Eui, downlink: Dnmsg) -> bool:\n"
-        "        connection = max(self._current.items(), key=lambda one: one[0])[1]",
+        "lns/connections.py",
+        "            return False\n        connection.protocol.send_downlink(downlink)",
+        "            return False\n"
+        "        connection = max(self._current.items(), key=lambda one: one[0])[1]\n"
+        "        connection.protocol.send_downlink(downlink)",
     ),
     Mutant(
         "FCntDown used again",

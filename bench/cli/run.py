@@ -40,6 +40,7 @@ class Selection:
     strategy: str | None
     capture_dir: Path
     retention_s: int | None = None
+    tls: bool = False
 
     @property
     def repeat(self) -> str:
@@ -48,6 +49,7 @@ class Selection:
         words += ["--rig", self.rig, "--seed", self.seed]
         words += ["--strategy", self.strategy] if self.strategy else []
         words += ["--retention", self.retention_s] if self.retention_s else []
+        words += ["--tls"] if self.tls else []
         if self.capture_dir != RUNS:
             words += ["--capture-dir", shown_path(self.capture_dir)]
         return command_line("run", *words)
@@ -95,6 +97,9 @@ def run(
             " shrink with it. On the emulated rig 30, if left out; on the simulated one always 60."
         ),
     ] = None,
+    tls: Annotated[
+        bool, Parameter(negative="", help="Let stations use wss://, on the emulated rig.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios on a rig, and leave their captures in a folder of their own.
@@ -102,7 +107,7 @@ def run(
     `simulated` has everything in this process, on virtual time. `emulated` has real wires: devices
     at serial ports, stations at WebSockets, network servers, broker and store as programs.
     """
-    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention)
+    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls)
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
     counts = totals(ran.verdicts)
@@ -176,6 +181,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *("--rig", selection.rig, "--seed", str(selection.seed)),
         *(["--strategy", selection.strategy] if selection.strategy else []),
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
+        *(["--tls"] if selection.tls else []),
         *("--capture-dir", str(selection.capture_dir)),
     ]
 

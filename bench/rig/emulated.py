@@ -16,7 +16,6 @@ from bench.rig.provisioning import Provisioned
 from bench.rig.retiming import Retiming
 from bench.rig.serial_device import SerialRigDevice
 from bench.rig.stimulation import Stimulation
-from bench.station import web_socket
 from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap
 from bench.station.web_socket_link import WebSocketLink
@@ -52,8 +51,7 @@ class EmulatedServer:
         assert self.program is not None
         if self.program.uri is None:
             raise LinkClosed("the network server does not run")
-        uri = await web_socket.discover(self.program.uri, station)
-        link = self._links[station] = await web_socket.connect(uri)
+        link = self._links[station] = await self._bench.connect(self.program.uri, station)
         return link
 
     async def kill(self) -> None:
@@ -123,13 +121,13 @@ class EmulatedRig(Stimulation):
         return super().provision(name, **facts)
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
-        taps = self._bench.taps
-        taps.register(tap.station, tap.accept)
+        bench = self._bench
+        bench.taps.register(tap.station, tap.accept)
 
         async def connect() -> TextLink:
             if tap.is_cut:
                 raise LinkClosed("the tap is cut")
-            return await web_socket.connect(await web_socket.discover(taps.uri, tap.station))
+            return await bench.connect(bench.taps.uri, tap.station)
 
         return connect
 

@@ -24,7 +24,10 @@ from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
 from bench.rig.lns_program import LnsProgram
 from bench.rig.provisioning import Provisioned
+from bench.rig.trust import Trust
+from bench.station import web_socket
 from bench.station.tap_server import TapServer
+from bench.station.web_socket_link import WebSocketLink
 from lns.capture import Capture
 from lns.delivery.broker import broker
 from lns.delivery.subscription import Subscription
@@ -58,16 +61,19 @@ class Guest(Protocol):
 class EmulatedBench:
     """The programs of one run; use it as `async with`.
 
-    `retention_us` is that of every network server. At most `at_once` cases run side by side.
+    `retention_us` is that of every network server; with `tls` all stations use wss://. At most
+    `at_once` cases run side by side.
     Entering: HostError when a program is missing or does not start.
     """
 
     def __init__(
-        self, capture: Capture, *, retention_us: int, at_once: int = AT_ONCE
+        self, capture: Capture, *, retention_us: int, tls: bool = False, at_once: int = AT_ONCE
     ) -> None:
         self.capture = capture
         self.retention_us = retention_us
-        self.taps = TapServer()
+        self.trust: Trust | None = None
+        self.taps: TapServer
+        self._tls = tls
         self._stack = AsyncExitStack()
         self._work: asyncio.TaskGroup = asyncio.TaskGroup()
         self._door = asyncio.Lock()
@@ -105,6 +111,8 @@ class EmulatedBench:
         for relay in (self.to_broker, self.to_redis):
             await relay.start()
             keep.push_async_callback(relay.stop)
+        self.trust = Trust(self._subfolder("trust")) if self._tls else None
+        self.taps = TapServer(ssl=self.trust.server() if self.trust else None)
         await self.taps.start()
         keep.push_async_callback(self.taps.stop)
         application = Subscription(
@@ -149,6 +157,13 @@ class EmulatedBench:
         """The case is over; another one may begin."""
         self._places.release()
         self._cases.discard(rig.case)
+
+    async def connect(self, uri: str, station: Eui) -> WebSocketLink:
+        """A link for a station, by way of discovery at `uri`; LinkClosed with the reason."""
+        tls = self.trust.station(station) if self.trust is not None else None
+        return await web_socket.connect(
+            await web_socket.discover(uri, station, tls=tls), tls=tls
+        )
 
     def own(self, case: Case, eui: Eui) -> None:
         """What is said of this device or station from now on belongs to this case."""
@@ -203,6 +218,8 @@ class EmulatedBench:
             },
             "capture": {"path": f"{LNS}.jsonl", "run_id": "collected"},
         }
+        if self.trust is not None:
+            settings["tls"] = dict(self.trust.settings)
         return LnsProgram(self._subfolder(name), settings, self._said, self._work, self._starting)
 
     def _subfolder(self, name: str) -> Path:

@@ -22,9 +22,12 @@ class EmulatedRun:
 
     capabilities = EmulatedRig.capabilities
 
-    def __init__(self, record: RunRecord, *, retention_s: int = RETENTION_S) -> None:
+    def __init__(
+        self, record: RunRecord, *, retention_s: int = RETENTION_S, tls: bool = False
+    ) -> None:
         self._record = record
         self._retention_us = retention_s * 1_000_000
+        self._tls = tls
         self._bench = SideBySide(self._open)
         self._is_open = False
         self._verdicts: dict[str, Future[Verdict]] = {}
@@ -86,6 +89,6 @@ class EmulatedRun:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[EmulatedBench]:
         async with EmulatedBench(
-            self._record.open(), retention_us=self._retention_us
+            self._record.open(), retention_us=self._retention_us, tls=self._tls
         ) as bench:
             yield bench

@@ -18,8 +18,9 @@ class MemoryUpstream:
     async def publish(self, message: Message) -> None:
         """Take one message."""
         self.taken += 1
-        self._numbers[message.topic] += 1
-        self._newest.append((self._numbers[message.topic], message))
+        topic = message.topic
+        self._numbers[topic] += 1
+        self._newest.append((self._numbers[topic], message))
 
     @property
     def numbered(self) -> tuple[tuple[int, Message], ...]:

@@ -1,5 +1,5 @@
 import asyncio
-import time
+from threading import Event
 
 from bench.rig.latency import STALLED_US, HostGuard
 
@@ -16,7 +16,7 @@ async def guarded(stall_s: float) -> tuple[HostGuard, list[int]]:
 
 
 def _stall(seconds: float) -> None:
-    time.sleep(seconds)
+    Event().wait(seconds)
 
 
 def test_a_loop_that_stood_still_is_told() -> None:
