@@ -26,7 +26,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test lint types unit scenarios bench mutants fuzz mosquitto clean stale
+.PHONY: help install nightly test lint types unit scenarios emulated bench mutants fuzz mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -34,14 +34,14 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, fuzz"
-	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios"
+	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, emulated"
 	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
 	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
 
 nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
 	@$(VENV) -m bench nightly $(NIGHTLY_ARGS)
 
-test: lint types unit scenarios ## Check everything: ruff, mypy, tests with Spark, scenarios
+test: lint types unit scenarios emulated ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
 	@echo "make test: everything passed."
 
 install: $(STAMP) ## Create or update .venv, and nothing else
@@ -62,6 +62,10 @@ unit: $(STAMP) mosquitto ## Tests of lns and bench, those that need Spark includ
 scenarios: $(STAMP) ## Every scenario on the simulated rig
 	@echo "== scenarios"
 	@$(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+
+emulated: $(STAMP) mosquitto ## Every scenario on real wires: ptys, WebSockets, processes, broker, store
+	@echo "== scenarios on real wires"
+	@$(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
 
 bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five
 	@$(VENV) -m tests.benchmarks

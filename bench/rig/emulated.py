@@ -5,10 +5,11 @@ program of its own, between a real broker and a real Redis-protocol server.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bench.case import Case
+from bench.host.relay import Note
 from bench.rig.device import VirtualRigDevice
 from bench.rig.emulated_bench import LNS, EmulatedBench
 from bench.rig.lns_program import LnsProgram
@@ -38,12 +39,13 @@ class EmulatedServer:
         self.program: LnsProgram | None = None
         self._bench = bench
         self.own = own
+        self.note: Note = lambda kind, fields: None
         self._links: dict[Eui, WebSocketLink] = {}
 
     async def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
         """Start the one of this case; one that is shared runs already."""
         if self.own:
-            self.program = self._bench.new_program(self.region)
+            self.program = self._bench.new_program(self.region, note=self.note)
             await self.program.start([device for device in provisioned if device.known])
 
     async def connect(self, station: Eui) -> TextLink:
@@ -56,18 +58,11 @@ class EmulatedServer:
 
     async def kill(self) -> None:
         """End it at once, if it is this case's own."""
-        if not self.own:
-            raise RuntimeError(
-                "this case shares its network server with others: mark the scenario with"
-                ' @pytest.mark.fault("lns", "restart"), so that it gets one of its own'
-            )
-        assert self.program is not None
-        await self.program.kill()
+        await self.own_program().kill()
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
         """Start it with what it had made durable."""
-        assert self.program is not None
-        await self.program.start_again(f_cnt_up=f_cnt_up)
+        await self.own_program().start_again(f_cnt_up=f_cnt_up)
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
         """End the station's connection; the server notices so much later."""
@@ -77,6 +72,16 @@ class EmulatedServer:
         """End every connection; the case is over."""
         for link in self._links.values():
             link.close()
+
+    def own_program(self) -> LnsProgram:
+        """The program, to be disturbed; RuntimeError if this case shares it with others."""
+        if not self.own:
+            raise RuntimeError(
+                "this case shares its network server with others: mark the scenario with"
+                ' @pytest.mark.fault("lns", …), so that it gets one of its own'
+            )
+        assert self.program is not None, "it is started by the first act"
+        return self.program
 
     async def end(self) -> None:
         """End the program, if it is this case's own."""
@@ -96,8 +101,42 @@ class EmulatedRig(Stimulation):
         super().__init__(wall_clock_start=utc_of_this_host(), **facts)
         self._bench = bench
         self._retiming = Retiming(self._retention_us)
+        self._entered = False
         self.has_own_server = own_server
         self.server: EmulatedServer = EmulatedServer(bench, self.region, own=own_server)
+        self.server.note = self._note
+
+    # --- what may happen to a program and to its wires ------------------------------------
+
+    def pause_lns(self) -> None:
+        self.server.own_program().pause()
+        self._note("fault.begin", {"seam": "lns", "fault": "pause", "origin": "injected"})
+
+    def resume_lns(self) -> None:
+        self._note("fault.end", {"seam": "lns", "fault": "pause", "origin": "injected"})
+        self.server.own_program().resume()
+
+    def cut_upstream(self) -> None:
+        self.server.own_program().to_broker.cut()
+
+    async def restore_upstream(self) -> None:
+        await self.server.own_program().to_broker.restore()
+
+    async def kill_lns(self) -> None:
+        await super().kill_lns()
+        for station in self._stations.values():
+            # Nobody is behind the tap: a station is refused before it tells anything.
+            self._bench.taps.unregister(station.eui)
+
+    async def _run_server_again(self, f_cnt_up: int | None) -> None:
+        await super()._run_server_again(f_cnt_up)
+        for station in self._stations.values():
+            self._bench.taps.register(station.eui, station.tap.accept)
+
+    def _note(self, kind: str, fields: Mapping[str, object]) -> None:
+        self.record("bench", kind, dict(fields))
+
+    # --- what this rig does in its own way --------------------------------------------------
 
     def retimed(self, us: int) -> int:
         return self._retiming(us)
@@ -133,6 +172,7 @@ class EmulatedRig(Stimulation):
 
     async def ready(self) -> None:
         await self._bench.enter(self)
+        self._entered = True
         for device in self._devices.values():
             self._bench.own(self.case, device.provisioned.dev_eui)
         for station in self._stations.values():
@@ -143,16 +183,20 @@ class EmulatedRig(Stimulation):
         until_us = now_us() + COLLECTED_WITHIN_US
         while now_us() < until_us and not _is_complete(self.case):
             await self.pause(_AGAIN_US)
+        if self.server.program is not None and self.server.program.died is not None:
+            raise self.server.program.died
 
     async def end(self) -> None:
         """Give up what the case has on the bench."""
         for station in self._stations.values():
             self._bench.taps.unregister(station.eui)
-        if self._started:
+        try:
             await self.server.end()
-            self._bench.leave(self)
-        else:
-            self._bench.left_early()
+        finally:
+            if self._entered:
+                self._bench.leave(self)
+            elif not self._started:
+                self._bench.left_early()
 
 
 def _is_complete(case: Case) -> bool:

@@ -19,10 +19,11 @@ from bench.capture.reading import Event
 from bench.case import Case
 from bench.host.mosquitto import Mosquitto
 from bench.host.open_files import take_all_allowed
-from bench.host.relay import Relay
+from bench.host.ports import LOOPBACK
+from bench.host.relay import Note, Relay
 from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
-from bench.rig.lns_program import LnsProgram
+from bench.rig.lns_program import LnsProgram, Relays
 from bench.rig.provisioning import Provisioned
 from bench.rig.trust import Trust
 from bench.station import web_socket
@@ -35,10 +36,10 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 
 LNS = "lns-a"
-AT_ONCE = 100
+AT_ONCE = 60
 STARTING_MAX = 2
-BETWEEN_BEGINS_S = 0.05
-"""Cases begin one after another: a hundred at once would make this host stall."""
+BETWEEN_BEGINS_S = 0.1
+"""Cases begin one after another: all at once would make this host stall."""
 
 
 class Guest(Protocol):
@@ -106,11 +107,6 @@ class EmulatedBench:
         for program in (self._mosquitto, self._valkey):
             await program.start()
             keep.push_async_callback(program.stop)
-        self.to_broker = Relay("127.0.0.1", self._mosquitto.port)
-        self.to_redis = Relay("127.0.0.1", self._valkey.port)
-        for relay in (self.to_broker, self.to_redis):
-            await relay.start()
-            keep.push_async_callback(relay.stop)
         self.trust = Trust(self._subfolder("trust")) if self._tls else None
         self.taps = TapServer(ssl=self.trust.server() if self.trust else None)
         await self.taps.start()
@@ -197,14 +193,19 @@ class EmulatedBench:
 
     # --- what they share ----------------------------------------------------------------------
 
-    def new_program(self, region: Region, *, relayed: bool = False) -> LnsProgram:
+    def new_program(self, region: Region, *, note: Note | None = None) -> LnsProgram:
         """One more network server, not started yet.
 
-        With `relayed` the bench stands between it, its store and its broker, and can cut it off.
+        With `note`, which is told of faults, the bench stands on its wires to broker and store.
         """
+        relays = None
         redis_port, broker_port = self._valkey.port, self._mosquitto.port
-        if relayed:
-            redis_port, broker_port = self.to_redis.port, self.to_broker.port
+        if note is not None:
+            relays = Relays(
+                to_broker=Relay(LOOPBACK, broker_port, name="upstream", note=note),
+                to_store=Relay(LOOPBACK, redis_port, name="store", note=note),
+            )
+            broker_port, redis_port = relays.to_broker.port, relays.to_store.port
         self._programs += 1
         name = f"{LNS}-{self._programs}"
         settings: dict[str, dict[str, Any]] = {
@@ -220,7 +221,10 @@ class EmulatedBench:
         }
         if self.trust is not None:
             settings["tls"] = dict(self.trust.settings)
-        return LnsProgram(self._subfolder(name), settings, self._said, self._work, self._starting)
+        folder = self._subfolder(name)
+        return LnsProgram(
+            folder, settings, self._said, self._work, self._starting, self._stalled, relays
+        )
 
     def _subfolder(self, name: str) -> Path:
         folder = self.folder / name

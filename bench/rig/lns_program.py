@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.capture.reading import Event
 from bench.host.network_server import LnsProcess
+from bench.host.relay import Relay
 from bench.rig.collecting import Collector
+from bench.rig.latency import ProgramGuard
 from bench.rig.lns_files import device_tables
 from bench.rig.provisioning import Provisioned
 from lns.end_device import Session
@@ -18,10 +21,19 @@ from lns.store.redis_wire import redis_server
 _PATIENCE_US = 10_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Relays:
+    """The wires of one network server, on which the bench stands."""
+
+    to_broker: Relay
+    to_store: Relay
+
+
 class LnsProgram:
     """One `python -m lns` with files of its own; `take` is told every line of its capture.
 
-    `starting` bounds how many start at once: each takes a second of a processor.
+    `starting` bounds how many start at once: each takes a second of a processor. `stalled` is told
+    when this host lets it wait for a processor (µs).
     """
 
     def __init__(
@@ -31,17 +43,38 @@ class LnsProgram:
         take: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
         starting: asyncio.Semaphore,
+        stalled: Callable[[int], None],
+        relays: Relays | None = None,
     ) -> None:
         self._folder = folder
         self._settings = settings
         self._take = take
         self._tasks = tasks
         self._starting = starting
+        self._relays = relays
+        self._guard = ProgramGuard(stalled)
         self._process: LnsProcess | None = None
         self._devices: Sequence[Eui] = ()
-        self._collecting: asyncio.Task[None] | None = None
+        self._following: list[asyncio.Task[None]] = []
         path = folder / str(settings["capture"]["path"])
         self._collector = Collector(path, take)
+
+    @property
+    def to_broker(self) -> Relay:
+        """The wire to the broker."""
+        assert self._relays is not None, "nothing stands on its wires"
+        return self._relays.to_broker
+
+    @property
+    def to_store(self) -> Relay:
+        """The wire to the store."""
+        assert self._relays is not None, "nothing stands on its wires"
+        return self._relays.to_store
+
+    @property
+    def died(self) -> Exception | None:
+        """How it ended, if nobody asked for that."""
+        return self._process.died if self._process is not None else None
 
     @property
     def uri(self) -> str | None:
@@ -51,14 +84,26 @@ class LnsProgram:
 
     async def start(self, devices: Sequence[Provisioned]) -> None:
         """Start it with these devices and the sessions they begin with."""
+        if self._relays is not None:
+            await self._relays.to_broker.start()
+            await self._relays.to_store.start()
         self._devices = [device.dev_eui for device in devices]
         sessions = [session for device in devices if (session := device.session())]
         await self._preset(sessions)
         tables = device_tables(device.record for device in devices)
         self._process = LnsProcess(self._folder, self._settings, tables)
-        async with self._starting:
-            await self._process.start()
-        self._collecting = self._tasks.create_task(self._collector.run())
+        await self._run(self._process)
+        self._following.append(self._tasks.create_task(self._collector.run()))
+
+    def pause(self) -> None:
+        """Let it do nothing until `resume`."""
+        assert self._process is not None
+        self._process.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.resume()
 
     async def kill(self) -> None:
         """End it as SIGKILL does."""
@@ -74,16 +119,23 @@ class LnsProgram:
             for session in kept:
                 session.f_cnt_up = f_cnt_up
             await self._preset(kept)
-        async with self._starting:
-            await self._process.start()
+        await self._run(self._process)
 
     async def stop(self) -> None:
         """End it as a service is ended, and read its last words."""
-        if self._collecting is not None:
-            self._collecting.cancel()
+        for task in self._following:
+            task.cancel()
         if self._process is not None:
             await self._process.stop()
         self._collector.read()
+        if self._relays is not None:
+            await self._relays.to_broker.stop()
+            await self._relays.to_store.stop()
+
+    async def _run(self, process: LnsProcess) -> None:
+        async with self._starting:
+            await process.start()
+        self._following.append(self._tasks.create_task(self._guard.run(process.pid)))
 
     async def _preset(self, sessions: Sequence[Session]) -> None:
         """Let the store hold these sessions, as if the server had kept them."""

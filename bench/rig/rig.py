@@ -201,6 +201,30 @@ class Rig(ABC):
         """
 
     @abstractmethod
+    async def kill_lns(self) -> None:
+        """End the network server at once, as a crash does, until `start_lns`."""
+
+    @abstractmethod
+    async def start_lns(self) -> None:
+        """Start the network server that was killed, and wait until the stations are back."""
+
+    @abstractmethod
+    def pause_lns(self) -> None:
+        """Let the network server do nothing, until `resume_lns`."""
+
+    @abstractmethod
+    def resume_lns(self) -> None:
+        """Let the network server go on."""
+
+    @abstractmethod
+    def cut_upstream(self) -> None:
+        """Cut the wire between the network server and the application, until `restore_upstream`."""
+
+    @abstractmethod
+    async def restore_upstream(self) -> None:
+        """Mend the wire; the network server finds it when its back-off is over."""
+
+    @abstractmethod
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         """Let the application take each of the next messages only after so long."""
 

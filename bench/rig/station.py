@@ -64,8 +64,9 @@ class VirtualRigStation:
 
     @property
     def is_up(self) -> bool:
-        """Whether it hears and is heard."""
-        return self.station.connected and self.station.radio_on
+        """Whether it hears and is heard, and can be asked to answer."""
+        station = self.station
+        return station.connected and station.radio_on and station.clock.is_told
 
     def start(self, tasks: asyncio.TaskGroup, medium: Medium) -> None:
         """Switch station and tap on."""

@@ -1,0 +1,82 @@
+"""What a network server promises while processes die and wires break; real ones only."""
+
+import pytest
+
+from bench.duration import seconds
+from scenarios.words import COPY, FIRST, TOO_LATE
+
+pytestmark = pytest.mark.requires("wires")
+
+
+@pytest.mark.fault("lns", "broker away")
+async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, confirmed):
+    """What is on the disk of the network server is safe: it is answered, and delivered later."""
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=confirmed)]
+    rig.cut_upstream()
+    uplinks += [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.restore_upstream()
+    await rig.wait(seconds(6))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "killed")
+async def test_what_was_answered_survives_a_crash(rig, strategy):
+    """A message that the broker has not seen yet is delivered after the crash, under its id."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.cut_upstream()
+    answered = await rig.alpha.send(confirmed=True)
+    await rig.kill_lns()
+    await rig.restore_upstream()
+    await rig.start_lns()
+    after = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(4))
+    for uplink in (before, answered, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", fCnt=uplink.f_cnt)
+
+
+@pytest.mark.fault("lns", "paused")
+async def test_what_a_paused_server_reads_late_is_not_answered(rig, strategy, confirmed):
+    """A server that stood still forwards what waited for it, and wastes no downlink on it."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.pause_lns()
+    late = await rig.alpha.send(confirmed=confirmed)
+    rig.resume_lns()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(late, TOO_LATE, first="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_on_air(late)
+
+
+@pytest.mark.fault("lns", "paused")
+async def test_a_pause_does_not_make_a_copy_new(rig, strategy, confirmed):
+    """One station tells a frame before a pause, the other one during it: still a copy."""
+    rig.east.delay_uplinks(seconds(1))
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.meanwhile(seconds(0.7), rig.pause_lns)
+    await rig.meanwhile(seconds(2.5), rig.resume_lns)
+    divided = await rig.alpha.send(confirmed=confirmed)
+    for uplink in (before, divided):
+        rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+
+
+@pytest.mark.fault("lns", "killed")
+async def test_what_was_heard_during_a_crash_is_told_afterwards(rig, strategy, confirmed):
+    """The stations keep what they hear while nobody listens; it comes late, and only once."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.kill_lns()
+    meanwhile = await rig.alpha.send(confirmed=confirmed)
+    await rig.start_lns()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(meanwhile, TOO_LATE, first="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_on_air(meanwhile)
