@@ -23,6 +23,11 @@ from bench.run.simulated import SimulatedRun
 from lns.dedup.strategy import Strategy
 
 BENCH_ERROR = 12
+MARKERS = (
+    'requires(*capabilities): what the rig must offer for this scenario, such as "wires"',
+    "fault(seam, kind): where this scenario injects which fault; at the seam \"lns\" it gets a"
+    " network server of its own",
+)
 KINDS = {True: "confirmed", False: "unconfirmed"}
 
 
@@ -84,6 +89,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse what this rig does not have; prepare the run."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
     rig: str = config.getoption("--rig")
     if config.getoption("--bench"):
         raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")

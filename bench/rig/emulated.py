@@ -14,6 +14,7 @@ from bench.rig.device import VirtualRigDevice
 from bench.rig.emulated_bench import LNS, EmulatedBench
 from bench.rig.lns_program import LnsProgram
 from bench.rig.provisioning import Provisioned
+from bench.rig.request import TAKEN_WITHIN_US, request, times_queued
 from bench.rig.retiming import Retiming
 from bench.rig.serial_device import SerialRigDevice
 from bench.rig.stimulation import Stimulation
@@ -21,6 +22,7 @@ from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap
 from bench.station.web_socket_link import WebSocketLink
 from lns.clock import now_us, utc_of_this_host
+from lns.downlink_queue import ApplicationDownlink
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.station.messages import is_reception
@@ -135,6 +137,20 @@ class EmulatedRig(Stimulation):
 
     def _note(self, kind: str, fields: Mapping[str, object]) -> None:
         self.record("bench", kind, dict(fields))
+
+    async def queue_downlink(
+        self, device: Any, *, payload: bytes, port: int = 2, confirmed: bool = False
+    ) -> None:
+        await self.start()
+        dev_eui = device.provisioned.dev_eui
+        due = 1 + times_queued(self.case.events, dev_eui)
+        downlink = ApplicationDownlink(port, payload, confirmed)
+        await self._bench.post(*request(self.server.lns, dev_eui, downlink))
+        until_us = now_us() + TAKEN_WITHIN_US
+        while times_queued(self.case.events, dev_eui) < due:
+            if now_us() > until_us:
+                raise TimeoutError(f"no network server has queued the downlink for {dev_eui}")
+            await self.pause(_AGAIN_US)
 
     # --- what this rig does in its own way --------------------------------------------------
 

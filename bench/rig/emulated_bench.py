@@ -31,6 +31,7 @@ from bench.station.tap_server import TapServer
 from bench.station.web_socket_link import WebSocketLink
 from lns.capture import Capture
 from lns.delivery.broker import broker
+from lns.delivery.posting import post
 from lns.delivery.subscription import Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -161,6 +162,10 @@ class EmulatedBench:
             await web_socket.discover(uri, station, tls=tls), tls=tls
         )
 
+    async def post(self, topic: str, body: bytes) -> None:
+        """Publish something as an application does; BrokerLost."""
+        await post(broker(self._mosquitto.url), topic, body)
+
     def own(self, case: Case, eui: Eui) -> None:
         """What is said of this device or station from now on belongs to this case."""
         self._owners[eui] = case
@@ -233,7 +238,9 @@ class EmulatedBench:
 
     def _said(self, event: Event) -> None:
         """A line of a network server's capture."""
-        case = self._owners.get(Eui(event.get("station") or event.get("dev_eui") or ""))
+        case = self._owners.get(_subject(event))
+        if event["kind"] == "lns.request" and event.get("reason") == "UnknownDevice":
+            case = None  # every server of this id hears what is asked of one of them
         if case is not None:
             case.collect(event)
         else:
@@ -243,7 +250,7 @@ class EmulatedBench:
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
         """A message as the application gets it from the broker."""
         fields: dict[str, object] = {"topic": topic, "body": json.loads(payload)}
-        case = self._owners.get(Eui(topic.split("/")[2]))
+        case = self._owners.get(_device_of(topic))
         record = self.capture.record if case is None else case.record
         record("upstream", "upstream.published", fields)
 
@@ -251,6 +258,17 @@ class EmulatedBench:
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
         for case in self._cases:
             case.witness(event)
+
+
+def _subject(event: Event) -> Eui:
+    """The station or device that a line of a network server is about."""
+    found = event.get("station") or event.get("dev_eui")
+    return Eui(found) if found else _device_of(event.get("topic", ""))
+
+
+def _device_of(topic: str) -> Eui:
+    """The device of `lorawan/<lns id>/<dev_eui>/up`; of another topic none that exists."""
+    return Eui("".join(topic.split("/")[2:3]))
 
 
 _HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind"})

@@ -19,6 +19,7 @@ def _table(device: EndDevice) -> dict[str, Any]:
         "name": f"{device.name}-{device.dev_eui}",
         "dev_eui": str(device.dev_eui),
         "activation": device.activation.value,
+        "class": device.device_class.value,
     }
     if device.activation is Activation.OTAA:
         assert device.app_key is not None

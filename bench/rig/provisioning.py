@@ -8,7 +8,7 @@ from bench.device.crafted import Identity
 from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
 from bench.device.stack import LORAMAC_NODE, Stack
 from bench.radio.medium import Medium, Record
-from lns.end_device import Activation, EndDevice, Session
+from lns.end_device import Activation, DeviceClass, EndDevice, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import DataRate, Region
@@ -68,7 +68,10 @@ class Provisioned:
             seed=seed,
             record=record,
             stack=self.stack,
-            settings=Settings(dr=self._dr(medium.region)),
+            settings=Settings(
+                dr=self._dr(medium.region),
+                class_c=self.record.device_class is DeviceClass.C,
+            ),
         )
         if device.session is not None and self.f_cnt_up is not None:
             device.session.f_cnt_up = self.f_cnt_up + 1
@@ -86,6 +89,7 @@ def provision(
     seed: int,
     *,
     activation: str = "abp",
+    device_class: str = "A",
     f_cnt: int | None = None,
     f_cnt_up: int | None = None,
     f_cnt_down: int = 0,
@@ -116,6 +120,7 @@ def provision(
         app_key=drawn[2] if otaa else None,
         dev_addr=None if otaa else address,
         session_keys=None if otaa else keys,
+        device_class=DeviceClass(device_class),
         **facts,
     )
     heard = f_cnt - 1 if f_cnt_up is None and f_cnt is not None else f_cnt_up

@@ -225,6 +225,12 @@ class Rig(ABC):
         """Mend the wire; the network server finds it when its back-off is over."""
 
     @abstractmethod
+    async def queue_downlink(
+        self, device: RigDevice, *, payload: bytes, port: int = 2, confirmed: bool = False
+    ) -> None:
+        """Let the application want something sent to a device; it waits in the server then."""
+
+    @abstractmethod
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         """Let the application take each of the next messages only after so long."""
 
@@ -259,6 +265,12 @@ class Rig(ABC):
     @abstractmethod
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         """Expect the device to say a line; by default what a successful `frame` ends in."""
+
+    @abstractmethod
+    def expect_downlink(
+        self, device: RigDevice, payload: bytes, *, port: int = 2, window: str = "1"
+    ) -> None:
+        """Expect the device to print what the application sent, heard in window 1, 2 or C."""
 
     @abstractmethod
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:

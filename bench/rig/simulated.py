@@ -6,6 +6,7 @@ from typing import Any
 from bench.rig.application import Application
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.stimulation import Stimulation
+from lns.downlink_queue import ApplicationDownlink
 
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -31,6 +32,13 @@ class SimulatedRig(Stimulation):
             "lns-a", self.region, self.application, self._seed, self.record, WALL_CLOCK_START,
             retention_us=self._retention_us,
         )  # fmt: skip
+
+    async def queue_downlink(
+        self, device: Any, *, payload: bytes, port: int = 2, confirmed: bool = False
+    ) -> None:
+        await self.start()
+        downlink = ApplicationDownlink(port, payload, confirmed)
+        self._server.enqueue(device.provisioned.dev_eui, downlink)
 
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         self._longest_delay_us = max(self._longest_delay_us, us)

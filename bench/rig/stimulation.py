@@ -204,6 +204,12 @@ class Stimulation(Assembly):
             line = "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
         self.case.expect_line(frame.dev_eui, line)
 
+    def expect_downlink(
+        self, device: Any, payload: bytes, *, port: int = 2, window: str = "1"
+    ) -> None:
+        line = f"+EVT:RX_{window}:UNICAST:{port}:{payload.hex()}"
+        self.case.expect_line(device.provisioned.dev_eui, line)
+
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
         station = self._stations[through].eui
         self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)

@@ -1,0 +1,30 @@
+"""How does an application ask for a downlink over the broker, and has a network server taken it?"""
+
+import json
+from collections.abc import Iterable
+
+from bench.capture.reading import Event
+from lns.downlink_queue import ApplicationDownlink
+from lns.lorawan.identifiers import Eui
+
+TAKEN_WITHIN_US = 10_000_000
+
+
+def request(lns: str, dev_eui: Eui, downlink: ApplicationDownlink) -> tuple[str, bytes]:
+    """Topic and body, as any application writes them."""
+    body = {
+        "fPort": downlink.f_port,
+        "payload": downlink.payload.hex(),
+        "confirmed": downlink.confirmed,
+    }
+    return f"lorawan/{lns}/{dev_eui}/down", json.dumps(body).encode()
+
+
+def times_queued(events: Iterable[Event], dev_eui: Eui) -> int:
+    """How many downlinks for a device a network server has taken into its queue."""
+    return sum(
+        event["kind"] == "lns.request"
+        and event["stage"] == "queued"
+        and event.get("dev_eui") == dev_eui
+        for event in events
+    )

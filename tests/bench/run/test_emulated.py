@@ -1,0 +1,94 @@
+"""The emulated rig as people use it: pytest in a process of its own, real wires and programs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
+
+pytestmark = pytest.mark.broker
+
+EMULATED = ("--rig", "emulated")
+
+
+def emulated_in(folder: Path, scenarios: str, *arguments: str, **env: str) -> Ran:
+    return pytest_in(folder, scenarios, *EMULATED, *arguments, **env)
+
+
+def test_a_scenario_passes_on_real_wires(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES)
+    assert ran.code == 0, ran.output
+    kinds = {event["kind"] for event in ran.events}
+    assert {"device.command", "radio.transmit", "station.text", "lns.outcome"} <= kinds
+    assert {"upstream.published", "upstream.acknowledged"} <= kinds
+    assert all(event["case"] == "here/passes" for event in ran.events if event["source"] != "bench")
+    times = [event["t_us"] for event in ran.events if event["kind"].startswith("case.")]
+    assert times == sorted(times)
+
+
+def test_over_tls_too_and_no_key_is_left_behind(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES, "--tls")
+    assert ran.code == 0, ran.output
+    [run] = ran.runs
+    written = "".join(file.read_text() for file in run.iterdir() if file.is_file())
+    assert "PRIVATE KEY" not in written and "nwk_s_key" not in written
+
+
+def test_what_the_rig_has_not_is_left_out_and_said(tmp_path: Path) -> None:
+    scenarios = PASSES + '''
+
+@pytest.mark.requires("virtual time", "wires")
+async def test_exact(rig):
+    """It would need more than real wires have."""
+    raise AssertionError
+'''
+    ran = emulated_in(tmp_path, scenarios)
+    assert ran.code == 0, ran.output
+    [left_out] = [event for event in ran.events if event["kind"] == "case.left_out"]
+    assert (left_out["case"], left_out["missing"]) == ("here/exact", ["virtual time"])
+    assert "left out   1 (the emulated rig has no: virtual time)" in ran.output
+
+
+def test_a_shared_network_server_is_not_killed(tmp_path: Path) -> None:
+    scenarios = '''
+
+async def test_kills(rig):
+    """It forgot to say that it kills."""
+    await stimulus(rig)
+    await rig.restart_lns()
+'''
+    ran = emulated_in(tmp_path, scenarios)
+    assert ran.verdicts == {"here/kills": "ERROR"}
+    assert '@pytest.mark.fault("lns", …)' in ran.output
+
+
+def test_a_stimulus_that_fails_is_repeated(tmp_path: Path) -> None:
+    scenarios = '''
+
+async def test_deaf(rig):
+    """Nobody hears it, so nothing is proven."""
+    rig.only()
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, NEW, first="west")
+'''
+    ran = emulated_in(tmp_path, scenarios)
+    assert ran.code == 1
+    attempts = [(end["case"], end["attempt"], end.get("repeated", False)) for end in ran.ends]
+    assert attempts == [
+        ("here/deaf", 1, True),
+        ("here/deaf (attempt 2)", 2, True),
+        ("here/deaf (attempt 3)", 3, False),
+    ]
+    assert set(ran.verdicts.values()) == {"INCONCLUSIVE"}
+
+
+def test_a_wrong_expectation_fails_at_once(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, "\n\nasync def test_w(rig):\n    await stimulus(rig, WRONG)\n")
+    assert ran.verdicts == {"here/w": "FAIL"}, ran.output
+
+
+def test_without_a_broker_there_is_one_sentence(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES, MOSQUITTO="/there/is/none")
+    assert ran.code == 12
+    assert "MOSQUITTO names /there/is/none, and there is no such program: unset it" in ran.output
+    assert "Traceback" not in ran.output
