@@ -4,16 +4,19 @@ Reads the capture lines only, with the station's own spelling of a frame; it ask
 server nothing.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
+from bench.capture.timetable import HOST_STALLED
 from lns.station import messages
 from lns.station.json_fields import json_object
 
 ABSENT = "-"
+_SIGNAL = re.compile(r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,11 @@ class Heard:
 
 @dataclass(slots=True)
 class Evidence:
-    """One case. `heard` and `expected` are keyed by frame_id, lines by DevEUI."""
+    """One case. `heard` and `expected` are keyed by frame_id, lines by DevEUI.
+
+    `stalls_us`: how late the host woke, each time that it did while the case was open. In a case
+    that is `stamped` every line names it: lines of other cases may stand between two of its own.
+    """
 
     names: dict[str, str] = field(default_factory=dict)
     expected: dict[str, list[Expected]] = field(default_factory=lambda: defaultdict(list))
@@ -80,6 +87,8 @@ class Evidence:
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     seqs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lns_restarts: int = 0
+    stalls_us: list[int] = field(default_factory=list)
+    stamped: bool = True
     error: str | None = None
 
     @property
@@ -112,6 +121,10 @@ class Evidence:
         evidence = cls()
         for event in events:
             evidence.seqs[event["source"]].append(event["seq"])
+            if event["kind"] == HOST_STALLED:
+                evidence.stalls_us.append(event["late_us"])
+                continue
+            evidence.stamped = evidence.stamped and "case" in event
             read = _READERS.get(event["kind"])
             if read is not None:
                 read(evidence, event)
@@ -128,6 +141,14 @@ class Evidence:
             if queue:
                 self.receptions[index] = replace(reception, outcome=_words(queue.pop(0)))
         self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
+
+
+def without_signal(line: str) -> str:
+    """What a device says of a downlink is due without RSSI and SNR: nobody can know them before.
+
+    `+EVT:RX_1:-71:9:UNICAST:7:c0ffee` -> `+EVT:RX_1:UNICAST:7:c0ffee`; any other line as it is.
+    """
+    return _SIGNAL.sub(r"\1:", line)
 
 
 def _words(event: Event) -> Words:
@@ -188,6 +209,10 @@ def _read_downlink(evidence: Evidence, event: Event) -> None:
         evidence.on_air[event.get("frame_id", "")].append(event["window"])
 
 
+def _read_line(evidence: Evidence, event: Event) -> None:
+    evidence.lines[event["dev_eui"]].append(without_signal(event["text"]))
+
+
 def _read_lns(evidence: Evidence, event: Event) -> None:
     evidence.lns_restarts += event["event"] == "restart"
 
@@ -202,7 +227,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "case.station": lambda evidence, event: evidence.names.update({event["eui"]: event["name"]}),
     "case.lns": _read_lns,
     "case.end": _read_end,
-    "device.line": lambda evidence, event: evidence.lines[event["dev_eui"]].append(event["text"]),
+    "device.line": _read_line,
     "station.text": _read_text,
     "radio.transmit": _read_transmit,
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),

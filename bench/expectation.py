@@ -12,10 +12,12 @@ from enum import StrEnum
 from itertools import cycle, zip_longest
 
 from bench.capture.reading import Event
-from bench.evidence import ABSENT, Evidence, Heard, Words
+from bench.evidence import ABSENT, Evidence, Heard, Words, without_signal
 from bench.ledger import violations
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.receive_window import Answer
+
+HOST_STALL_MAX_US = 50_000  # a longer one may have made a device, a station or a server late
 
 
 class Result(StrEnum):
@@ -141,20 +143,30 @@ def words(text: str) -> Words:
     return Words(status, upstream, reason, answer)
 
 
-def judge(events: Sequence[Event], *, torn: Collection[str] = ()) -> Verdict:
-    """The verdict of one case from its events alone (`case.begin` to `case.end`).
+def judge(
+    events: Sequence[Event],
+    *,
+    torn: Collection[str] = (),
+    numbers: Mapping[str, Sequence[int]] | None = None,
+) -> Verdict:
+    """The verdict of one case from its events alone, and the stalls of the host while it was open.
 
     A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
-    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. `torn`
-    names the sources of which lines are known to be torn.
+    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
+    wrong while the host stalled proves nothing either: a slow machine is no failing network server.
+    `torn` names the sources of which lines are known to be torn; `numbers`: see `violations`.
     """
     evidence = Evidence.of(events)
     failures, doubts = _compare(evidence)
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
-    broken = violations(evidence, torn=torn)
+    broken = violations(evidence, torn=torn, numbers=numbers)
     failures += [(violation.owner, str(violation)) for violation in broken]
+    stall_us = max(evidence.stalls_us, default=0)
+    if failures and stall_us > HOST_STALL_MAX_US:
+        stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")
+        failures, doubts = [], [stalled, *failures, *doubts]
     if failures:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
     if evidence.error is not None:
@@ -209,7 +221,7 @@ def _missing_lines(evidence: Evidence) -> Reasons:
     for dev_eui, lines in evidence.expected_lines.items():
         observed = iter(evidence.lines.get(dev_eui, ()))
         for line in lines:
-            if line not in observed:  # consumes up to the match: the order counts
+            if without_signal(line) not in observed:  # consumes up to the match: the order counts
                 owner = "device" if evidence.answered(dev_eui) else "LNS"
                 reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
     return reasons

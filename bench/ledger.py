@@ -5,8 +5,9 @@ delivered, the network server what became of it, the application what it got, th
 sent. A violation is a finding whatever the scenario expected.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,10 +32,17 @@ class Violation:
         return f"{self.rule}: {self.text}"
 
 
-def violations(evidence: Evidence, *, torn: Collection[str] = ()) -> list[Violation]:
+def violations(
+    evidence: Evidence,
+    *,
+    torn: Collection[str] = (),
+    numbers: Mapping[str, Sequence[int]] | None = None,
+) -> list[Violation]:
     """Every violation of a conservation law in one case.
 
-    `torn` names the sources of which lines are known to be torn: they explain a gap.
+    `torn` names the sources of which lines are known to be torn: they explain a gap. `numbers` are
+    those of all lines of the run by source, in order; without them, a gap between two lines of a
+    stamped case may be the lines of other cases, and is none.
     """
     laws = (
         _one_outcome_per_reception,
@@ -45,7 +53,7 @@ def violations(evidence: Evidence, *, torn: Collection[str] = ()) -> list[Violat
         _no_downlink_counter_twice,
     )
     broken = [Violation(rule, text) for law in laws for rule, text in law(evidence)]
-    return broken + [Violation(*gap) for gap in _no_gaps_in_seq(evidence, torn)]
+    return broken + [Violation(*gap) for gap in _no_gaps_in_seq(evidence, torn, numbers)]
 
 
 Broken = Iterator[tuple[str, str]]
@@ -98,7 +106,7 @@ def _one_answer_per_reception(evidence: Evidence) -> Broken:
         if outcome["answer"] in ("RX1", "RX2")
     )
     sent: Counter[tuple[str, int | None]] = Counter(
-        (event["station"], event["xtime"]) for event in evidence.downlinks
+        (event["station"], event["xtime"]) for event in evidence.downlinks if "xtime" in event
     )
     at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
     for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
@@ -148,13 +156,24 @@ def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
         used[session] = max(used[session], event["f_cnt_down"])
 
 
-def _no_gaps_in_seq(evidence: Evidence, torn: Collection[str]) -> Broken:
+def _no_gaps_in_seq(
+    evidence: Evidence, torn: Collection[str], numbers: Mapping[str, Sequence[int]] | None
+) -> Broken:
+    if numbers is None and evidence.stamped:
+        return
     for source, seqs in evidence.seqs.items():
         if source in torn:
             continue
+        of_all = (numbers or {}).get(source, ())
         for seq, next_seq in pairwise(sorted(seqs)):
-            if next_seq != seq + 1:
+            if next_seq != seq + 1 and not _between(of_all, seq, next_seq):
                 yield (
                     NO_GAPS_IN_SEQ,
                     f"{source} goes on with seq {next_seq} where {seq + 1} was due",
                 )
+
+
+def _between(numbers: Sequence[int], first: int, last: int) -> bool:
+    """Whether one of these numbers, which are in order, stands between the two."""
+    place = bisect_right(numbers, first)
+    return place < len(numbers) and numbers[place] < last

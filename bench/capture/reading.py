@@ -1,10 +1,12 @@
-"""What does a capture say, in order of time, torn lines left out and counted?"""
+"""What does a capture say, in order of time, torn lines left out and counted, and of which case?"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from bench.capture.timetable import HOST_STALLED, Timetable
 
 Event = dict[str, Any]
 
@@ -29,48 +31,79 @@ def read(run_folder: Path) -> Reading:
         raise FileNotFoundError(f"{run_folder}: no capture (*.jsonl) in this folder")
     reading = Reading()
     for path in files:
-        with path.open("rb") as lines:
-            for line in filter(bytes.strip, lines):
-                event = _event(line)
-                if event is None:
-                    reading.torn_lines += 1
-                    if path.stem not in reading.torn:
-                        reading.torn.append(path.stem)
-                else:
-                    reading.events.append(event)
+        for line in lines(path):
+            found = event(line)
+            if found is None or not _is_whole(found):
+                reading.torn_lines += 1
+                if path.stem not in reading.torn:
+                    reading.torn.append(path.stem)
+            else:
+                reading.events.append(found)
     reading.events.sort(key=lambda event: (event["t_us"], event["source"], event["seq"]))
     return reading
 
 
-def cases(events: list[Event]) -> Iterator[list[Event]]:
-    """The events of each case, from its `case.begin` to its `case.end`; cases never overlap.
-
-    A case without an end, as in a run that was killed, lasts until the next one begins.
-    """
-    begins = [event for event in events if event["kind"] == "case.begin"]
-    ends = {event["case"]: event["t_us"] for event in events if event["kind"] == "case.end"}
-    position = 0
-    for number, begin in enumerate(begins):
-        while events[position]["t_us"] < begin["t_us"]:
-            position += 1
-        start = position
-        last_us = ends.get(begin["case"], float("inf"))
-        if number + 1 < len(begins):
-            last_us = min(last_us, begins[number + 1]["t_us"] - 1)
-        while position < len(events) and events[position]["t_us"] <= last_us:
-            position += 1
-        yield events[start:position]
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of one capture file that are not blank; none where there is no such file."""
+    if path.is_file():
+        with path.open("rb") as texts:
+            yield from filter(bytes.strip, texts)
 
 
-def _event(line: bytes) -> Event | None:
+def event(line: bytes) -> Event | None:
+    """The JSON object on a line, whatever its fields; None where it is torn or not UTF-8."""
     try:
-        event = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict):
-        return None
-    whole = all(type(event.get(name)) is kind for name, kind in _HEAD.items())
-    return event if whole else None
+    return found if isinstance(found, dict) else None
+
+
+def cases(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """The events of each case, in the order in which the cases began.
+
+    Cases may run side by side: a line belongs to the case it names. One that names none belongs
+    to the case that was open then, if it was the only one; a stall of the host to every case open.
+    """
+    listed = list(events)
+    table = timetable(listed)
+    by_case: dict[str, list[Event]] = {case: [] for case in table.cases}
+    for one in listed:
+        for case in cases_of(one, table):
+            by_case[case].append(one)
+    yield from by_case.values()
+
+
+def timetable(events: Iterable[Event]) -> Timetable:
+    """When the cases of these events were open, by their `case.begin` and `case.end`."""
+    kinds = ("case.begin", "case.end")
+    marks = [e for e in events if e.get("kind") in kinds and isinstance(e.get("case"), str)]
+    begins = {one["case"]: one["t_us"] for one in marks if one["kind"] == "case.begin"}
+    ends = {one["case"]: one["t_us"] for one in marks if one["kind"] == "case.end"}
+    return Timetable.of(begins, ends)
+
+
+def cases_of(event: Event, table: Timetable) -> tuple[str, ...]:
+    """The cases whose event this is: one, or none, or all that were open."""
+    if event.get("kind") == HOST_STALLED:
+        return table.open_at(event["t_us"])
+    named = event.get("case")
+    if isinstance(named, str):
+        return (named,) if named in table else ()
+    alone = table.open_at(event["t_us"])
+    return alone if len(alone) == 1 else ()
+
+
+def numbers(events: Iterable[Event]) -> Mapping[str, list[int]]:
+    """Every `seq` that is there, in order, by source: what stands between two lines of a case."""
+    found: dict[str, list[int]] = {}
+    for one in events:
+        found.setdefault(one["source"], []).append(one["seq"])
+    return {source: sorted(seqs) for source, seqs in found.items()}
+
+
+def _is_whole(event: Event) -> bool:
+    return all(type(event.get(name)) is kind for name, kind in _HEAD.items())
 
 
 _HEAD = {"t_us": int, "source": str, "seq": int, "kind": str}

@@ -15,7 +15,7 @@ from bench.cli.output import command_line, labelled, print_json, print_lines, sh
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import PAGE, write_report
 from bench.cli.run import Selection, run_scenarios
-from bench.cli.score import score_runs
+from bench.cli.score import score_runs, timing_rows
 from bench.cli.verdicts import in_words
 from bench.report import exit_code
 
@@ -119,6 +119,7 @@ def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
                         f"agrees on {agreement.get('status_agree', 0)} of "
                         f"{agreement.get('receptions', 0)} statuses",
                     ),
+                    *((f"  {name}", value) for name, value in timing_rows(run.score)),
                     ("  findings", len(run.score.get("findings", []))),
                     ("  report", shown_path(run.folder / PAGE)),
                 ]

@@ -13,6 +13,7 @@ from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.run_folders import resolve
 from bench.cli.verdicts import in_words
 from bench.report import exit_code
+from bench.report.timing import ms
 
 EXAMPLES = ("lorabench score latest", "lorabench score runs/20261120T020003Z-7f3a --json")
 
@@ -65,6 +66,22 @@ def score_runs(
         raise NotScorable(f"{error}.") from None
 
 
+def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a score says of time and of what was left out, for people; nothing where it is quiet."""
+    rows: list[tuple[str, object]] = []
+    for margins in score_object.get("margins", []):
+        if margins["kind"] == "data" and "rx1" in margins:
+            least, median = (ms(margins["rx1"][name]) for name in ("min_us", "p50_us"))
+            late = f"{margins['late']} of {margins['answers']} too late"
+            rows.append(("margins", f"RX1 {least} ms at least, median {median} ms; {late}"))
+    if worst_us := score_object.get("host", {}).get("worst_stall_us"):
+        rows.append(("host", f"stalled for {ms(worst_us)} ms at worst"))
+    if left_out := score_object.get("left_out", []):
+        missing = sorted({name for case in left_out for name in case["missing"] or ()})
+        rows.append(("left out", f"{len(left_out)}; this rig lacks {', '.join(missing)}"))
+    return rows
+
+
 def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
     counts = score_object.get("counts", {})
     agreement = score_object.get("oracle_agreement", {})
@@ -79,6 +96,7 @@ def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
                 f"agrees on {agreement.get('status_agree', 0)} of "
                 f"{agreement.get('receptions', 0)} statuses",
             ),
+            *timing_rows(score_object),
             ("findings", len(score_object.get("findings", []))),
             ("report", command_line("report", path)),
         ]

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bench.capture.reading import Event
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsRead
 from bench.cli.output import print_json, shown_path
 from bench.cli.run_folders import resolve
 from bench.cli.styled import Span, print_styled
 from bench.report.cast import cast_of
-from bench.report.evidence import Event
 from bench.report.foreign_text import shown, visible
 from bench.report.narration import in_words, seconds
 from bench.report.steps import Scene, Step, step_of
@@ -25,6 +25,7 @@ from bench.timeline.case_record import (
     cases_of,
     events_of,
     judgement_of,
+    left_out_case,
     matching,
     nearest_names,
 )
@@ -93,7 +94,8 @@ def timeline(
     if limit < 1:
         raise Refused("--limit must be 1 or more: so many events are shown at most.")
     (folder,) = resolve([run], runs=runs)
-    told = _told(folder, _chosen(folder, case), limit)
+    records = cases_of(folder)
+    told = _told(folder, _chosen(folder, records, case), records, limit)
     if as_json:
         print_json(_document(told))
     else:
@@ -102,8 +104,7 @@ def timeline(
     return ExitCode.PASSED
 
 
-def _chosen(folder: Path, wanted: str) -> CaseRecord:
-    records = cases_of(folder)
+def _chosen(folder: Path, records: Sequence[CaseRecord], wanted: str) -> CaseRecord:
     path = shown_path(folder)
     if not records:
         raise NoSuchCase(
@@ -111,6 +112,10 @@ def _chosen(folder: Path, wanted: str) -> CaseRecord:
             "`lorabench run` makes a run with cases."
         )
     found = matching(records, wanted)
+    left_out = None if found else left_out_case(folder, wanted)
+    if left_out is not None:
+        case, missing = left_out
+        raise NoSuchCase(f"{case} was left out of {path}: its rig lacks {missing}.")
     if not found:
         near = nearest_names(records, wanted) or [record.case for record in records[:LISTED_MAX]]
         raise NoSuchCase(f"No case of {path} is named like {wanted!r}. The nearest:{_list(near)}")
@@ -129,9 +134,11 @@ def _list(names: Sequence[str]) -> str:
     return "".join(f"\n  {name}" for name in listed) + (f"\n  and {more} more" if more > 0 else "")
 
 
-def _told(folder: Path, record: CaseRecord, events_max: int) -> Told:
+def _told(
+    folder: Path, record: CaseRecord, records: Sequence[CaseRecord], events_max: int
+) -> Told:
     judgement = judgement_of(folder, record.case)
-    events = events_of(folder, record)
+    events = events_of(folder, record, records)
     cast = cast_of(events)
     comparison = compare(events, cast, () if judgement is None else judgement.findings)
     first = comparison.first

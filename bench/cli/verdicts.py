@@ -1,12 +1,11 @@
 """How did the cases of a run end, before Spark has looked at them?"""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from bench.capture.reading import Event, event, lines
 from bench.cli.exit_code import ExitCode
 from bench.report import exit_code
 
@@ -26,10 +25,17 @@ class CaseVerdict:
 
 def read_verdicts(run_folder: Path) -> list[CaseVerdict]:
     """The verdicts of a run in order; a line that cannot be read is none, for Spark to count."""
-    path = run_folder / BENCH_EVENTS
-    if not path.is_file():
-        return []
-    return list(_verdicts(path.read_bytes().splitlines()))
+    return [_verdict(end) for end in _of_kind(run_folder, "case.end")]
+
+
+def read_left_out(run_folder: Path) -> dict[str, int]:
+    """What the rig misses, and how many cases it could not play for that, the most first."""
+    counted: Counter[str] = Counter()
+    for note in _of_kind(run_folder, "case.left_out"):
+        missing = note.get("missing")
+        names = sorted(map(str, missing)) if isinstance(missing, list) else []
+        counted[", ".join(names) or "not told"] += 1
+    return dict(counted.most_common())
 
 
 def totals(verdicts: Iterable[CaseVerdict]) -> dict[str, int]:
@@ -49,24 +55,16 @@ def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
 
 
-def _verdicts(lines: Iterable[bytes]) -> Iterable[CaseVerdict]:
-    for line in lines:
-        event = _event(line)
-        if event.get("kind") != "case.end":
-            continue
-        reasons = event.get("reasons")
-        attempt = event.get("attempt")
-        yield CaseVerdict(
-            case=str(event.get("case", "?")),
-            verdict=str(event.get("verdict", "ERROR")),
-            reasons=tuple(str(reason) for reason in reasons) if isinstance(reasons, list) else (),
-            attempt=attempt if isinstance(attempt, int) else 1,
-        )
+def _of_kind(run_folder: Path, kind: str) -> list[Event]:
+    found = [event(line) for line in lines(run_folder / BENCH_EVENTS)]
+    return [one for one in found if one is not None and one.get("kind") == kind]
 
 
-def _event(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _verdict(end: Event) -> CaseVerdict:
+    reasons, attempt = end.get("reasons"), end.get("attempt")
+    return CaseVerdict(
+        case=str(end.get("case", "?")),
+        verdict=str(end.get("verdict", "ERROR")),
+        reasons=tuple(str(reason) for reason in reasons) if isinstance(reasons, list) else (),
+        attempt=attempt if isinstance(attempt, int) else 1,
+    )

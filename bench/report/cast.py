@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from bench.report.evidence import Event
+from bench.capture.reading import Event
 from bench.report.foreign_text import visible
 
 NAME_MAX = 24  # characters

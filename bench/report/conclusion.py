@@ -101,7 +101,7 @@ def _failed_sentence(words: Counter[str], cases: int, verdicts: Sequence[Verdict
 def _unproven_sentence(words: Counter[str], cases: int) -> str:
     return (
         f"Nothing failed, but {_of(words['INCONCLUSIVE'], cases, 'proved')} nothing: the air or a "
-        "gateway did not deliver what was set up."
+        "gateway did not deliver what was set up, or the host stalled."
     )
 
 
@@ -110,12 +110,23 @@ def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
     if words["INCONCLUSIVE"] and verdict != "INCONCLUSIVE":
         remarks.append(
             f"{_of(words['INCONCLUSIVE'], len(score.verdicts), 'proved')} nothing, because the "
-            "stimulus was not delivered."
+            "stimulus was not delivered or the host stalled."
         )
     if words["PASS on repeat"] and verdict != "PASS on repeat":
         remarks.append(
             f"{_count(words['PASS on repeat'], 'case')} passed only when the stimulus was repeated."
         )
+    if score.left_out:
+        remarks.append(
+            f"{_count(len(score.left_out), 'case')} left out: this rig lacks what they need."
+        )
+    if score.host.stalls:
+        remarks.append(
+            f"The host stalled {_count(score.host.stalls, 'time')}, at worst for "
+            f"{score.host.worst_stall_us // 1000} ms: a case that went wrong then proves nothing."
+        )
+    if late := sum(margins.late for margins in score.margins):
+        remarks.append(f"{_count(late, 'answer')} left too late for any receive window.")
     if score.findings:
         remarks.append(_findings_remark(score.findings))
     if score.counts.torn_lines:

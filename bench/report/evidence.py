@@ -1,35 +1,40 @@
 """What did the captures record around the findings of a case?
 
-The captures of a night may be large, so they are read once, line by line: the time of a line is
-found in its fixed prefix, and only lines inside the windows asked for are parsed.
+The captures of a night may be large, so they are read once, line by line: the time and the case of
+a line are found in its fixed prefix, and only lines that are asked for are parsed.
 """
 
 import json
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.report.foreign_text import decode
+from bench.capture.reading import Event, cases_of, event, lines
+from bench.capture.timetable import Timetable
 
 LINES_MAX = 120  # of one case, on the page
 LINE_BYTES_MAX = 1_000_000  # longer lines are hostile, and not shown
 
-Event = dict[str, Any]  # one capture line, as it was read
-
 _T_US = re.compile(rb'"t_us":\s*(\d{1,18})[,}]')
+# Right after the kind: before every field that a device or a station can fill.
+_CASE = re.compile(rb'"kind":\s*"[^"\\]*",\s*"case":\s*("(?:[^"\\]|\\.)*")')
 _SOURCES = ("bench", "device", "air", "tap", "lns", "upstream")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of the run's clock, both ends included, in µs; `key` is whose it is."""
+    """A stretch of the run's clock, both ends included, in µs; `key` is whose it is.
+
+    With a `case` it holds the events of that case and no others, else everything of that time.
+    """
 
     key: str
     begin_us: int
     end_us: int
+    case: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +49,14 @@ class Excerpt:
 def read_events(
     run_folder: Path, windows: Sequence[Window] | None = None, sources: str = "*"
 ) -> Iterator[Event]:
-    """The events of a run's captures, sorted by t_us; only those inside `windows` if given.
+    """The events of a run's captures, sorted by t_us; only what `windows` may need, if given.
 
     `sources` is a pattern for the names of sources, such as `bench`. Lines that are not one JSON
     object with an integer t_us (a torn last line) are passed over.
     """
-    spans = None if windows is None else _merged(windows)
+    sieve = None if windows is None else _Sieve(windows)
     paths = sorted(run_folder.glob(f"{sources}.jsonl"))
-    found = [event for path in paths for event in _events_of(path, spans)]
+    found = [event for path in paths for event in _events_of(path, sieve)]
     yield from sorted(found, key=_place)
 
 
@@ -60,13 +65,28 @@ def excerpts(
     windows: Sequence[Window],
     moments_us: Mapping[str, Sequence[int]],
     lines_max: int = LINES_MAX,
+    *,
+    table: Timetable | None = None,
 ) -> dict[str, Excerpt]:
-    """Per window key, its events: the `lines_max` nearest to the window's `moments_us`."""
+    """Per window key, its events: the `lines_max` nearest to the window's `moments_us`.
+
+    `table` holds the cases of the run, also those without a window: it tells whose a line is that
+    names no case.
+    """
     events = list(read_events(run_folder, windows))
     times = [event["t_us"] for event in events]
+    of_case: defaultdict[str, list[Event]] = defaultdict(list)
+    table = table or Timetable(
+        {w.case: (w.begin_us, w.end_us) for w in windows if w.case is not None}
+    )
+    for one in events:
+        for case in cases_of(one, table):
+            of_case[case].append(one)
     return {
         window.key: nearest(
-            events[_first(times, window.begin_us) : bisect_right(times, window.end_us)],
+            events[_first(times, window.begin_us) : bisect_right(times, window.end_us)]
+            if window.case is None
+            else of_case[window.case],
             moments_us.get(window.key, ()),
             lines_max,
         )
@@ -74,22 +94,38 @@ def excerpts(
     }
 
 
-def _events_of(path: Path, spans: tuple[list[int], list[int]] | None) -> Iterator[Event]:
-    with path.open("rb") as lines:
-        for line in lines:
-            if len(line) > LINE_BYTES_MAX or not _inside(line, spans):
-                continue
-            try:
-                event = json.loads(decode(line))
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and type(event.get("t_us")) is int:
-                yield event
+def _events_of(path: Path, sieve: "_Sieve | None") -> Iterator[Event]:
+    for line in lines(path):
+        if len(line) > LINE_BYTES_MAX or (sieve is not None and not sieve.lets_through(line)):
+            continue
+        found = event(line)
+        if found is not None and type(found.get("t_us")) is int:
+            yield found
 
 
-def _inside(line: bytes, spans: tuple[list[int], list[int]] | None) -> bool:
-    if spans is None:
-        return True
+class _Sieve:
+    """Lets those lines through that some window may need, by their first bytes alone."""
+
+    def __init__(self, windows: Sequence[Window]) -> None:
+        self._cases = {window.case for window in windows if window.case is not None}
+        self._spans = _merged(windows)
+        self._caseless = _merged([window for window in windows if window.case is None])
+
+    def lets_through(self, line: bytes) -> bool:
+        found = _CASE.search(line)
+        if found is None:
+            return _inside(line, self._spans)
+        return _text(found.group(1)) in self._cases or _inside(line, self._caseless)
+
+
+def _text(quoted: bytes) -> str | None:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return None
+
+
+def _inside(line: bytes, spans: tuple[list[int], list[int]]) -> bool:
     # t_us stands before every field that a device or a station can fill.
     found = _T_US.search(line)
     if found is None:

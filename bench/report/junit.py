@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from bench.report.foreign_text import shown
-from bench.report.score_file import Finding, Score, Verdict
+from bench.report.score_file import Finding, LeftOut, Score, Verdict
 
 FINDINGS_MAX = 20  # of one case
 TEXT_MAX = 2000  # characters of one message
@@ -14,7 +14,11 @@ _OUTCOMES = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}  # ERROR, and no know
 
 
 def junit(score: Score) -> bytes:
-    """JUnit XML, UTF-8: FAIL is a failure, ERROR an error, INCONCLUSIVE skipped with its reason."""
+    """JUnit XML, UTF-8: FAIL is a failure, ERROR an error, INCONCLUSIVE skipped with its reason.
+
+    So is a case that the rig could not play. Cases may run side by side: the suite takes as long as
+    from the first begin to the last end, not as all cases together.
+    """
     found: dict[str | None, list[Finding]] = defaultdict(list)
     for finding in score.findings:
         found[finding.case].append(finding)
@@ -23,23 +27,24 @@ def junit(score: Score) -> bytes:
     _properties(suite, _run_properties(score))
     for verdict in score.verdicts:
         _testcase(suite, verdict, found[verdict.case], score)
+    for case in score.left_out:
+        _left_out(suite, case)
     for element in (suites, suite):
-        element.set("tests", str(len(score.verdicts)))
+        element.set("tests", str(len(score.verdicts) + len(score.left_out)))
         element.set("failures", str(len(suite.findall("testcase/failure"))))
         element.set("errors", str(len(suite.findall("testcase/error"))))
         element.set("skipped", str(len(suite.findall("testcase/skipped"))))
-        element.set("time", _seconds(sum(_length_us(verdict) for verdict in score.verdicts)))
+        element.set("time", _seconds(_span_us(score.verdicts)))
     indent(suites)
     content: bytes = tostring(suites, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
 
 
 def _testcase(suite: Element, verdict: Verdict, findings: Sequence[Finding], score: Score) -> None:
-    path = (verdict.file or verdict.group or "scenarios").removesuffix(".py")
     testcase = SubElement(
         suite,
         "testcase",
-        classname=shown(path.replace("/", "."), 200),
+        classname=_classname(verdict),
         name=shown(verdict.case, 200),
         time=_seconds(_length_us(verdict)),
     )
@@ -61,6 +66,18 @@ def _testcase(suite: Element, verdict: Verdict, findings: Sequence[Finding], sco
     if verdict.verdict != "INCONCLUSIVE":
         outcome.set("type", shown(verdict.owner or verdict.verdict, 40))
     outcome.text = "\n".join(_finding(finding) for finding in findings[:FINDINGS_MAX])
+
+
+def _left_out(suite: Element, case: LeftOut) -> None:
+    name = shown(case.case, 200)
+    testcase = SubElement(suite, "testcase", classname=_classname(case), name=name, time="0.000")
+    message = f"left out: this rig lacks {', '.join(case.missing) or 'something'}"
+    SubElement(testcase, "skipped", message=shown(message, TEXT_MAX))
+
+
+def _classname(case: Verdict | LeftOut) -> str:
+    path = (case.file or case.group or "scenarios").removesuffix(".py")
+    return shown(path.replace("/", "."), 200)
 
 
 def _finding(finding: Finding) -> str:
@@ -89,6 +106,12 @@ def _length_us(verdict: Verdict) -> int:
     if verdict.begin_us is None or verdict.end_us is None:
         return 0
     return max(0, verdict.end_us - verdict.begin_us)
+
+
+def _span_us(verdicts: Sequence[Verdict]) -> int:
+    begins = [verdict.begin_us for verdict in verdicts if verdict.begin_us is not None]
+    ends = [verdict.end_us for verdict in verdicts if verdict.end_us is not None]
+    return max(0, max(ends) - min(begins)) if begins and ends else 0
 
 
 def _seconds(time_us: int) -> str:

@@ -1,4 +1,6 @@
-"""What happened in a case, as a drawing: device | air | stations | LNS | upstream, time downwards?
+"""What happened in a case, as a drawing, time downwards?
+
+The lanes are device | air | stations | tap | LNS | upstream.
 
 Pure geometry, in pixels of the drawing; `ladder.svg.j2` puts it on the page.
 """
@@ -10,7 +12,7 @@ from bench.report.cast import Cast
 from bench.report.evidence import Excerpt, nearest
 from bench.report.foreign_text import shown
 from bench.report.narration import seconds
-from bench.report.steps import Kind, Party, Scene, Shape, Step, step_of
+from bench.report.steps import TAP, Kind, Party, Scene, Shape, Step, step_of
 
 ROWS_MAX = 44
 STATIONS_MAX = 6  # lanes; texts of further stations are drawn at the last lane
@@ -34,7 +36,7 @@ class Lane:
 class Mark:
     """One event: an arrow from `x` to `to_x`, a dot, a cross, or a band over the whole width.
 
-    `via_x` is a dot on the arrow's way; `lost` ends the arrow in a cross.
+    `via_xs` are dots on the arrow's way; `lost` ends the arrow in a cross.
     """
 
     shape: str  # "arrow", "dot", "cross", "band", "gap"
@@ -43,7 +45,7 @@ class Mark:
     label: str
     injected: bool = False
     lost: bool = False
-    via_x: int | None = None
+    via_xs: tuple[int, ...] = ()
     time: str = ""
     y: int = 0
     pointed_at: bool = False
@@ -118,6 +120,8 @@ class _Stage:
         self._stand(Kind.STATION, list(cast.stations)[:STATIONS_MAX], 124, cast.stations)
         for eui in list(cast.stations)[STATIONS_MAX:]:
             self._at[Party(Kind.STATION, eui)] = self._x
+        if cast.stations:
+            self._lane(TAP, 96, "tap", "")
         for server in scene.servers:
             self._lane(server, 150, server.name, "LNS")
         self._lane(Party(Kind.UPSTREAM), 400, "upstream", "application")
@@ -127,15 +131,14 @@ class _Stage:
         """The step in pixels; None if one of its parties has no lane."""
         if step.shape is Shape.BAND:
             return Mark(step.shape, _TIME_WIDTH, self.width, step.label, step.injected)
-        stops = [party for party in step.stops if party.kind is not Kind.TAP]
+        stops = step.stops
+        if step.lost and TAP in stops:
+            stops = stops[: stops.index(TAP) + 1]
         xs = [self._at[party] for party in stops if party in self._at]
         if len(xs) < len(stops):
             return None
-        to_x = xs[-1]
-        if step.lost and len(stops) < len(step.stops):  # the tap stands between the last two
-            to_x = (xs[-2] + xs[-1]) // 2
-        via_x = xs[1] if len(xs) > 2 else None
-        return Mark(step.shape, xs[0], to_x, step.label, step.injected, step.lost, via_x)
+        via_xs = tuple(xs[1:-1])
+        return Mark(step.shape, xs[0], xs[-1], step.label, step.injected, step.lost, via_xs)
 
     def _stand(self, kind: Kind, euis: Sequence[str], step: int, titles: dict[str, str]) -> None:
         for eui in euis:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.capture.reading import Event
 from bench.report import station_text
 from bench.report.cast import Cast
-from bench.report.evidence import Event, Excerpt
+from bench.report.evidence import Excerpt
 from bench.report.foreign_text import shown
 
 
@@ -187,6 +188,12 @@ def _lns_downlink(event: Event, cast: Cast) -> str:
     return f"answer {event.get('stage')} for {event.get('window')} by {station}{early}"
 
 
+def _lns_connection(event: Event, cast: Cast) -> str:
+    station = cast.name(str(event["station"])) if "station" in event else "a station"
+    cause = f": {event['cause']}" if "cause" in event else ""
+    return f"{station} {event.get('stage')} ({event.get('peer')}){cause}"
+
+
 def _upstream_published(event: Event, cast: Cast) -> str:
     body = event.get("body")
     if not isinstance(body, dict):
@@ -202,8 +209,22 @@ def _upstream_failed(event: Event, cast: Cast) -> str:
     return f"not published on {event.get('topic')}: {event.get('cause')}"
 
 
+def _upstream_acknowledged(event: Event, cast: Cast) -> str:
+    return f"the broker has the message {event.get('message_id')}"
+
+
+def _case_left_out(event: Event, cast: Cast) -> str:
+    missing = event.get("missing")
+    named = ", ".join(map(str, missing)) if isinstance(missing, list) else "?"
+    return f"left out: this rig lacks {named}"
+
+
+def _host_stalled(event: Event, cast: Cast) -> str:
+    return f"the host of the bench stalled for {milliseconds(event.get('late_us'))}"
+
+
 def _any(event: Event, cast: Cast) -> str:
-    known = ("schema", "run_id", "source", "seq", "t_us", "kind")
+    known = ("schema", "run_id", "source", "seq", "t_us", "kind", "case")
     return ", ".join(f"{key} {value}" for key, value in event.items() if key not in known)
 
 
@@ -223,8 +244,12 @@ _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
     "station.text": _station_text,
     "lns.outcome": _lns_outcome,
     "lns.downlink": _lns_downlink,
+    "lns.connection": _lns_connection,
     "upstream.published": _upstream_published,
     "upstream.failed": _upstream_failed,
+    "upstream.acknowledged": _upstream_acknowledged,
+    "case.left_out": _case_left_out,
+    "host.stalled": _host_stalled,
 }
 
 

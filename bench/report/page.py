@@ -14,10 +14,13 @@ from markupsafe import Markup, escape
 from bench.report.conclusion import WORDS, conclusion, exit_code, the
 from bench.report.facts import facts
 from bench.report.foreign_text import shown
+from bench.report.histogram import AIM_GAP_MS
+from bench.report.left_out import SCENARIOS_MAX, left_out_groups
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
 from bench.report.tables import ANSWERS, IMPORTED, answer_rows, heat, percent, situations
+from bench.report.timing import host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
 REASONS_MAX = 5  # of one case, in the list of every case
@@ -59,6 +62,9 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         stories=told,
         answer_names=ANSWERS,
         answers=answer_rows(score.answers),
+        timing=timing(score),
+        host=host_words(score),
+        left_out=left_out_groups(score.left_out),
     )
 
 
@@ -83,7 +89,12 @@ def _environment() -> Environment:
         "owner": the,
         "plural": lambda number, noun: f"{number} {noun}" + ("" if number == 1 else "s"),
     }
-    environment.globals |= {"IMPORTED": IMPORTED, "REASONS_MAX": REASONS_MAX}
+    environment.globals |= {
+        "IMPORTED": IMPORTED,
+        "REASONS_MAX": REASONS_MAX,
+        "AIM_GAP_MS": AIM_GAP_MS,
+        "SCENARIOS_MAX": SCENARIOS_MAX,
+    }
     return environment
 
 

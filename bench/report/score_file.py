@@ -104,6 +104,56 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A distribution in short, in µs."""
+
+    min_us: int
+    p1_us: int
+    p50_us: int
+    p99_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """How early the answers to one kind of uplink ("data", "join") left for their station.
+
+    What the bench `disturbed` on purpose is counted, and is in no other figure. `late`: for every
+    window; `late_for_rx1`: aimed at RX1, and only RX2 was left. `rx1_ms`: how many margins to RX1
+    lie in each whole millisecond.
+    """
+
+    kind: str
+    answers: int
+    disturbed: int = 0
+    late: int = 0
+    late_for_rx1: int = 0
+    from_air: int = 0
+    rx1: Percentiles | None = None
+    rx2: Percentiles | None = None
+    rx1_ms: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A case that the rig could not play, and what it misses."""
+
+    case: str
+    scenario: str
+    missing: tuple[str, ...]
+    file: str | None = None
+    group: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """How often the host stalled for so long that cases suffer, and its worst stall in µs."""
+
+    stalls: int = 0
+    worst_stall_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How much of each thing the captures hold."""
 
@@ -114,6 +164,7 @@ class Counts:
     transmissions: int = 0
     evicted: int = 0
     deliveries: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +193,9 @@ class Score:
     oracle_agreement: OracleAgreement = field(default_factory=OracleAgreement)
     findings: tuple[Finding, ...] = ()
     answers: tuple[Answers, ...] = ()
+    margins: tuple[Margins, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    host: Host = field(default_factory=Host)
 
 
 def read_score(run_folder: Path) -> Score:

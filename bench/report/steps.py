@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from bench.capture.reading import Event
 from bench.report import station_text
 from bench.report.cast import Cast
-from bench.report.evidence import Event
-from bench.report.narration import disposition
+from bench.report.narration import disposition, milliseconds
 
 _CLOCKWORK = ("timesync", "getxtime", "router_config")  # said whatever the case is about
 _SPOKEN = re.compile(r"SEND|MSG|JOIN|RESET|ATZ|REBOOT|EVT|ERROR|TIMEOUT|FAIL", re.IGNORECASE)
@@ -179,6 +179,11 @@ def _restarted(event: Event, scene: Scene) -> Step | None:
     return Step(Shape.BAND, (), f"{event.get('lns')} restarts")
 
 
+def _stalled(event: Event, scene: Scene) -> Step:
+    label = f"the host stalled for {milliseconds(event.get('late_us'))}"
+    return Step(Shape.BAND, (), label, injected=True)
+
+
 _STEPS: dict[str, Callable[[Event, Scene], Step | None]] = {
     "device.command": _spoken,
     "device.line": _spoken,
@@ -191,4 +196,5 @@ _STEPS: dict[str, Callable[[Event, Scene], Step | None]] = {
     "upstream.failed": _not_published,
     "fault.begin": _faulted,
     "case.lns": _restarted,
+    "host.stalled": _stalled,
 }

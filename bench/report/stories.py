@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.capture.reading import Event
+from bench.capture.timetable import Timetable
 from bench.report.cast import cast_of
-from bench.report.evidence import Event, Excerpt, Window, excerpts
+from bench.report.evidence import Excerpt, Window, excerpts
 from bench.report.ladder import Ladder, ladder
 from bench.report.narration import Line, lines
 from bench.report.score_file import Finding, Score, Verdict
@@ -65,8 +67,9 @@ def stories(run_folder: Path, score: Score, stories_max: int = STORIES_MAX) -> S
         if not verdict.first_attempt_pass or verdict.case in by_case
     ]
     chosen = _worst_first(score.verdicts, worth)[:stories_max]
+    table = _timetable(score.verdicts)
     plots = [
-        _plot(f"s{index}", score.verdicts, index, tuple(by_case[score.verdicts[index].case]))
+        _plot(f"s{index}", score.verdicts[index], table, tuple(by_case[score.verdicts[index].case]))
         for index in chosen
     ]
     outside = by_case[None]
@@ -74,7 +77,8 @@ def stories(run_folder: Path, score: Score, stories_max: int = STORIES_MAX) -> S
     moments_us = {
         plot.window.key: [f.t_us for f in plot.findings if f.t_us is not None] for plot in plots
     }
-    evidence = excerpts(run_folder, [plot.window for plot in plots], moments_us)
+    windows = [plot.window for plot in plots]
+    evidence = excerpts(run_folder, windows, moments_us, table=table)
     return Stories(
         told=tuple(_told(plot, evidence[plot.window.key], score) for plot in plots),
         anchors={index: f"s{index}" for index in chosen},
@@ -116,17 +120,18 @@ def _worst_first(verdicts: Sequence[Verdict], worth: Sequence[int]) -> list[int]
     return sorted(worth, key=ranks.__getitem__)
 
 
+def _timetable(verdicts: Sequence[Verdict]) -> Timetable:
+    """When the cases were open, for lines that name none."""
+    begins = {v.case: v.begin_us for v in verdicts if v.begin_us is not None}
+    return Timetable.of(begins, {v.case: v.end_us for v in verdicts if v.end_us is not None})
+
+
 def _plot(
-    key: str, verdicts: Sequence[Verdict], index: int, findings: tuple[Finding, ...]
+    key: str, verdict: Verdict, table: Timetable, findings: tuple[Finding, ...]
 ) -> _Plot:
-    verdict = verdicts[index]
-    if verdict.begin_us is None:
+    if verdict.case not in table:
         return _Plot(Window(key, 0, -1), verdict, findings)  # nothing is recorded of it
-    end_us = verdict.end_us
-    if end_us is None:  # the case was cut short: up to where the next one begins
-        begins = [v.begin_us for v in verdicts if v.begin_us is not None]
-        end_us = min((b for b in begins if b > verdict.begin_us), default=10**18) - 1
-    return _Plot(Window(key, verdict.begin_us, end_us), verdict, findings)
+    return _Plot(Window(key, *table.window(verdict.case), verdict.case), verdict, findings)
 
 
 def _outside(key: str, finding: Finding) -> _Plot:

@@ -7,7 +7,9 @@ from typing import Any
 from bench.report.conclusion import WORDS, conclusion
 from bench.report.facts import facts
 from bench.report.foreign_text import shown
+from bench.report.left_out import left_out_groups
 from bench.report.score_file import Score, Verdict
+from bench.report.timing import host_words, timing
 
 CASES_MAX = 20
 RULES_MAX = 20
@@ -28,6 +30,8 @@ def summary(score: Score, manifest: dict[str, Any]) -> str:
         "",
         *_cases(score),
         *_rules(score),
+        *_timing(score),
+        *_left_out(score),
         "## Run",
         "",
         *(f"- {name}: {_text(value)}" for name, value in about.rows),
@@ -90,6 +94,56 @@ def _rules(score: Score) -> list[str]:
         "| owner | rule | count |",
         "|---|---|---:|",
         *(f"| {_text(owner)} | {_text(rule)} | {n} |" for (owner, rule), n in ranked[:RULES_MAX]),
+        "",
+    ]
+
+
+def _timing(score: Score) -> list[str]:
+    found, host = timing(score), host_words(score)
+    if not found.rows and not host:
+        return []
+    head = ["answers to", "window", "answers", "least", "1 %", "median", "99 %"]
+    rows = [
+        f"| {_text(row.kind)} | {row.window} | {row.answers} | {row.min_ms} | {row.p1_ms} "
+        f"| {row.p50_ms} | {row.p99_ms} |"
+        for row in found.rows
+    ]
+    return [
+        "## Timing",
+        "",
+        *(
+            [
+                "How long before its window an answer left for the station, in ms.",
+                "",
+                f"| {' | '.join(head)} |",
+                "|---|---|---:|---:|---:|---:|---:|",
+                *rows,
+                "",
+            ]
+            if rows
+            else []
+        ),
+        *(f"- {_text(remark)}" for remark in found.remarks),
+        *([f"- In this run {_text(host)}."] if host else []),
+        "",
+    ]
+
+
+def _left_out(score: Score) -> list[str]:
+    if not score.left_out:
+        return []
+    return [
+        "## Left out",
+        "",
+        "What this rig lacks, and the scenarios that need it.",
+        "",
+        "| missing | cases | scenarios |",
+        "|---|---:|---|",
+        *(
+            f"| {_text(group.missing)} | {group.cases} "
+            f"| {_text(', '.join(scenario.name for scenario in group.scenarios))} |"
+            for group in left_out_groups(score.left_out)
+        ),
         "",
     ]
 

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bench.score.expectations import without_signal
 from bench.score.read import ARRIVAL
 
 
@@ -80,7 +81,7 @@ def _missing(due: Column, said: Column) -> Column:
 
     def look(state: Column, line: Column) -> Column:
         rest = F.slice(said, state.passed.cast("int") + 1, F.size(said))
-        place = F.array_position(rest, line)
+        place = F.array_position(rest, without_signal(line))
         missed = F.struct(
             F.size(said).cast("long").alias("passed"),
             F.concat(state.missing, F.array(line)).alias("missing"),

@@ -106,7 +106,8 @@ def one_answer_per_reception(
     owed = outcomes.where(F.col("answer").isin("RX1", "RX2")).select(
         *key, F.lit("owed").alias("what"), "t_us"
     )
-    sent = downlinks.select(*key, F.lit("sent").alias("what"), "t_us")
+    answers = downlinks.where(F.col("xtime").isNotNull())
+    sent = answers.select(*key, F.lit("sent").alias("what"), "t_us")
     tapped = passed.select(*key, F.lit("tapped").alias("what"), "t_us")
     counts = [
         F.count(F.when(F.col("what") == what, 1)).alias(what) for what in ("owed", "sent", "tapped")

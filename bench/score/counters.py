@@ -58,7 +58,7 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     life_of_data = F.when(~F.col("is_join"), F.col("stale_life"))
     had = F.min(life_of_data).over(of_session) < F.col("stale_life")
     had = had | ((F.col("session") == 0) & F.col("device.f_cnt_up").isNotNull())
-    of_stale = F.when(had & (F.col("stale.case") == F.col("case")), F.col("stale.f_cnt_up"))
+    of_stale = F.when(had, F.col("stale"))
     at_start = F.when(F.col("session") == 0, F.col("device.f_cnt_up"))
     preset = F.when(F.col("life") == 0, F.coalesce(of_stale, at_start))
     new_counter = F.when(is_new, F.col("f_cnt"))

@@ -1,6 +1,6 @@
 """What did the scenarios say was due?"""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.outcomes import WORDS
@@ -50,11 +50,17 @@ def expected_windows(lines: DataFrame) -> DataFrame:
     )
 
 
+def without_signal(line: Column) -> Column:
+    """What a device says of a downlink is due without RSSI and SNR; as `bench.evidence` has it."""
+    return F.regexp_replace(line, r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:", "$1:")
+
+
 def said_lines(lines: DataFrame) -> DataFrame:
-    """One row per device of a case: every text it said, in order."""
+    """One row per device of a case: every text it said, in order, without RSSI and SNR."""
     said = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "text")))
     return (
         lines.where((F.col("kind") == "device.line") & F.col("case").isNotNull())
+        .withColumn("text", without_signal(F.col("text")))
         .groupBy("run", "case", "dev_eui")
         .agg(said.getField("text").alias("said"))
         .select("run", "case", "dev_eui", "said")

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from bench.score.answers import answers
 from bench.score.expectations import expectations
 from bench.score.findings import findings
+from bench.score.margins import margins
 from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
 from bench.score.read import lines, within_cases
@@ -21,6 +22,7 @@ from bench.score.receptions import receptions
 from bench.score.schema import TORN
 from bench.score.scores import scores
 from bench.score.session import session
+from bench.score.stalls import excused, stalled
 from bench.score.summary import Tables, summaries
 from bench.score.verdicts import verdicts
 
@@ -82,9 +84,11 @@ def _tables(read: DataFrame) -> Tables:
     due = expectations(whole)
     graded = scores(due, both).localCheckpoint()
     rows = judged(both, whole).localCheckpoint()
-    found = findings(whole, torn, both, said, graded, rows).localCheckpoint()
+    all_found = findings(whole, torn, both, said, graded, rows).localCheckpoint()
+    found = excused(all_found, stalled(whole)).localCheckpoint()
     cases = verdicts(whole, both, found).localCheckpoint()
-    return Tables(read, rows, said, due, graded, answers(said), cases, found)
+    early = margins(both, whole).localCheckpoint()
+    return Tables(read, rows, said, due, graded, answers(said), cases, found, early)
 
 
 def _of_lake(tables: Tables) -> dict[str, DataFrame]:
@@ -99,6 +103,7 @@ def _of_lake(tables: Tables) -> dict[str, DataFrame]:
         "answers": tables.answers,
         "verdicts": tables.verdicts,
         "findings": tables.findings.drop("phase", "place"),
+        "margins": tables.margins,
     }
 
 

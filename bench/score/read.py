@@ -10,7 +10,6 @@ from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
-LIVES = ("lns_life", "stale_life", "stale")
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -47,36 +46,69 @@ def night() -> Column:
 
 
 def within_cases(lines: DataFrame) -> DataFrame:
-    """The whole lines, each with the `case` whose begin and end it lies between, if any.
+    """The whole lines, each with its `case`, if it has one.
 
-    Cases follow one another, so the last begin or end before a line tells. `lns_life` counts the
-    restarts of network servers in the run up to the line, `stale_life` those that brought an older
-    counter back, and `stale` is the last of these: its case and counter.
+    A line belongs to the case it names. One that names none belongs to the case that was open
+    then, if it was the only one: cases may run side by side.
     """
-    kind = F.col("kind")
-    rank = F.when(kind == "case.begin", 0).when(kind == "case.end", 2)
+    whole = lines.select("*").where(F.col(TORN).isNull()).drop(TORN)
+    nameless = _opened(whole).unionByName(
+        whole.where(F.col("case").isNull()).withColumn("rank", F.lit(1)), allowMissingColumns=True
+    )
     so_far = (
         Window.partitionBy("run")
-        .orderBy("t_us", "rank", "source", "seq")
+        .orderBy("t_us", "rank")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    mark = F.when(kind.isin("case.begin", "case.end"), F.struct("kind", "case"))
-    stale = F.when(
-        (kind == "case.lns") & (F.col("event") == "restart") & F.col("f_cnt_up").isNotNull(),
-        F.struct("case", "f_cnt_up"),
+    alone = (
+        nameless.withColumn("open", F.sum("opens").over(so_far))
+        .withColumn("number", F.sum(F.col("opens") * F.col("number")).over(so_far))
+        .where(F.col("kind").isNotNull())
+        .withColumn("number", F.when(F.col("open") == 1, F.col("number")))
+        .drop("case")
+        .join(F.broadcast(_numbered(whole)), on=["run", "number"], how="left")
     )
-    restart = (kind == "case.lns") & (F.col("event") == "restart")
+    named = whole.where(F.col("case").isNotNull())
+    return named.unionByName(alone.select(*named.columns)).select(*named.columns)
+
+
+def windows(lines: DataFrame) -> DataFrame:
+    """One row per case: the first and the last µs in which it was open.
+
+    A case without an end, as in a run that was killed, is open until another one begins; the last
+    one has no `end_us`.
+    """
+    kind = F.col("kind")
+    in_order = Window.partitionBy("run").orderBy("begin_us")
+    following = in_order.rangeBetween(1, Window.unboundedFollowing)
+    end_us = F.coalesce("end_us", F.min("begin_us").over(following) - 1)
     return (
-        lines.select("*")
-        .where(F.col(TORN).isNull())
-        .withColumn("rank", F.coalesce(rank, F.lit(1)))
-        .withColumn("mark", F.last(mark, ignorenulls=True).over(so_far))
-        .withColumn("lns_life", F.count(F.when(restart, 1)).over(so_far))
-        .withColumn("stale_life", F.count(stale).over(so_far))
-        .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
-        .withColumn("inside", F.when(F.col("mark.kind") == "case.begin", F.col("mark.case")))
-        .withColumn("case", F.coalesce("case", "inside"))
-        .select(*(name for name in lines.columns if name != TORN), *LIVES)
+        lines.where(kind.isin("case.begin", "case.end") & F.col("case").isNotNull())
+        .groupBy("run", "case")
+        .agg(
+            F.max(F.when(kind == "case.begin", F.col("t_us"))).alias("begin_us"),
+            F.max(F.when(kind == "case.end", F.col("t_us"))).alias("end_us"),
+        )
+        .where(F.col("begin_us").isNotNull())
+        .select("run", "case", "begin_us", end_us.alias("end_us"))
+    )
+
+
+def _numbered(lines: DataFrame) -> DataFrame:
+    in_order = Window.partitionBy("run").orderBy("begin_us", "case")
+    number = F.row_number().over(in_order)
+    return windows(lines).select("run", "case", number.alias("number"), "begin_us", "end_us")
+
+
+def _opened(lines: DataFrame) -> DataFrame:
+    """Each beginning and end of a case: the sum of `opens` so far is how many are open."""
+    begin = F.struct(F.col("begin_us").alias("t_us"), F.lit(0).alias("rank"), F.lit(1).alias("o"))
+    end = F.struct(F.col("end_us").alias("t_us"), F.lit(2).alias("rank"), F.lit(-1).alias("o"))
+    return (
+        _numbered(lines)
+        .select("run", "number", F.explode(F.array(begin, end)).alias("mark"))
+        .where(F.col("mark.t_us").isNotNull())
+        .select("run", "number", "mark.t_us", "mark.rank", F.col("mark.o").alias("opens"))
     )
 
 

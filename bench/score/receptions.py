@@ -1,11 +1,12 @@
 """What did the network server hear, when, through which station, and who had really sent it?"""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.read import ARRIVAL, LIVES
+from bench.score.read import ARRIVAL
 from bench.score.station_text import eui_no, spoken
 
+LIVES = ("lns_life", "stale_life", "stale")
 _SENT = ("genuine", "dev_eui", "session", "f_cnt", "transmission")
 
 
@@ -17,20 +18,9 @@ def receptions(lines: DataFrame) -> DataFrame:
     of the very same bytes: a replayed frame finds its original, altered bytes find nothing and are
     not `genuine`. EUIs stand beside their text as numbers, `*_no`.
     """
-    texts = (
-        lines.where((F.col("kind") == "station.text") & (F.col("direction") == "up"))
-        .where(~F.coalesce("dropped", F.lit(False)))
-        .select(
-            "night",
-            "run",
-            "case",
-            *LIVES,
-            "station",
-            "text",
-            "origin",
-            "held_us",
-            *ARRIVAL,
-        )
+    texts = with_lives(lines, (F.col("kind") == "station.text") & (F.col("direction") == "up"))
+    texts = texts.where(~F.coalesce("dropped", F.lit(False))).select(
+        "night", "run", "case", *LIVES, "station", "text", "origin", "held_us", *ARRIVAL
     )
     by_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)
     by_xtime = Window.partitionBy("xtime", "station", "run", "case").orderBy(*ARRIVAL)
@@ -46,13 +36,40 @@ def receptions(lines: DataFrame) -> DataFrame:
     )
 
 
+def with_lives(lines: DataFrame, wanted: Column) -> DataFrame:
+    """The wanted lines, each with what the restarts of network servers in its case did before it.
+
+    `lns_life` counts the restarts, `stale_life` those that brought an older counter back, and
+    `stale` is the counter that the last of these brought. A server that several cases share starts
+    anew for none of them: a restart is of the case that tells of it.
+    """
+    so_far = (
+        Window.partitionBy("run", "case")
+        .orderBy(*ARRIVAL)
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    restart = (F.col("kind") == "case.lns") & (F.col("event") == "restart")
+    stale = F.when(restart, F.col("f_cnt_up"))
+    return (
+        lines.where(wanted | restart)
+        .withColumn("lns_life", F.count(F.when(restart, 1)).over(so_far))
+        .withColumn("stale_life", F.count(stale).over(so_far))
+        .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
+        .where(~restart)
+        .select(*lines.columns, *LIVES)
+    )
+
+
 def with_senders(heard: DataFrame, lines: DataFrame) -> DataFrame:
-    """The receptions `heard`, each with genuine, dev_eui, session, f_cnt and transmission."""
+    """The receptions `heard`, each with genuine, dev_eui, session, f_cnt and transmission.
+
+    The sender of the same case: two cases side by side may send the same bytes.
+    """
     transmissions = lines.where(
         (F.col("kind") == "radio.transmit") & (F.col("direction") == "up")
-    ).select("run", *ARRIVAL, F.upper("phy").alias("phy"), F.struct(*_SENT).alias("sent"))
+    ).select("run", "case", *ARRIVAL, F.upper("phy").alias("phy"), F.struct(*_SENT).alias("sent"))
     latest = (
-        Window.partitionBy("phy", "run")
+        Window.partitionBy("phy", "run", "case")
         .orderBy("t_us", "is_heard")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )

@@ -23,7 +23,8 @@ CAPTURE_FIELDS = """
     receiver STRING, cause STRING, held_us BIGINT, dropped BOOLEAN,
     dev_addr STRING, mic STRING, level2 STRING, xtime BIGINT,
     stage STRING, diid BIGINT, window STRING, f_cnt_down BIGINT, margin_us BIGINT,
-    key STRING, silent_us BIGINT, topic STRING, body STRING
+    key STRING, silent_us BIGINT, topic STRING, body STRING,
+    missing ARRAY<STRING>, late_us BIGINT
 """
 
 
@@ -36,4 +37,9 @@ STATION_TEXT = """
     FPort BIGINT, FRMPayload STRING, MIC BIGINT, JoinEui STRING, DevEui STRING, DevNonce BIGINT,
     DR BIGINT, Freq BIGINT, xtime BIGINT,
     upinfo STRUCT<xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
+"""
+
+# The fields of `dnmsg` that say which uplink it answers, and in which windows.
+DOWN_TEXT = """
+    msgtype STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1Freq BIGINT, RX2Freq BIGINT
 """

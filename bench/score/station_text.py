@@ -7,7 +7,7 @@ Source: Basics Station, LNS protocol, `updf` and `jreq`. DevAddr and MIC are sig
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.schema import STATION_TEXT
+from bench.score.schema import DOWN_TEXT, STATION_TEXT
 
 _CONFIRMED_UP, _UNCONFIRMED_UP, _JOIN_REQUEST = 0x80, 0x40, 0x00
 _ADR_ACK_REQ_BIT = 0x40
@@ -38,11 +38,26 @@ def spoken(texts: DataFrame) -> DataFrame:
 
 
 def dnmsgs(texts: DataFrame) -> DataFrame:
-    """The rows of `texts` that are downlinks, with the `xtime` of the uplink they answer."""
+    """The rows of `texts` that are downlinks, with what they say of their uplink and windows.
+
+    Adds tap_xtime (of the uplink, null where there is none), diid, device_class ("A" or "C"),
+    rx_delay_us (LoRaWAN: 0 stands for 1 s), in_rx1 and in_rx2 (whether that window may be used).
+    """
+    said = F.col("said")
+    is_class_c = F.coalesce(said.dC, F.lit(0)) == 2
+    delay_s = F.greatest(F.coalesce(said.RxDelay, F.lit(1)), F.lit(1))
     return (
-        texts.select("*", _said().alias("said"))
-        .where(F.col("said.msgtype") == "dnmsg")
-        .select(*texts.columns, F.col("said.xtime").alias("tap_xtime"))
+        texts.withColumn("said", F.when(~_trails(), F.from_json("text", DOWN_TEXT)))
+        .where(said.msgtype == "dnmsg")
+        .select(
+            *texts.columns,
+            said.xtime.alias("tap_xtime"),
+            said.diid.alias("diid"),
+            F.when(is_class_c, "C").when(~is_class_c, "A").alias("device_class"),
+            (delay_s.cast("bigint") * 1_000_000).alias("rx_delay_us"),
+            said.RX1Freq.isNotNull().alias("in_rx1"),
+            said.RX2Freq.isNotNull().alias("in_rx2"),
+        )
     )
 
 

@@ -7,8 +7,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from bench.score.margins import RX2_AFTER_RX1_US, of_run
 from bench.score.outcomes import told
 from bench.score.scores import confusion
+from bench.score.stalls import STALL_US_MAX
 
 SCHEMA = 1
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
@@ -19,11 +21,14 @@ _VERDICT = (
     "case", "scenario", "file", "group", "title", "strategy", "confirmed", "verdict", "reasons",
     "owner", "attempt", "begin_us", "end_us", "receptions",
 )  # fmt: skip
+_FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
+_LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _COUNTED = {
     "outcomes": "lns.outcome",
     "transmissions": "radio.transmit",
     "evicted": "lns.evicted",
     "deliveries": "upstream.published",
+    "left_out": "case.left_out",
 }
 
 
@@ -39,6 +44,7 @@ class Tables:
     answers: DataFrame
     verdicts: DataFrame
     findings: DataFrame
+    margins: DataFrame
 
 
 def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -50,6 +56,7 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
     findings = _by_run(tables.findings.collect())
     confusions = _by_run(confusion(tables.scores).collect())
     answers = _by_run(tables.answers.collect())
+    margins = _by_run(of_run(tables.margins).collect())
     return {
         run: {
             "schema": SCHEMA,
@@ -74,6 +81,9 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
                 _objects(answers.get(run, []), ("strategy", "confirmed", "answer", "count")),
                 key=str,
             ),
+            "margins": [_margins(row) for row in sorted(margins.get(run, []), key=_by_kind)],
+            "left_out": _left_out(counts.get(run)),
+            "host": _host(counts.get(run)),
         }
         for run in runs
     }
@@ -81,16 +91,49 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _counts(lines: DataFrame) -> DataFrame:
     of_kind = [F.count(F.when(F.col("kind") == k, 1)).alias(name) for name, k in _COUNTED.items()]
+    left_out = F.when(F.col("kind") == "case.left_out", F.struct("seq", *_LEFT_OUT))
     return (
         lines.groupBy("run")
         .agg(
+            F.sort_array(F.collect_list(left_out)).alias("cases_left_out"),
             F.count("*").alias("lines"),
             F.count("torn").alias("torn_lines"),
             F.max("run_id").alias("run_id"),
+            F.max("late_us").alias("worst_stall_us"),
+            F.count(F.when(F.col("late_us") > STALL_US_MAX, 1)).alias("stalls"),
             *of_kind,
         )
-        .select("run", "run_id", "lines", "torn_lines", *_COUNTED)
-    )
+        .select(
+            "run", "run_id", "cases_left_out", "worst_stall_us", "stalls", "lines", "torn_lines",
+            *_COUNTED,
+        )
+    )  # fmt: skip
+
+
+def _left_out(row: Row | None) -> list[dict[str, Any]]:
+    """The cases that the rig could not play, in order, and what it lacks for each."""
+    return _objects(row["cases_left_out"] if row is not None else [], _LEFT_OUT)
+
+
+def _host(row: Row | None) -> dict[str, int]:
+    """How often the host stalled for too long, and its worst stall of any length, in µs."""
+    names = ("stalls", "worst_stall_us")
+    return {name: (row[name] or 0) if row is not None else 0 for name in names}
+
+
+def _margins(row: Row) -> dict[str, Any]:
+    """The distribution of the margins of one kind ("data" or "join")."""
+    names = ("answers", "disturbed", "late", "late_for_rx1", "from_air")
+    told = {"kind": row["kind"], **{name: row[name] for name in names}}
+    if row["answers"]:
+        figures = row["min_us"], *(round(share_us) for share_us in row["shares_us"])
+        for window, later_us in (("rx1", 0), ("rx2", RX2_AFTER_RX1_US)):
+            told[window] = {
+                name: figure + later_us
+                for name, figure in zip(_FIGURES, figures, strict=True)
+            }
+        told["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
+    return told
 
 
 def _receptions(judged: DataFrame) -> DataFrame:
@@ -154,6 +197,10 @@ def _objects(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
 
 def _by_time(row: Row) -> tuple[int, str]:
     return row["begin_us"], row["case"]
+
+
+def _by_kind(row: Row) -> str:
+    return str(row["kind"])
 
 
 def _by_place(row: Row) -> tuple[str, int, str, str]:

@@ -6,18 +6,20 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from bench.report.evidence import Event, Window, read_events
+from bench.capture import reading
+from bench.capture.reading import Event
+from bench.capture.timetable import Timetable
+from bench.report.evidence import Window, read_events
 from bench.report.score_file import Finding, ReportError, read_score
 
 NEAR_MAX = 5
-_LATER_US = 10**18  # later than anything
 
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
     """One case as the bench recorded it; times in µs of the run's clock.
 
-    `end_us` is where the case ends, or the next one begins; `verdict` is "" while it has none.
+    Without an end, `end_us` is where the next case begins; `verdict` is "" while there is none.
     """
 
     case: str
@@ -54,18 +56,14 @@ class Judgement:
 
 def cases_of(run_folder: Path) -> list[CaseRecord]:
     """Every case of a run in order of time, from the bench's own capture alone."""
-    records: list[CaseRecord] = []
-    ends: dict[str, Event] = {}
-    for event in read_events(run_folder, sources="bench"):
-        if not isinstance(event.get("case"), str):
-            continue
-        if event.get("kind") == "case.begin":
-            records.append(CaseRecord(event["case"], event, event["t_us"], _LATER_US))
-        elif event.get("kind") == "case.end":
-            ends[event["case"]] = event
-    for n, following in enumerate(records[1:]):
-        records[n] = replace(records[n], end_us=following.begin_us - 1)
-    return [_ended(record, ends.get(record.case)) for record in records]
+    events = list(read_events(run_folder, sources="bench"))
+    table = reading.timetable(events)
+    begins = {event["case"]: event for event in events if event.get("kind") == "case.begin"}
+    ends = {event["case"]: event for event in events if event.get("kind") == "case.end"}
+    return [
+        _ended(CaseRecord(case, begins[case], *table.window(case)), ends.get(case))
+        for case in table.cases
+    ]
 
 
 def matching(records: Sequence[CaseRecord], wanted: str) -> list[CaseRecord]:
@@ -75,6 +73,21 @@ def matching(records: Sequence[CaseRecord], wanted: str) -> list[CaseRecord]:
         return exact
     words = [word.removeprefix("test_") for word in wanted.lower().split()]
     return [record for record in records if all(word in record.case.lower() for word in words)]
+
+
+def left_out_case(run_folder: Path, wanted: str) -> tuple[str, str] | None:
+    """A case of this name that the rig could not play, and what it lacks; None if there is none."""
+    notes = {
+        event["case"]: event
+        for event in read_events(run_folder, sources="bench")
+        if event.get("kind") == "case.left_out" and isinstance(event.get("case"), str)
+    }
+    records = [CaseRecord(case, note, note["t_us"], note["t_us"]) for case, note in notes.items()]
+    found = matching(records, wanted)
+    if not found:
+        return None
+    missing = found[0].begin.get("missing")
+    return found[0].case, ", ".join(_texts(missing)) or "what it needs"
 
 
 def nearest_names(records: Sequence[CaseRecord], wanted: str) -> list[str]:
@@ -89,9 +102,20 @@ def nearest_names(records: Sequence[CaseRecord], wanted: str) -> list[str]:
     return list(dict.fromkeys(case for part in near for case in by_part[part]))
 
 
-def events_of(run_folder: Path, record: CaseRecord) -> list[Event]:
-    """The events of a case in order of time."""
-    return list(read_events(run_folder, [Window(record.case, record.begin_us, record.end_us)]))
+def events_of(
+    run_folder: Path, record: CaseRecord, records: Sequence[CaseRecord] = ()
+) -> list[Event]:
+    """The events of a case in order of time.
+
+    `records` are all cases of the run: they tell whose a line is that names no case.
+    """
+    table = Timetable({r.case: (r.begin_us, r.end_us) for r in records or [record]})
+    window = Window(record.case, record.begin_us, record.end_us, record.case)
+    return [
+        event
+        for event in read_events(run_folder, [window])
+        if record.case in reading.cases_of(event, table)
+    ]
 
 
 def judgement_of(run_folder: Path, case: str) -> Judgement | None:
@@ -112,7 +136,6 @@ def _ended(record: CaseRecord, end: Event | None) -> CaseRecord:
     reasons, owner, attempt = end.get("reasons"), end.get("owner"), end.get("attempt")
     return replace(
         record,
-        end_us=min(record.end_us, end["t_us"]),
         verdict=str(end.get("verdict", "ERROR")),
         owner=owner if isinstance(owner, str) else None,
         reasons=_texts(reasons),

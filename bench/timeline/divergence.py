@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from bench.evidence import Evidence, Heard, Words
+from bench.capture.reading import Event
+from bench.evidence import Evidence, Heard, Words, without_signal
 from bench.report.cast import Cast
-from bench.report.evidence import Event
 from bench.report.score_file import Finding
 from bench.report.stories import places
 
@@ -110,7 +110,7 @@ class _Comparing:
         for place in self._due.get("device", ()):
             event = self._events[place]
             # Consumes up to the match: the order counts.
-            met = event["line"] in observed.get(event["dev_eui"], iter(()))
+            met = without_signal(event["line"]) in observed.get(event["dev_eui"], iter(()))
             self._found.met[place] = met
             if not met:
                 who = self._cast.name(event["dev_eui"])
@@ -150,14 +150,16 @@ class _Comparing:
             self._found.divergences.append(Divergence(place, self._events[place]["t_us"], text))
 
     def _outcome_of(self, heard: Heard) -> int | None:
-        """The place of a reception's outcome: of that station and frame, and not before it."""
+        """The place of a reception's outcome: of that station, frame and xtime.
+
+        Between processes it may seem to come before the reception, which is noted once it is sent.
+        """
         return self._first(
             lambda event: (
                 event.get("kind") == "lns.outcome"
                 and event.get("station") == heard.station
                 and event.get("frame_id") == heard.frame_id
                 and event.get("xtime") == heard.xtime
-                and event["t_us"] >= heard.t_us
             )
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bench.report.evidence import Event
+from bench.capture.reading import Event
 from bench.report.foreign_text import shown
 from bench.report.narration import disposition, in_words, milliseconds
 from bench.report.station_text import megahertz
@@ -146,6 +146,7 @@ def _tone(event: Event, *, met: bool | None, diverges: bool) -> Tone:
         "upstream.published": Tone.UPSTREAM,
         "upstream.failed": Tone.FAULT,
         "radio.lost": Tone.FAULT,
+        "host.stalled": Tone.FAULT,
         "lns.downlink": Tone.QUIET,
         "case.expect": Tone.QUIET,
     }.get(kind, Tone.FAULT if event.get("dropped") is True else Tone.PLAIN)

@@ -105,3 +105,17 @@ def test_the_cast_is_named_from_the_events() -> None:
     assert cast == Cast(
         {"D1": "alpha", "D2": "beta", "D3": "D3"}, {"G1": "west", "G2": "station B"}, ("lns-b",)
     )
+
+
+def test_what_a_network_server_and_the_host_tell_of_themselves() -> None:
+    cast = Cast({}, {"G1": "west"}, ("lns-a",))
+    ended = {"kind": "lns.connection", "stage": "disconnected", "station": "G1", "peer": "1:2"}
+    assert in_words({**ended, "cause": "gone"}, cast) == "west disconnected (1:2): gone"
+    assert in_words({"kind": "lns.connection", "stage": "refused", "peer": "1:2"}, cast) == (
+        "a station refused (1:2)"
+    )
+    had = {"kind": "upstream.acknowledged", "case": "c", "message_id": "m-2"}
+    assert in_words(had, cast) == "the broker has the message m-2"
+    stalled = {"kind": "host.stalled", "late_us": 179_600}
+    assert in_words(stalled, cast) == "the host of the bench stalled for 179.6 ms"
+    assert in_words({"kind": "of.tomorrow", "case": "c", "more": 1}, cast) == "more 1"

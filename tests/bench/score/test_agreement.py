@@ -118,13 +118,13 @@ def _side_by_side(run: Path) -> Path:
     begins = {
         event["case"]: event["t_us"] for event in read(run).events if event["kind"] == "case.begin"
     }
-    places = {case: 1_000 * place for place, case in enumerate(begins)}
+    earlier_us = {case: begin - 1_000 * place for place, (case, begin) in enumerate(begins.items())}
     moved = run.with_name(f"{run.name}-side-by-side")
     moved.mkdir()
     for path in run.glob("*.jsonl"):
         events = [json.loads(line) for line in path.read_bytes().splitlines()]
         for event in events:
-            event["t_us"] += 10**13 + places[event["case"]] - begins[event["case"]]
+            event["t_us"] += 10**13 - earlier_us.get(event["case"], 0)  # one left out never began
         lines = [json.dumps(event, separators=(",", ":")) for event in events]
         (moved / path.name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return moved

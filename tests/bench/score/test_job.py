@@ -321,6 +321,19 @@ def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(night: N
     }  # fmt: skip
 
 
+def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(night: Night) -> None:
+    query = """
+        SELECT "case", disturbed, aimed, usable, measured_from
+        FROM read_parquet(?, hive_partitioning = true) WHERE run = ? AND "case" IN (?, ?)
+    """
+    files, run = str(night.lake / "margins" / "*" / "*" / "*.parquet"), night.folders["verdicts"]
+    rows = duckdb.execute(query, [files, run.name, "good", "stalled_and_well"]).fetchall()
+    assert sorted(rows) == [
+        ("good", False, "RX1", "RX1", "tap"),
+        ("stalled_and_well", True, "RX1", "RX1", "tap"),
+    ]
+
+
 def test_every_law_that_is_broken_is_named(night: Night) -> None:
     rules = {(row["case"], row["rule"]) for row in night.scores["verdicts"]["findings"]}
     assert rules >= {
