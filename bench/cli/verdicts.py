@@ -24,8 +24,12 @@ class CaseVerdict:
 
 
 def read_verdicts(run_folder: Path) -> list[CaseVerdict]:
-    """The verdicts of a run in order; a line that cannot be read is none, for Spark to count."""
-    return [_verdict(end) for end in _of_kind(run_folder, "case.end")]
+    """The verdicts of a run in order; a line that cannot be read is none, for Spark to count.
+
+    A case that proved nothing and was played again does not count: its repetition does.
+    """
+    ends = _of_kind(run_folder, "case.end")
+    return [_verdict(end) for end in ends if not end.get("repeated")]
 
 
 def read_left_out(run_folder: Path) -> dict[str, int]:

@@ -120,6 +120,10 @@ def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
         remarks.append(
             f"{_count(len(score.left_out), 'case')} left out: this rig lacks what they need."
         )
+    if score.counts.repeated:
+        remarks.append(
+            f"{_count(score.counts.repeated, 'attempt')} proved nothing and was repeated."
+        )
     if score.host.stalls:
         remarks.append(
             f"The host stalled {_count(score.host.stalls, 'time')}, at worst for "

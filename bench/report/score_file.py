@@ -165,6 +165,7 @@ class Counts:
     evicted: int = 0
     deliveries: int = 0
     left_out: int = 0
+    repeated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ CAPTURE_FIELDS = """
     expect STRING, windows ARRAY<STRING>, frame_id STRING, n INT, station STRING,
     status STRING, upstream STRING,
     reason STRING, answer STRING, dev_eui STRING, line STRING,
-    verdict STRING, reasons ARRAY<STRING>, owner STRING, attempt INT,
+    verdict STRING, reasons ARRAY<STRING>, owner STRING, attempt INT, repeated BOOLEAN,
     name STRING, eui STRING, activation STRING, relaxed_f_cnt BOOLEAN, f_cnt_bits INT,
     nb_trans INT, f_cnt_up BIGINT, lorawan STRING, join_eui STRING, server STRING,
     lns STRING, retention_us BIGINT, region STRING, event STRING,

@@ -52,8 +52,11 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
     counts = {row["run"]: row for row in _counts(tables.lines).collect()}
     heard = {row["run"]: row["receptions"] for row in _receptions(tables.judged).collect()}
     agreements = _by_run(_agreement(tables.judged).collect())
-    verdicts = _by_run(tables.verdicts.collect())
-    findings = _by_run(tables.findings.collect())
+    every = tables.verdicts.collect()
+    superseded = {(row["run"], row["case"]) for row in every if row["superseded"]}
+    verdicts = _by_run([row for row in every if not row["superseded"]])
+    found = tables.findings.collect()
+    findings = _by_run([row for row in found if (row["run"], row["case"]) not in superseded])
     confusions = _by_run(confusion(tables.scores).collect())
     answers = _by_run(tables.answers.collect())
     margins = _by_run(of_run(tables.margins).collect())
@@ -62,7 +65,11 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
             "schema": SCHEMA,
             "run": run,
             "totals": _totals(verdicts.get(run, [])),
-            "counts": {**_counted(counts.get(run)), "receptions": heard.get(run, 0)},
+            "counts": {
+                **_counted(counts.get(run)),
+                "receptions": heard.get(run, 0),
+                "repeated": sum(of == run for of, _ in superseded),
+            },
             "verdicts": _objects(sorted(verdicts.get(run, []), key=_by_time), _VERDICT),
             "confusion": sorted(
                 (

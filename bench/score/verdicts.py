@@ -36,6 +36,9 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
             _of_verdict("text", F.array(F.col("error"))).alias("reasons"),
             F.get(_of_verdict("owner", F.array(F.lit("bench"))), 0).alias("owner"),
             F.coalesce("attempt", F.lit(1)).alias("attempt"),
+            # A case that proved nothing and was played again does not count.
+            (F.coalesce("repeated", F.lit(False)) & (F.col("verdict") == INCONCLUSIVE))
+            .alias("superseded"),
             "begin_us",
             "end_us",
             F.coalesce("receptions", F.lit(0)).alias("receptions"),
@@ -55,9 +58,10 @@ def _ends(lines: DataFrame) -> DataFrame:
         .agg(
             F.max("t_us").alias("end_us"),
             F.max("attempt").alias("attempt"),
+            F.max("repeated").alias("repeated"),
             F.max("why").alias("broken"),
         )
-        .select("run", "case", "end_us", "attempt", "broken")
+        .select("run", "case", "end_us", "attempt", "repeated", "broken")
     )
 
 

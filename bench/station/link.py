@@ -16,6 +16,10 @@ TEXTS_MAX = 100_000
 class TextLink(Protocol):
     """One end of a connection that carries whole texts, in order, both ways."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether this end can send no more."""
+
     async def send(self, text: str) -> None:
         """Hand over one text; LinkClosed if the connection is over."""
 

@@ -275,12 +275,9 @@ class Tap:
     async def _send(self, link: TextLink, leaving: asyncio.Queue[Leaving]) -> None:
         while True:
             text = await leaving.get()
-            try:
-                await link.send(text.text)
-            except LinkClosed:
-                self._note(text, dropped=True)
-                raise
-            self._note(text, dropped=False)
+            # Noted before it is sent: the other process may answer before this one goes on.
+            self._note(text, dropped=link.closed)
+            await link.send(text.text)
 
 
 async def _read(link: TextLink, take: Callable[[str], None]) -> None:
