@@ -142,7 +142,10 @@ class Case:
         )
 
     def expect_line(self, dev_eui: Eui, line: str) -> None:
-        """Expect a device to say something, after what it was expected to say before."""
+        """Expect a device to say something, after what it was expected to say before.
+
+        RSSI and SNR of a downlink may be left out: `without_signal`.
+        """
         self._fact("case.expect", {"expect": "device", "dev_eui": dev_eui, "line": line})
 
     def expect_upstream(

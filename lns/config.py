@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lns.access import TOKEN, Tokens
 from lns.address import host_and_port, public_uri
+from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
@@ -158,10 +159,14 @@ class DedupSection(Section):
 
 
 class StoreSection(Section):
-    """`[store]`: sessions and DevNonces. "memory://", "sqlite://PATH" or "redis[s]://…"."""
+    """`[store]`: sessions and DevNonces. "memory://", "sqlite://PATH" or "redis[s]://…".
+
+    Servers with the same Redis share their devices. `on_outage`: what becomes of a frame while
+    nobody can say which of them owns it.
+    """
 
     url: str = "memory://"
-    on_outage: Literal["open", "closed"] = "open"
+    on_outage: OnOutage = OnOutage.OPEN
 
 
 class UpstreamSection(Section):

@@ -20,11 +20,11 @@ async def within(limit_us: int, work: Coroutine[Any, Any, Result]) -> Result:
         result: Result = done.value
         return result
     async with asyncio.timeout(limit_us / 1_000_000):
-        return await _rest(work, waits_for)
+        return await rest_of(work, waits_for)
 
 
 @coroutine
-def _rest(work: Coroutine[Any, Any, Result], waits_for: Any) -> Generator[Any, Any, Result]:
+def rest_of(work: Coroutine[Any, Any, Result], waits_for: Any) -> Generator[Any, Any, Result]:
     """What a coroutine that was begun still does; `waits_for` is what it said last."""
     step: Callable[[Any], Any]
     while True:

@@ -9,14 +9,13 @@ the station that heard it last. Source: Basics Station, `dnmsg`.
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from msgspec import Struct
-
+from lns.claiming import Claiming
 from lns.class_c import ClassC
 from lns.clock import Utc, now_us
+from lns.downlink_frame import Content, DownlinkFrames
 from lns.downlink_queue import ApplicationDownlink, DownlinkQueues, Waiting
 from lns.end_device import Session
 from lns.events import Downlink, Request
-from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.receive_window import (
@@ -51,22 +50,10 @@ class Stations(Protocol):
         """Begin something that ends with a station's connection; False without one."""
 
 
-class Content(Struct, frozen=True):
-    """What an answer carries besides its header: the ACK bit and MAC commands.
-
-    `due`: it is owed to the device even if the application has nothing to say.
-    """
-
-    ack: bool
-    f_opts: bytes = b""
-    due: bool = True
-
-
 class Downlinks:
     """Builds and sends downlinks; numbers them with `diid`, from the milliseconds of UTC.
 
-    The sessions of a device are made durable before a downlink counter is used, never after, or a
-    restarted server would use it again.
+    What a frame of data says, and with which counter, is up to `lns.downlink_frame`.
     """
 
     def __init__(
@@ -77,6 +64,7 @@ class Downlinks:
         registry: Registry,
         record: Callable[[Downlink | Request], None],
         utc: Utc,
+        claiming: Claiming,
     ) -> None:
         self._lns = lns
         self._region = region
@@ -86,6 +74,7 @@ class Downlinks:
         self._utc = utc
         self._diid = 0
         self._queues = DownlinkQueues(lns, record)
+        self._frames = DownlinkFrames(registry, claiming, self._queues)
         self._unreported = Unreported(lns, record)
         self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
 
@@ -119,7 +108,8 @@ class Downlinks:
     ) -> Answer:
         """Answer a data uplink in the first window that can be met.
 
-        A downlink counter is taken only for a frame that leaves: `TooLate` costs none.
+        A downlink counter is taken only for a frame that leaves: `TooLate` costs none, but where
+        a claim brought it already. `Suppressed`: another server owns the session by now.
         """
         dev_eui, delay_us = session.dev_eui, self._region.receive_delay_us
         window = self._window(reception, delay_us)
@@ -130,15 +120,18 @@ class Downlinks:
         if carried:
             to_rx2_us = RX2_AFTER_RX1_US if window.answer is Answer.RX1 else 0
             self._queues.take(carried, now_us() + window.margin_us + to_rx2_us)
-        sent = Answer.TOO_LATE
+        sent = Answer.SUPPRESSED
         try:
-            pdu, f_cnt_down = await self._data_frame(session, content, carried)
+            built = await self._frames.build(session, content, carried)
+            if built is None:
+                return sent
+            pdu, f_cnt_down = built
             scheduled = Scheduled(
                 dev_eui, frame_id, reception.xtime, delay_us, f_cnt_down, session.dev_addr, carried
             )
             sent = await self._send(reception, window, pdu, scheduled)
         finally:
-            if carried and sent is Answer.TOO_LATE:
+            if carried and sent not in (Answer.RX1, Answer.RX2):
                 self._queues.put_back(carried)
         return sent
 
@@ -199,27 +192,6 @@ class Downlinks:
             self._queues.give_up(dev_eui, due, "TooLong")
         return None
 
-    async def _data_frame(
-        self, session: Session, content: Content, carried: Waiting | None
-    ) -> tuple[bytes, int]:
-        """The bytes of a data downlink, and its counter, which is durable already."""
-        said = carried.downlink if carried else None
-        waiting = self._queues.waiting(session.dev_eui)
-        f_cnt_down = session.take_f_cnt_down()
-        await self._registry.keep(session.dev_eui)
-        pdu = build_data(
-            MType.CONFIRMED_DOWN if said and said.confirmed else MType.UNCONFIRMED_DOWN,
-            dev_addr=session.dev_addr,
-            f_cnt=f_cnt_down,
-            keys=session.keys,
-            f_port=said.f_port if said else None,
-            payload=said.payload if said else b"",
-            ack=content.ack,
-            f_opts=content.f_opts,
-            f_pending=waiting > (1 if said else 0),
-        )
-        return pdu, f_cnt_down
-
     async def _send(
         self, reception: Reception, window: Window, pdu: bytes, scheduled: Scheduled
     ) -> Answer:
@@ -246,7 +218,10 @@ class Downlinks:
         """Class C, without an uplink: RX2 only, no xtime, no RX1 (Basics Station, `dnmsg`)."""
         if len(waiting.downlink.payload) > self._region.max_payload(self._region.rx2_dr):
             return False  # perhaps RX1 of its next uplink is faster
-        pdu, f_cnt_down = await self._data_frame(session, Content(ack=False), waiting)
+        built = await self._frames.build(session, Content(ack=False), waiting)
+        if built is None:
+            return False  # the server that owns the session hears of the device, this one does not
+        pdu, f_cnt_down = built
         downlink = Dnmsg(
             dev_eui=session.dev_eui,
             device_class=CLASS_C,

@@ -1,11 +1,11 @@
 """What does the server know about a device, and what does it remember of its session?"""
 
-from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lns.dedup.strategy import Standing, Strategy
 from lns.lorawan.crypto import SessionKeys
@@ -110,9 +110,7 @@ class Session(Struct, kw_only=True):
 
     def snapshot(self) -> "Session":
         """The session as it is now; what happens to one of the two does not touch the other."""
-        known = copy(self)
-        known.resubmissions, known.copies = dict(self.resubmissions), dict(self.copies)
-        return known
+        return replace(self, resubmissions=dict(self.resubmissions), copies=dict(self.copies))
 
     def step_back(self, before: "Session") -> None:
         """Undo `advance`: up counter, life and copies as in `before`; FCntDown only goes on."""
@@ -121,6 +119,15 @@ class Session(Struct, kw_only=True):
         self.resubmissions = dict(before.resubmissions)
         self.copies = dict(before.copies)
         self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
+
+    def catch_up(self, known: "Session") -> None:
+        """Know what another server has met since; no counter ever goes back."""
+        newest = self.life, -1 if self.f_cnt_up is None else self.f_cnt_up
+        if (known.life, -1 if known.f_cnt_up is None else known.f_cnt_up) > newest:
+            self.f_cnt_up, self.life = known.f_cnt_up, known.life
+            self.resubmissions, self.copies = dict(known.resubmissions), dict(known.copies)
+            self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
+        self.f_cnt_down = max(self.f_cnt_down, known.f_cnt_down)
 
     def number_copy(self, f_cnt: int) -> int:
         """The number of one more forwarded copy of a frame, from 1."""

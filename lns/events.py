@@ -36,6 +36,27 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     xtime: int | None = None
 
 
+class Claimed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Level 2 was asked who owns a frame; at most once for each reception (`lns.claim`).
+
+    `decision` is the `level2` of the outcome, `owner` the LNS that owns the frame, absent where
+    nobody could say, `f_cnt_down` the counter its answer may use, `duration_us` how long it took.
+    """
+
+    kind: ClassVar[str] = "lns.claim"
+    lns: str
+    station: Eui
+    frame_id: str
+    dev_eui: Eui
+    dev_addr: DevAddr
+    f_cnt: int
+    decision: Level2
+    owner: str | None = None
+    f_cnt_down: int | None = None
+    duration_us: int
+    xtime: int
+
+
 class Downlink(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A downlink was handed to a station, or the station reports it on the air (`lns.downlink`).
 
@@ -135,7 +156,16 @@ class Connection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     binaries: int | None = None
 
 
-Event = Outcome | Downlink | Evicted | UnreadableMessage | Request | Acknowledged | Connection
+Event = (
+    Outcome
+    | Claimed
+    | Downlink
+    | Evicted
+    | UnreadableMessage
+    | Request
+    | Acknowledged
+    | Connection
+)
 
 
 def as_fields(event: Event) -> dict[str, object]:

@@ -12,6 +12,7 @@ from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink import Downlinks
 from lns.end_device import Activation, EndDevice, LoRaWanVersion, Session
 from lns.events import Outcome
+from lns.known_elsewhere import KnownElsewhere
 from lns.lorawan.crypto import derive_session_keys
 from lns.lorawan.frame import DlSettings, JoinAcceptFields, JoinRequest, build_join_accept
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
@@ -37,6 +38,7 @@ class Joins:
         downlinks: Downlinks,
         entropy: random.Random,
         evicted: Callable[[Eviction], None],
+        elsewhere: KnownElsewhere | None = None,
     ) -> None:
         self._lns = lns
         self._net_id = net_id
@@ -46,6 +48,7 @@ class Joins:
         self._downlinks = downlinks
         self._entropy = entropy
         self._evicted = evicted
+        self._elsewhere = elsewhere
 
     async def receive(self, reception: Reception, request: JoinRequest) -> Outcome:
         """Handle one reception of a join request and tell what became of it."""
@@ -63,16 +66,18 @@ class Joins:
             return self._outcome(
                 reception, request, device, status=Status.DUPLICATE, reason=Reason.DUPLICATE
             )
-        refused = self._refusal(device, request)
         answer = None
-        if refused is None:
-            try:
+        try:
+            if self._elsewhere is not None and device.server is None:
+                await self._elsewhere.learn_of(device.dev_eui)
+            refused = self._refusal(device, request)
+            if refused is None:
                 answer = await self._accept(reception, device, device.app_key, request)
                 refused = Reason.DEV_NONCE_USED if answer is None else None
-            except StoreUnavailable:
-                # What was not kept was not heard: the next copy of it is a first one.
-                self._sightings.forget(self._key(request))
-                refused = Reason.STORE_UNAVAILABLE
+        except StoreUnavailable:
+            # What was not kept was not heard: the next copy of it is a first one.
+            self._sightings.forget(self._key(request))
+            refused = Reason.STORE_UNAVAILABLE
         return self._outcome(
             reception, request, device, status=Status.NON_DUPLICATE, reason=refused, answer=answer
         )

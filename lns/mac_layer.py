@@ -43,7 +43,9 @@ class Requests(Struct, frozen=True):
 def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
     """The requests in a frame whose MIC was proven."""
     octets = frame.payload(session.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
-    commands = parse_uplink(octets) if octets else ()
+    if not octets:
+        return Requests(frame.confirmed, False, frame.adr_ack_req, ())
+    commands = parse_uplink(octets)
     return Requests(
         ack=frame.confirmed,
         link_check=any(isinstance(command, LinkCheckReq) for command in commands),

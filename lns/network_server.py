@@ -7,14 +7,17 @@ The shell around the pure parts. It knows links and tasks; what a frame is worth
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
 
 from msgspec.structs import astuple
 
+from lns.claiming import Claiming
 from lns.clock import Utc, now_us
 from lns.complaints import Complaints, printable
 from lns.connections import RECEPTIONS_MAX, Connection, Connections
-from lns.dedup.claim import Claims, SoleServer
+from lns.dedup.claim import Claims, OnOutage, SoleServer
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
 from lns.dedup.strategy import Reason, Upstream
 from lns.delivery.publisher import Upstream as Application
@@ -23,6 +26,7 @@ from lns.downlink_queue import ApplicationDownlink, Refused, parse_request
 from lns.end_device import EndDevice
 from lns.events import Event, Evicted, Outcome, UnreadableMessage
 from lns.join import Joins
+from lns.known_elsewhere import KnownElsewhere, SharedSessions
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -51,7 +55,8 @@ class NetworkServer:
 
     `store` holds what outlives a restart (sessions, DevNonces), `application` takes the accepted
     uplinks, `record` the events. `entropy` draws DevAddr and JoinNonce: `random.SystemRandom`
-    outside a simulation.
+    outside a simulation. `claims` and `shared` are what it shares with other servers: who owns a
+    frame (`on_outage`: what becomes of one if nobody can say), and the store if they use it too.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class NetworkServer:
         retention_us: int = RETENTION_US,
         entries_max: int = ENTRIES_MAX,
         claims: Claims | None = None,
+        on_outage: OnOutage = OnOutage.OPEN,
+        shared: SharedSessions | None = None,
     ) -> None:
         self.lns = lns
         self._region = region
@@ -78,22 +85,34 @@ class NetworkServer:
         self._complaints = Complaints(log)
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
+        elsewhere = KnownElsewhere(registry, shared, now_us) if shared is not None else None
+        claiming = Claiming(lns, claims or SoleServer(), record)
         downlinks = self._downlinks = Downlinks(
-            lns, region, self._connections, registry, record, utc
+            lns, region, self._connections, registry, record, utc, claiming
         )
         self._uplinks = Uplinks(
             lns,
             region,
             registry,
             sightings,
-            claims or SoleServer(),
+            claiming,
+            on_outage,
             application,
             downlinks,
             utc,
             self._evicted,
+            elsewhere,
         )
         self._joins = Joins(
-            lns, net_id, region, registry, sightings, downlinks, entropy, self._evicted
+            lns,
+            net_id,
+            region,
+            registry,
+            sightings,
+            downlinks,
+            entropy,
+            self._evicted,
+            elsewhere,
         )
 
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
@@ -120,28 +139,27 @@ class NetworkServer:
             async with asyncio.TaskGroup() as tasks:
                 connection = Connection(station, link, protocol, clock, tasks, self._complaints)
                 self._connections.add(connection)
-                await self._read(connection)
-                connection.end_errands()
+                take = partial(self._take, connection)
+                await Receptions(take, tasks, RECEPTIONS_MAX).handle()
         finally:
             if connection is not None:
                 self._connections.remove(connection)
 
-    async def _read(self, connection: Connection) -> None:
-        receptions = Receptions(self._receive, connection.tasks, RECEPTIONS_MAX)
-        while True:
-            try:
+    async def _take(self, connection: Connection) -> Coroutine[Any, Any, None]:
+        """Read up to the next reception, and hand out what is to be done with it; LinkClosed."""
+        try:
+            while True:
                 text = await connection.link.receive()
                 arrived_us = now_us()
                 connection.protocol.receive_text(text)
                 for event in connection.protocol.events_received():
                     if isinstance(event, Uplink):
-                        reception = _reception(connection, event, arrived_us)
-                        await receptions.add(reception)
-                    else:
-                        self._note(connection, event, arrived_us)
+                        return self._receive(_reception(connection, event, arrived_us))
+                    self._note(connection, event, arrived_us)
                 await connection.flush()
-            except LinkClosed:
-                return
+        except LinkClosed:
+            connection.end_errands()
+            raise
 
     def _note(self, connection: Connection, event: object, arrived_us: int) -> None:
         station = connection.station

@@ -20,9 +20,11 @@ from lns.station.credentials import StationFiles
 from lns.station.cups import Category
 from lns.tls import dns_names, server_context
 from lns.url_scheme import (
+    CLAIMS,
     REQUESTS,
     STORES,
     UPSTREAMS,
+    OpenClaims,
     OpenRequests,
     OpenStore,
     OpenUpstream,
@@ -44,6 +46,7 @@ class Prepared:
     open_upstream: OpenUpstream
     open_requests: OpenRequests
     open_store: OpenStore
+    open_claims: OpenClaims
 
 
 def prepare(config: Config) -> Prepared:
@@ -58,6 +61,7 @@ def prepare(config: Config) -> Prepared:
         open_upstream=_by_scheme(config, "upstream", settings.upstream.url, UPSTREAMS),
         open_requests=_by_scheme(config, "upstream", settings.upstream.url, REQUESTS),
         open_store=_by_scheme(config, "store", settings.store.url, STORES),
+        open_claims=_by_scheme(config, "store", settings.store.url, CLAIMS),
     )
 
 

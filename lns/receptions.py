@@ -1,53 +1,55 @@
 """How are the receptions of one station handled side by side, without a task for each?"""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
-from lns.reception import Reception
+from lns.deadline import rest_of
+from lns.station.link import LinkClosed
 
 
 class Receptions:
-    """Begins with each reception in order of arrival; none waits for one before it.
+    """Takes one piece of work after the other from `take`; none waits for one before it.
 
-    At most `under_way_max` are under way at once, then `add` waits. A worker takes one after the
-    other, and another stands by in case it has to wait for something: receptions that wait for
-    nothing share a task, which costs a tenth of what they do.
+    The task that takes it also does it. Only when it has to wait for something does another task
+    go on taking: work that waits for nothing, which is most, costs no task. When `under_way_max`
+    wait, nobody takes until one of them is done. It ends when `take` raises LinkClosed; `tasks`
+    waits for what is under way then.
     """
 
     def __init__(
         self,
-        handle: Callable[[Reception], Awaitable[None]],
+        take: Callable[[], Awaitable[Coroutine[Any, Any, None]]],
         tasks: asyncio.TaskGroup,
         under_way_max: int,
     ) -> None:
-        self._handle = handle
+        self._take = take
         self._tasks = tasks
         self._under_way_max = under_way_max
         self._under_way = 0
-        self._fewer = asyncio.Event()
-        self._arrived: deque[Reception] = deque()
-        self._standing_by = False
+        self._somebody_takes = True
 
-    async def add(self, reception: Reception) -> None:
-        """Hand over a reception that has just arrived."""
-        while self._under_way >= self._under_way_max:
-            self._fewer.clear()
-            await self._fewer.wait()
-        self._under_way += 1
-        self._arrived.append(reception)
-        self._stand_by()
-
-    def _stand_by(self) -> None:
-        if self._arrived and not self._standing_by:
-            self._standing_by = True
-            self._tasks.create_task(self._work())
-
-    async def _work(self) -> None:
-        self._standing_by = False
-        while self._arrived:
-            reception = self._arrived.popleft()
-            self._stand_by()
-            await self._handle(reception)
+    async def handle(self) -> None:
+        """Take and do, until the link is closed or another task takes."""
+        while True:
+            try:
+                work = await self._take()
+            except LinkClosed:
+                return
+            try:
+                waits_for = work.send(None)
+            except StopIteration:
+                continue
+            self._hand_over()
+            await rest_of(work, waits_for)
             self._under_way -= 1
-            self._fewer.set()
+            if self._somebody_takes:
+                return
+            self._somebody_takes = True
+
+    def _hand_over(self) -> None:
+        """This task has to wait: let another one take."""
+        self._under_way += 1
+        self._somebody_takes = self._under_way < self._under_way_max
+        if self._somebody_takes:
+            self._tasks.create_task(self.handle())

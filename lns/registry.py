@@ -72,6 +72,7 @@ class Registry:
         self._devices = {device.dev_eui: device for device in devices}
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
+        self._joining: list[Session] = []
         self._store_is_away = False
         for device in self._devices.values():
             remembered = _still_valid(device, store.sessions(device.dev_eui))
@@ -89,6 +90,29 @@ class Registry:
     def knows(self, dev_addr: DevAddr) -> bool:
         """Whether some session has this DevAddr."""
         return dev_addr in self._by_dev_addr
+
+    def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices whose sessions have this DevAddr."""
+        return tuple(device.dev_eui for device, _ in self._by_dev_addr.get(dev_addr, ()))
+
+    def catch_up(self, dev_eui: Eui) -> None:
+        """Take over what the store knows of a device by now: sessions and newer counters.
+
+        A session that is not there any more was replaced at another server.
+        """
+        device, known = self._devices[dev_eui], self._sessions[dev_eui]
+        stored = _still_valid(device, self._store.sessions(dev_eui))
+        if not stored:
+            return
+        sessions = [session for session in known if session in self._joining]
+        for theirs in stored:
+            proof = theirs.dev_addr, theirs.keys
+            ours = next((s for s in known if (s.dev_addr, s.keys) == proof), None)
+            if ours is not None:
+                ours.catch_up(theirs)
+            if ours is None or ours not in self._joining:
+                sessions.append(ours or theirs)
+        self._set_sessions(device, tuple(sessions))
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
@@ -115,10 +139,12 @@ class Registry:
         in_use = [old for old in before if old.f_cnt_up is not None]
         joined = (session, *in_use[:1])
         self._set_sessions(device, joined)
+        self._joining.append(session)
         kept = False
         try:
             kept = await self._write(self._store.keep_join(device.dev_eui, dev_nonce, joined))
         finally:
+            self._joining = [other for other in self._joining if other is not session]
             if not kept:
                 now = self._sessions[device.dev_eui]
                 others = tuple(other for other in now if other is not session)

@@ -11,6 +11,7 @@ from lns import address
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.config import Config
+from lns.dedup.claim import Claims
 from lns.delivery.publisher import Upstream as Application
 from lns.events import Event
 from lns.lorawan.region import region
@@ -20,6 +21,7 @@ from lns.registry import SessionStore
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.station_server import StationServer
 from lns.station.cups import Category
+from lns.store.redis import RedisStore
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +56,12 @@ async def _serve(
     prepared: Prepared, record: Record, listening: Callable[[str], None], stopped: asyncio.Event
 ) -> None:
     """Serve with store and upstream open; what is on its way upstream then drains."""
-    async with prepared.open_store() as store, prepared.open_upstream(record) as application:
-        network_server = _network_server(prepared, record, store, application)
+    async with (
+        prepared.open_store() as store,
+        prepared.open_claims() as claims,
+        prepared.open_upstream(record) as application,
+    ):
+        network_server = _network_server(prepared, record, store, claims, application)
         async with prepared.open_requests(network_server.receive_request):
             await _serve_stations(prepared, network_server, record, listening, stopped)
 
@@ -88,7 +94,11 @@ async def _serve_stations(
 
 
 def _network_server(
-    prepared: Prepared, record: Record, store: SessionStore, application: Application
+    prepared: Prepared,
+    record: Record,
+    store: SessionStore,
+    claims: Claims,
+    application: Application,
 ) -> NetworkServer:
     settings = prepared.config.settings
     return NetworkServer(
@@ -103,6 +113,9 @@ def _network_server(
         net_id=settings.lns.net_id,
         retention_us=settings.dedup.retention_s * 1_000_000,
         entries_max=settings.dedup.entries_max,
+        claims=claims,
+        on_outage=settings.store.on_outage,
+        shared=store if isinstance(store, RedisStore) else None,
     )
 
 

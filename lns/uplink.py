@@ -5,74 +5,34 @@ first, then the device, one outcome. Level 1 stands after the DevAddr and MIC ma
 counter validation and anything external (ADR 007, "General notes").
 """
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from lns import mac_layer
+from lns.claiming import Claiming
 from lns.clock import Utc
+from lns.data_uplink import Facts, Fate, mic_of, outcome, refusal
 from lns.deadline import within
-from lns.dedup.claim import Claims, Level2
+from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
-from lns.dedup.strategy import Disposition, Reason, Status, Upstream, decide, status_of
+from lns.dedup.strategy import Reason, Status, Upstream, after_claim, decide, status_of
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of
-from lns.downlink import Content, Downlinks
+from lns.downlink import Downlinks
+from lns.downlink_frame import Content
 from lns.end_device import Session
 from lns.events import Outcome
+from lns.known_elsewhere import KnownElsewhere
 from lns.lorawan.frame import Data
-from lns.lorawan.identifiers import Mic
 from lns.lorawan.mac_commands import encode
 from lns.lorawan.region import Region
-from lns.mac_layer import Requests
 from lns.receive_window import Answer
 from lns.reception import Reception
 from lns.registry import Match, Registry, StoreUnavailable
 
 # How long the application may take: the copies of a frame wait for the fate of its first one.
 PUBLISH_US = 10_000_000
-
-
-class Facts(Struct, frozen=True):
-    """All that was found out about one reception, and what the policy makes of it."""
-
-    reception: Reception
-    frame: Data
-    match: Match
-    key: DataKey
-    requests: Requests
-    status: Status
-    disposition: Disposition
-
-    @property
-    def carries_data(self) -> bool:
-        """FPort 0 is for the network: nothing of it goes to the application."""
-        return self.frame.f_port != 0
-
-    @property
-    def withheld(self) -> Answer:
-        """The word for a reception that is not answered."""
-        return Answer.SUPPRESSED if self.requests.wants_answer else Answer.NOT_ASKED
-
-
-@dataclass(slots=True)
-class _Fate:
-    """What happens to a first copy that is on its way upstream; `lost` once it was refused."""
-
-    lost: bool = False
-    decided: asyncio.Event | None = None
-
-    async def wait(self) -> None:
-        """Wait until it is decided; hardly ever does anybody have to."""
-        self.decided = self.decided or asyncio.Event()
-        await self.decided.wait()
-
-    def decide(self) -> None:
-        """Wake whoever waits."""
-        if self.decided is not None:
-            self.decided.set()
 
 
 class Uplinks:
@@ -89,47 +49,65 @@ class Uplinks:
         region: Region,
         registry: Registry,
         sightings: Sightings,
-        claims: Claims,
+        claiming: Claiming,
+        on_outage: OnOutage,
         application: Application,
         downlinks: Downlinks,
         utc: Utc,
         evicted: Callable[[Eviction], None],
+        elsewhere: KnownElsewhere | None = None,
     ) -> None:
         self._lns = lns
         self._region = region
         self._registry = registry
         self._sightings = sightings
-        self._claims = claims
+        self._claiming = claiming
+        self._on_outage = on_outage
         self._application = application
         self._downlinks = downlinks
         self._utc = utc
         self._evicted = evicted
-        self._undecided: dict[DataKey, _Fate] = {}
+        self._elsewhere = elsewhere
+        self._undecided: dict[DataKey, Fate] = {}
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
         match = self._registry.match(frame)
+        if self._elsewhere is not None:
+            match = await self._match_again(self._elsewhere, frame, match)
         if isinstance(match, Reason):
-            return self._refusal(reception, frame, match)
+            return refusal(self._lns, reception, frame, match)
         if match.device.server not in (None, self._lns):
-            return self._refusal(reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
-        key = DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)
+            return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
+        key = self._key(match, frame)
         copy = self._note(key, reception)
         while (first := self._undecided.get(key)) is not None:
-            await first.wait()
+            await first.decided.wait()
             if first.lost:
                 copy = self._note(key, reception)
         facts = self._find_out(reception, frame, match, key, copy)
         if not facts.disposition.advances:
             return await self._act(facts)
-        fate = self._undecided[key] = _Fate()
+        fate = self._undecided[key] = Fate()
         try:
-            outcome = await self._act(facts)
-            fate.lost = outcome.reason is Reason.UPSTREAM_UNAVAILABLE
-            return outcome
+            became = await self._act(facts)
+            fate.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+            return became
         finally:
             del self._undecided[key]
-            fate.decide()
+            fate.decided.set()
+
+    async def _match_again(
+        self, elsewhere: KnownElsewhere, frame: Data, match: Match | Reason
+    ) -> Match | Reason:
+        """The sender, if another server has met it since; never asked for a copy."""
+        seen = isinstance(match, Match) and self._key(match, frame) in self._sightings
+        if elsewhere.may_help(match, seen=seen) and await elsewhere.ask(frame.dev_addr):
+            return self._registry.match(frame)
+        return match
+
+    def _key(self, match: Match, frame: Data) -> DataKey:
+        return DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)
 
     def _note(self, key: DataKey, reception: Reception) -> Copy:
         copy = self._sightings.note(key, reception.station)
@@ -156,15 +134,21 @@ class Uplinks:
     async def _act(self, facts: Facts) -> Outcome:
         done = facts.disposition
         if not done.answers and done.upstream is Upstream.DROPPED:
-            return self._outcome(facts, done.upstream, done.reason, facts.withheld)
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         before = _count(facts)
-        level2 = await self._claim(facts)
+        facts, bid = await self._claim(facts)
+        done = facts.disposition
+        if done.reason is Reason.STORE_UNAVAILABLE:
+            self._roll_back(facts, before)
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         try:
             await self._publish(facts)
         except UpstreamUnavailable:
             self._roll_back(facts, before)
+            if done.advances:
+                await self._claiming.give_back(facts.claim, bid)
             reason = Reason.UPSTREAM_UNAVAILABLE
-            return self._outcome(facts, Upstream.DROPPED, reason, facts.withheld, level2)
+            return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
         if facts.status is Status.NON_DUPLICATE:
             self._registry.settle(facts.match)
             mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
@@ -172,10 +156,15 @@ class Uplinks:
             self._downlinks.heard(facts.match.device.dev_eui, heard_by, ack=ack)
         answer = await self._keep_and_answer(facts)
         upstream = done.upstream if facts.carries_data else Upstream.DROPPED
-        return self._outcome(facts, upstream, done.reason, answer, level2)
+        return outcome(self._lns, facts, upstream, done.reason, answer)
 
     async def _keep_and_answer(self, facts: Facts) -> Answer:
-        """Make the counters durable, with the FCntDown of the answer before that leaves."""
+        """Make the counters durable, with the FCntDown of the answer before that leaves.
+
+        The server that owns the frame does.
+        """
+        if facts.claim.level2 is Level2.NOT_OWNER:
+            return facts.withheld
         try:
             answer = await self._answer(facts) if facts.disposition.answers else facts.withheld
             if answer not in (Answer.RX1, Answer.RX2):
@@ -185,13 +174,33 @@ class Uplinks:
             self._give_back(facts)
             return facts.withheld
 
-    async def _claim(self, facts: Facts) -> Level2:
-        """Ask level 2, but never for a soft duplicate or a device that has one server."""
-        if facts.status is Status.SOFT_DUPLICATE or facts.match.device.server is not None:
-            return Level2.NOT_ASKED
-        session = facts.match.session
-        claim = await self._claims.claim(session.dev_eui, session.dev_addr, facts.match.f_cnt)
-        return claim.level2
+    async def _claim(self, facts: Facts) -> tuple[Facts, Bid]:
+        """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
+        device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
+        done = facts.disposition
+        first_message = device.may_restart_counter and f_cnt <= 1
+        bid = self._claiming.bid(
+            session,
+            f_cnt,
+            takes_f_cnt_down=done.answers and self._may_answer(facts),
+            first_message=facts.key.mic if first_message else None,
+            advances=done.advances,
+        )
+        if facts.status is Status.SOFT_DUPLICATE:
+            return facts, bid
+        frame_id = facts.frame.frame_id
+        claim = await self._claiming.ask(facts.reception, frame_id, device, bid, session)
+        facts = replace(facts, claim=claim)
+        if facts.owned:
+            return facts, bid
+        self._give_back(facts)
+        left = after_claim(done, device.strategy, claim.level2, self._on_outage)
+        return replace(facts, disposition=left), bid
+
+    def _may_answer(self, facts: Facts) -> bool:
+        device, session = facts.match.device, facts.match.session
+        asks = facts.status is Status.NON_DUPLICATE and session.nb_trans != device.nb_trans
+        return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
 
     async def _publish(self, facts: Facts) -> None:
         done = facts.disposition
@@ -204,8 +213,9 @@ class Uplinks:
             facts.frame,
             facts.reception,
             received_at=self._utc(),
-            first=done.advances,
+            first=done.advances and facts.claim.level2 is not Level2.NOT_OWNER,
             dup_msg=done.upstream is Upstream.MARKED,
+            unverified=facts.claim.level2 is Level2.UNAVAILABLE,
         )
         try:
             await within(PUBLISH_US, self._application.publish(message))
@@ -239,55 +249,8 @@ class Uplinks:
         due = facts.requests.wants_answer or bool(commands)
         if not (due or self._downlinks.wait_for(device.dev_eui)):
             return Answer.NOT_ASKED
-        content = Content(facts.requests.ack, encode(commands), due)
+        content = Content(facts.requests.ack, encode(commands), due, facts.claim.f_cnt_down)
         return await self._downlinks.answer(facts.reception, session, facts.frame.frame_id, content)
-
-    def _refusal(
-        self, reception: Reception, frame: Data, reason: Reason, match: Match | None = None
-    ) -> Outcome:
-        """The outcome of a frame that level 1 never saw."""
-        asked = mac_layer.requests(frame, match.session, match.f_cnt) if match else None
-        return Outcome(
-            station=reception.station,
-            lns=self._lns,
-            frame_id=frame.frame_id,
-            dev_eui=match.device.dev_eui if match else None,
-            dev_addr=frame.dev_addr,
-            f_cnt=match.f_cnt if match else None,
-            mic=_mic(frame),
-            confirmed=frame.confirmed,
-            strategy=match.device.strategy if match else None,
-            upstream=Upstream.DROPPED,
-            reason=reason,
-            answer=Answer.SUPPRESSED if asked and asked.wants_answer else Answer.NOT_ASKED,
-            xtime=reception.xtime,
-        )
-
-    def _outcome(
-        self,
-        facts: Facts,
-        upstream: Upstream,
-        reason: Reason | None,
-        answer: Answer,
-        level2: Level2 = Level2.NOT_ASKED,
-    ) -> Outcome:
-        return Outcome(
-            station=facts.reception.station,
-            lns=self._lns,
-            frame_id=facts.frame.frame_id,
-            dev_eui=facts.match.device.dev_eui,
-            dev_addr=facts.frame.dev_addr,
-            f_cnt=facts.match.f_cnt,
-            mic=facts.key.mic,
-            confirmed=facts.frame.confirmed,
-            strategy=facts.match.device.strategy,
-            status=facts.status,
-            upstream=upstream,
-            reason=reason,
-            answer=answer,
-            level2=level2,
-            xtime=facts.reception.xtime,
-        )
 
 
 def _count(facts: Facts) -> Session:
@@ -299,7 +262,3 @@ def _count(facts: Facts) -> Session:
     if facts.disposition.spends:
         session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
     return before
-
-
-def _mic(frame: Data) -> Mic:
-    return Mic(frame.mic.hex().upper())

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from lns.config import Config
+from lns.dedup.claim import Claims, SoleServer
 from lns.delivery.broker import broker
 from lns.delivery.memory import MemoryUpstream
 from lns.delivery.mqtt import MqttUpstream
@@ -21,12 +22,14 @@ from lns.events import Acknowledged
 from lns.registry import SessionStore, StoreUnavailable
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.store.sqlite import SqliteStore
 
 Acknowledge = Callable[[Acknowledged], None]
 OpenUpstream = Callable[[Acknowledge], AbstractAsyncContextManager[Application]]
 OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
+OpenClaims = Callable[[], AbstractAsyncContextManager[Claims]]
 Asked = Callable[[str, bytes], None]
 OpenRequests = Callable[[Asked], AbstractAsyncContextManager[None]]
 """Tells topic and body of what applications ask for (`lns.downlink_queue`)."""
@@ -158,6 +161,29 @@ def _redis(config: Config) -> OpenStore:
     return opened
 
 
+def _alone(config: Config) -> OpenClaims:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Claims]:
+        yield SoleServer()
+
+    return opened
+
+
+def _redis_claims(config: Config) -> OpenClaims:
+    try:
+        server = redis_server(config.settings.store.url)
+    except ValueError as error:
+        raise config.mistake("store", "url", str(error)) from None
+    retention_us = config.settings.dedup.retention_s * 1_000_000
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Claims]:
+        async with RedisClaims(server, retention_us=retention_us) as claims:
+            yield claims
+
+    return opened
+
+
 UPSTREAMS: Mapping[str, Callable[[Config], OpenUpstream]] = {
     "memory": _memory_upstream,
     "mqtt": _mqtt,
@@ -173,4 +199,10 @@ STORES: Mapping[str, Callable[[Config], OpenStore]] = {
     "sqlite": _sqlite,
     "redis": _redis,
     "rediss": _redis,
+}
+CLAIMS: Mapping[str, Callable[[Config], OpenClaims]] = {
+    "memory": _alone,
+    "sqlite": _alone,
+    "redis": _redis_claims,
+    "rediss": _redis_claims,
 }

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.duration import milliseconds
-from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, TOO_LATE
+from bench.duration import milliseconds, seconds
+from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, TOO_LATE, WITH_DOWNLINK
 
 
 async def test_every_answer_has_a_counter_of_its_own(rig, strategy):
@@ -69,6 +69,37 @@ async def test_an_answer_that_no_station_reports_was_not_sent(rig, strategy):
     rig.expect(uplink, FIRST + AGAIN, first="west", again="west")
     rig.expect_on_air(uplink, "RX1")
     rig.expect_reply(uplink)
+
+
+async def test_what_the_application_sends_goes_down_once(rig, strategy):
+    """A pending downlink leaves with the answer to the first copy, and is done with that.
+
+    Catalogue: H05. The next uplink shows that nothing waits any more: it is not answered.
+    """
+    rig.east.delay_uplinks(milliseconds(50))
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    asked = await rig.alpha.send()
+    await rig.wait(seconds(2))  # RX2 of its answer is over: it could be sent again
+    silent = await rig.alpha.send()
+    rig.expect(asked, WITH_DOWNLINK + COPY, first="west", copy="east")
+    rig.expect_on_air(asked, "RX1")
+    rig.expect_downlink(rig.alpha, b"on", port=7)
+    rig.expect(silent, FIRST + COPY, first="west", copy="east")
+    rig.expect_on_air(silent)
+
+
+async def test_a_device_that_always_listens_need_not_ask(rig, strategy):
+    """What waits for a class C device is sent at once, through the station that heard it last."""
+    device = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.heard_by("east", "west", "west")
+    before = [await device.send() for _ in range(2)]
+    await rig.queue_downlink(device, payload=b"on", port=7)
+    await rig.wait(seconds(2))
+    after = await device.send()
+    rig.expect_downlink(device, b"on", port=7, window="C")
+    for uplink, station in zip((*before, after), ("east", "west", "west"), strict=True):
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_on_air(uplink)
 
 
 async def test_a_station_discards_the_xtime_of_a_former_session(rig, strategy):

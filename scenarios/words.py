@@ -58,6 +58,12 @@ IN_RX2 = Table("""
     *        join        | NonDuplicate dropped RX2
 """)
 
+# Answered although it asks for nothing: the application has something for the device.
+WITH_DOWNLINK = Table("""
+    strategy kind        | first
+    *        *           | NonDuplicate forwarded RX1
+""")
+
 TOO_LATE = Table("""
     strategy kind        | first
     *        confirmed   | NonDuplicate forwarded TooLate

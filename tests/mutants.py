@@ -1,12 +1,15 @@
-"""Would the scenarios notice? `make mutants` breaks the network server, one line at a time.
+"""Would anybody notice? `make mutants` breaks the network server, one line at a time.
 
 Each mutant is one edit in a copy of the tree. The whole scenario set runs against it on the
-simulated rig, and at least one case must end in FAIL. The unbroken copy must pass in full. Exit
-status 1 when a mutant survives, 2 when an edit no longer fits the code.
+simulated rig, and at least one case must end in FAIL; where that rig cannot force the situation (a
+store that fails, a station that lies), at least one test of a test file must fail. The unbroken
+copy must pass in full. Exit status 1 when a mutant survives, 2 when an edit no longer fits the
+code.
 """
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,24 +20,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("lns", "bench", "scenarios", "pyproject.toml")
+COPIED = ("lns", "bench", "scenarios", "tests", "pyproject.toml")
+SCENARIOS = "scenarios"
+STORE_OUTAGE = "tests/lns/test_store_outage.py"
+DOWNLINK = "tests/lns/test_downlink.py"
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One deliberate bug: `old` stands exactly once in `file` and becomes `new`."""
+    """One deliberate bug: `old` stands exactly once in `file` and becomes `new`.
+
+    `noticed_by`: what must notice it, the scenarios or one test file.
+    """
 
     name: str
     file: str
     old: str
     new: str
+    noticed_by: str = SCENARIOS
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How the scenarios judged a tree: verdicts by word, and the first case that failed."""
+    """How a tree was judged: verdicts by word, and the first case or test that failed."""
 
     verdicts: dict[str, int]
     first: str
@@ -61,8 +71,8 @@ MUTANTS = (
     Mutant(
         "> for >= at 60 s",
         "lns/dedup/concentrator.py",
-        "return now_us - sighting.heard_us >= self._retention_us",
-        "return now_us - sighting.heard_us > self._retention_us",
+        "        over_us = now_us - self._retention_us\n",
+        "        over_us = now_us - self._retention_us - 1\n",
     ),
     Mutant(
         "retention half as long",
@@ -73,14 +83,14 @@ MUTANTS = (
     Mutant(
         "key without MIC",
         "lns/uplink.py",
-        "DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)",
-        'DataKey(match.device.dev_eui, Mic(""), frame.f_cnt)',
+        "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
+        'DataKey(match.device.dev_eui, type(mic_of(frame))(""), frame.f_cnt)',
     ),
     Mutant(
         "key without DevEUI",
         "lns/uplink.py",
-        "DataKey(match.device.dev_eui, _mic(frame), frame.f_cnt)",
-        'DataKey(type(match.device.dev_eui)(""), _mic(frame), frame.f_cnt)',
+        "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
+        'DataKey(type(match.device.dev_eui)(""), mic_of(frame), frame.f_cnt)',
     ),
     Mutant(
         "join key without DevNonce",
@@ -181,6 +191,59 @@ MUTANTS = (
         "        if request.dev_nonce in used:\n            return Reason.DEV_NONCE_USED",
         "        used = frozenset()",
     ),
+    Mutant(
+        "answered before the counter is kept",
+        "lns/downlink_frame.py",
+        "await self._registry.keep(session.dev_eui)",
+        "pass",
+    ),
+    Mutant(
+        "application downlink never done",
+        "lns/downlink.py",
+        "            self._queues.prove(scheduled.dev_eui, scheduled.carries)",
+        "            pass",
+    ),
+    Mutant(
+        "class C through another station",
+        "lns/class_c.py",
+        "        self._last_heard[dev_eui] = station",
+        "        self._last_heard.setdefault(dev_eui, station)",
+    ),
+    Mutant(
+        "session of a join that was not kept",
+        "lns/registry.py",
+        "        kept = False\n        try:",
+        "        kept = True\n        try:",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "join that was not kept shadows copies",
+        "lns/join.py",
+        "self._sightings.forget(self._key(request))",
+        "pass",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "outage spends resubmissions",
+        "lns/uplink.py",
+        "            self._give_back(facts)\n            return facts.withheld",
+        "            return facts.withheld",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "report of any station believed",
+        "lns/unreported.py",
+        "        scheduled = self._scheduled.get((station, report.diid))\n"
+        "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
+        "            return None\n"
+        "        del self._scheduled[station, report.diid]\n",
+        "        keys = [key for key in self._scheduled if key[1] == report.diid]\n"
+        "        scheduled = self._scheduled[keys[0]] if keys else None\n"
+        "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
+        "            return None\n"
+        "        del self._scheduled[keys[0]]\n",
+        DOWNLINK,
+    ),
 )
 
 
@@ -192,25 +255,27 @@ def main(argv: list[str]) -> int:
         print(f"{mutant.name}: {mutant.file} does not contain its line exactly once any more")
     if misfits:
         return 2
-    unbroken = _judge(None)
-    if set(unbroken.verdicts) != {"PASS"}:
-        print(f"the unbroken tree does not pass: {unbroken.verdicts} {unbroken.first}")
-        return 1
-    cases = unbroken.verdicts["PASS"]
-    print(f"{len(chosen)} mutants against {cases} cases (simulated rig)\n")
-    print(f"{'mutant':36} {'caught':>7} {'FAIL':>5}  first case that failed")
+    for judges in sorted({mutant.noticed_by for mutant in chosen}):
+        unbroken = _judge(None, judges)
+        if set(unbroken.verdicts) != {"PASS"}:
+            print(f"the unbroken tree does not pass: {unbroken.verdicts} {unbroken.first}")
+            return 1
+        mutants = sum(mutant.noticed_by == judges for mutant in chosen)
+        print(f"{mutants} mutants against {judges}, {unbroken.verdicts['PASS']} pass unbroken")
+    print(f"\n{'mutant':38} {'caught':>7} {'FAIL':>5}  what failed first")
     survivors = 0
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for mutant, finding in zip(chosen, pool.map(_judge, chosen), strict=True):
+        judged = pool.map(lambda mutant: _judge(mutant, mutant.noticed_by), chosen)
+        for mutant, finding in zip(chosen, judged, strict=True):
             survivors += not finding.caught
             caught = "yes" if finding.caught else "NO"
             fails = finding.verdicts.get("FAIL", 0)
-            print(f"{mutant.name:36} {caught:>7} {fails:>5}  {finding.first}", flush=True)
+            print(f"{mutant.name:38} {caught:>7} {fails:>5}  {finding.first}", flush=True)
     print(f"\n{len(chosen) - survivors} of {len(chosen)} mutants caught")
     return 1 if survivors else 0
 
 
-def _judge(mutant: Mutant | None) -> Finding:
+def _judge(mutant: Mutant | None, judges: str) -> Finding:
     with tempfile.TemporaryDirectory(prefix="lorabench-mutant-") as folder:
         tree = Path(folder)
         for name in COPIED:
@@ -222,14 +287,25 @@ def _judge(mutant: Mutant | None) -> Finding:
         if mutant is not None:
             broken = _text(mutant).replace(mutant.old, mutant.new)
             (tree / mutant.file).write_text(broken, encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "scenarios", "-q", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", judges, "-q", "-p", "no:cacheprovider"]
         # Python looks into the tree before it looks for an installed project.
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         ran = subprocess.run(
             command, cwd=tree, env=environment, capture_output=True, text=True,
             timeout=RUN_TIMEOUT_S, check=False,
         )  # fmt: skip
-        return _finding(tree, ran.stdout[-400:])
+        if judges == SCENARIOS:
+            return _finding(tree, ran.stdout[-400:])
+        return _tests_finding(ran.stdout)
+
+
+def _tests_finding(output: str) -> Finding:
+    """What pytest says at its end; a tree that cannot be tested has neither word."""
+    said = {word: int(n) for n, word in re.findall(r"(\d+) (failed|passed|error)", output)}
+    words = {"failed": "FAIL", "passed": "PASS", "error": "ERROR"}
+    verdicts = {words[word]: n for word, n in said.items()}
+    first = re.search(r"^FAILED \S+::(\S+)", output, re.MULTILINE)
+    return Finding(verdicts, first[1] if first else output[-120:].replace("\n", " "))
 
 
 def _finding(tree: Path, output: str) -> Finding:

@@ -14,12 +14,16 @@ from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten, Seed
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import PAGE, write_report
-from bench.cli.run import Selection, run_scenarios
+from bench.cli.run import Rig, Selection, run_scenarios
 from bench.cli.score import score_runs, timing_rows
 from bench.cli.verdicts import in_words
 from bench.report import exit_code
 
-EXAMPLES = ("lorabench nightly", "lorabench nightly --short --seed 7")
+EXAMPLES = (
+    "lorabench nightly",
+    "lorabench nightly --short --seed 7",
+    "lorabench nightly --rig emulated",
+)
 SHORT_LIMIT = 500
 CAPTURE_FILES = ("*.ndjson.gz", "*.ndjson", "conformance-frames.json")
 
@@ -39,6 +43,7 @@ class Judged:
 
 def nightly(
     *,
+    rig: Annotated[Rig, Parameter(help="What stands below the scenarios.")] = "simulated",
     seed: Seed = 1,
     runs: RunsWritten = RUNS,
     lake: Lake = LAKE,
@@ -63,8 +68,8 @@ def nightly(
     files = captures_in(captures)
     stages = 4 if files else 3
     with ProgressDisplay() as display:
-        display.line(f"1/{stages} scenarios on the simulated rig, seed {seed}")
-        ran = run_scenarios(Selection(None, "simulated", seed, None, runs), display)
+        display.line(f"1/{stages} scenarios on the {rig} rig, seed {seed}")
+        ran = run_scenarios(Selection(None, rig, seed, None, runs), display)
         if ran.interrupted:
             raise KeyboardInterrupt
         folders = {"scenarios": ran.folder}
@@ -88,7 +93,8 @@ def nightly(
     if as_json:
         print_json({"runs": [_as_json(run) for run in judged], "exit_code": int(code)})
     else:
-        words: list[object] = ["--seed", seed, *(["--short"] if short else [])]
+        words: list[object] = [] if rig == "simulated" else ["--rig", rig]
+        words += ["--seed", seed, *(["--short"] if short else [])]
         print_lines(summary(judged, code, command_line("nightly", *words)))
         if not files:
             print_lines(["No real traffic was there to import; --captures names a folder with it."])

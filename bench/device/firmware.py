@@ -1,11 +1,10 @@
-"""What does a LoRaWAN 1.0.x class A device do, from its console to its antenna?
+"""What does a LoRaWAN 1.0.x device of class A or C do, from its console to its antenna?
 
 A MAC in software behind the console lines of RUI3. Not simulated: duty cycle of the device, ADR
 back-off, the channel mask of LinkADRReq, more channels by CFList.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bench.chance import stream
@@ -16,6 +15,7 @@ from bench.device.activation import (
     join_accept_for,
     joined_session,
 )
+from bench.device.class_c import unasked
 from bench.device.console import Console
 from bench.device.radio import ClassARadio, Received, Restarted
 from bench.device.receive_windows import ReceiveWindows, windows_after
@@ -37,13 +37,17 @@ _DR_KEEP = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the console sets: data rate, power, retries of confirmed frames, repetitions, ADR."""
+    """What the console sets: data rate, power, retries of confirmed frames, repetitions, ADR.
+
+    `class_c`: RX2 is open whenever the device does not send.
+    """
 
     dr: int = 5
     power_dbm: int = 14
     retries: int = 0
     nb_trans: int = 1
     adr: bool = False
+    class_c: bool = False
 
 
 class VirtualDevice:
@@ -71,6 +75,7 @@ class VirtualDevice:
         self.activation = activation
         self.region = medium.region
         self._radio = ClassARadio(dev_eui, medium, stream(seed, "device", name, "channel"))
+        self._radio.unasked = self._hear_unasked
         self._retry_chance = stream(seed, "device", name, "retry")
         self._console = Console(name, dev_eui, record)
         self._sessions = 0
@@ -212,7 +217,7 @@ class VirtualDevice:
             windows = self._windows(
                 uplink, session.receive_delay_us, session.rx1_dr_offset, session.rx2_dr
             )
-            answer = await self._radio.listen(windows, _downlink_of(session))
+            answer = await self._radio.listen(windows, session.hear)
             if answer is not None:
                 self._obey(session, answer)
             if self._is_over(sent, answer, last=attempt == attempts):
@@ -232,6 +237,13 @@ class VirtualDevice:
         if answer is not None:
             self._console.downlink(answer)
         return over
+
+    def _hear_unasked(self, heard: Heard) -> None:
+        session = self.session if self.settings.class_c else None
+        answer = unasked(session, self.region, heard)
+        if answer is not None and session is not None:
+            self._obey(session, answer)
+            self._console.downlink(answer)
 
     def _retry_at_us(self, windows: ReceiveWindows) -> int:
         from_rx2_opening = self.stack.retry_from is RetryFrom.RX2_OPENING
@@ -286,7 +298,3 @@ def _facts(sent: Sent, attempt: int) -> dict[str, object]:
         "genuine": True,
         "attempt": attempt,
     }
-
-
-def _downlink_of(session: DeviceSession) -> Callable[[Heard], Downlink | None]:
-    return lambda heard: session.believe(heard.transmission.phy)

@@ -38,7 +38,10 @@ class _Listening(Generic[T]):
 
 
 class ClassARadio:
-    """One device's radio: remembers its last channel and the windows that are open now."""
+    """One device's radio: remembers its last channel and the windows that are open now.
+
+    `unasked` is told every frame that no window takes, of a radio that is never off (class C).
+    """
 
     def __init__(self, eui: Eui, medium: Medium, chance: Random) -> None:
         self.eui = eui
@@ -47,6 +50,7 @@ class ClassARadio:
         self._channels = channels(medium.region)
         self._last_freq_hz = 0
         self._listening: _Listening[Any] | None = None
+        self.unasked: Callable[[Heard], None] = lambda heard: None
         self._deaf_until_us = 0
         self._waiter: asyncio.Future[None] | None = None
         self._restarted = False
@@ -98,13 +102,15 @@ class ClassARadio:
 
     def frame_heard(self, heard: Heard) -> None:
         """Take a downlink, at its end; the medium calls it."""
+        # RX2 does not open while a frame of RX1 is being received, whoever it is for.
+        if heard.transmission.start_us < self._deaf_until_us:
+            return
         listening = self._listening
         if listening is None or listening.answer is not None:
-            return
+            return self.unasked(heard)
         window = listening.windows.catching(heard.transmission)
-        # RX2 does not open while a frame of RX1 is being received, whoever it is for.
-        if window is None or heard.transmission.start_us < self._deaf_until_us:
-            return
+        if window is None:
+            return self.unasked(heard)
         self._deaf_until_us = heard.end_us
         content = listening.believe(heard)
         if content is not None:

@@ -12,9 +12,9 @@ TOLERANCE_US = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ReceiveWindow:
-    """One window: `slot` 1 or 2, when it opens, and what it can demodulate."""
+    """One window: `slot` 1, 2 or C, when it opens, and what it can demodulate."""
 
-    slot: int
+    slot: str
     opens_us: int
     dr: int
     freq_hz: int
@@ -52,6 +52,6 @@ def windows_after(
     rx1_dr, rx1_freq_hz = region.rx1(uplink.dr, uplink.freq_hz, rx1_dr_offset)
     rx1_us = uplink.end_us + delay_us
     return ReceiveWindows(
-        ReceiveWindow(1, rx1_us, rx1_dr, rx1_freq_hz),
-        ReceiveWindow(2, rx1_us + RX2_AFTER_RX1_US, rx2_dr, region.rx2_freq_hz),
+        ReceiveWindow("1", rx1_us, rx1_dr, rx1_freq_hz),
+        ReceiveWindow("2", rx1_us + RX2_AFTER_RX1_US, rx2_dr, region.rx2_freq_hz),
     )

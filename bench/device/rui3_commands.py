@@ -63,7 +63,7 @@ class Rui3Commands:
             "ADR": lambda: int(self._firmware.settings.adr),
             "JOIN": lambda: "1:0:8:0",
             "NWM": lambda: 1,
-            "CLASS": lambda: "A",
+            "CLASS": lambda: "C" if self._firmware.settings.class_c else "A",
         }
 
     @property
@@ -150,7 +150,11 @@ class Rui3Commands:
         return Reply("OK", resets=True) if value == "1" else Reply(PARAM_ERROR)
 
     def _set_class(self, value: str | None) -> Reply:
-        return Reply(OK if value in ("A", "a") else PARAM_ERROR)
+        if value is None or value.upper() not in ("A", "C"):
+            return Reply(PARAM_ERROR)
+        class_c = value.upper() == "C"
+        self._firmware.settings = replace(self._firmware.settings, class_c=class_c)
+        return Reply(OK)
 
     def _dev_addr(self) -> str:
         session = self._firmware.session

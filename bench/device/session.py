@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from bench.radio.medium import Heard
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MalformedFrame, MType, build_data, parse
 from lns.lorawan.frame_counter import candidates
@@ -70,6 +71,10 @@ class DeviceSession:
             ack=ack,
             adr=adr,
         )
+
+    def hear(self, heard: Heard) -> Downlink | None:
+        """The downlink in a frame from the air, as `believe`."""
+        return self.believe(heard.transmission.phy)
 
     def believe(self, phy: bytes) -> Downlink | None:
         """The downlink in these bytes; None for another device's, a forged or a repeated one."""

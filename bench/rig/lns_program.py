@@ -144,7 +144,7 @@ class LnsProgram:
             by_device.setdefault(session.dev_eui, []).append(session)
         async with self._store(by_device) as store:
             for dev_eui, kept in by_device.items():
-                await store.keep_sessions(dev_eui, tuple(kept))
+                await store.preset(dev_eui, tuple(kept))
 
     def _store(self, devices: Iterable[Eui]) -> RedisStore:
         server = redis_server(str(self._settings["store"]["url"]))

@@ -7,6 +7,9 @@ from lns.station.xtime import join, split
 _PPM = 1_000_000
 _START_COUNTER_MAX_US = 1 << 40
 _SESSIONS = range(1, 256)
+READ_AFTER_US = 20_000
+"""How long the radio runs before the station has read its clock: never when `getxtime` comes
+together with the `router_config` that started it (Basics Station, timesync.c)."""
 
 
 class ConcentratorClock:
@@ -14,6 +17,7 @@ class ConcentratorClock:
 
     `ppm`: how much faster than the bench's clock it runs. `offset_us`: where the counter starts;
     None draws it anew with every session, as the session byte is, which is never the last one.
+    `is_told`: the network server knows the session that runs, and can have a frame answered.
     """
 
     def __init__(self, chance: Random, *, ppm: int = 0, offset_us: int | None = None) -> None:
@@ -23,6 +27,7 @@ class ConcentratorClock:
         self._session = 0
         self._counter_us = 0
         self._started_us = 0
+        self.is_told = False
 
     def start(self, now_us: int) -> None:
         """Begin a new session."""
@@ -31,6 +36,14 @@ class ConcentratorClock:
         drawn_us = self._chance.randrange(_START_COUNTER_MAX_US)
         self._counter_us = drawn_us if self._offset_us is None else self._offset_us
         self._started_us = now_us
+        self.is_told = False
+
+    def tell(self, now_us: int) -> int:
+        """The answer to `getxtime`: 0 until the clock has been read."""
+        if not self._session or now_us < self._started_us + READ_AFTER_US:
+            return 0
+        self.is_told = True
+        return self.xtime(now_us)
 
     def xtime(self, at_us: int) -> int:
         """The `xtime` of a moment on the bench's clock; 0 before the first start."""

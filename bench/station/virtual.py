@@ -35,6 +35,7 @@ class VirtualStation:
     first `router_config` and goes on while the link is down. `antennas_db`: how much weaker each
     antenna hears (its place is its `rctx`). `gps_start_us`: GPS time at the start of the bench's
     clock; None without a receiver. A station that does not introduce itself sends no `version`.
+    Every `router_config` makes it forget its clocks: see `ConcentratorClock.tell`.
     """
 
     def __init__(
@@ -59,13 +60,13 @@ class VirtualStation:
         self._link_factory = link_factory
         self._record = record
         clock_chance = stream(seed, "station", eui, "clock")
-        self._clock = ConcentratorClock(clock_chance, ppm=ppm, offset_us=offset_us)
+        self.clock = ConcentratorClock(clock_chance, ppm=ppm, offset_us=offset_us)
         self._latency = stream(seed, "station", eui, "latency")
         self._poll_phase_us = self._latency.randrange(POLL_US)
         self._queue = ReceiveQueue()
         self._transmitter = Transmitter(
             medium.region,
-            self._clock,
+            self.clock,
             emit=self._emit,
             emitted=self._emitted,
             duty_cycle=duty_cycle,
@@ -90,7 +91,7 @@ class VirtualStation:
 
     def xtime_now(self) -> int:
         """What the concentrator's counter shows, with its session; 0 before the radio runs."""
-        return self._clock.xtime(now_us())
+        return self.clock.xtime(now_us())
 
     async def run(self) -> None:
         """Connect, serve and connect again, until cancelled."""
@@ -141,7 +142,7 @@ class VirtualStation:
             rssi_dbm=max(-255, min(rssi_dbm, 0)),
             snr_db=max(-32.0, min(snr_db, 31.75)),
             rctx=rctx,
-            xtime=self._clock.xtime(now_us() if end_us is None else end_us),
+            xtime=self.clock.xtime(now_us() if end_us is None else end_us),
             transmission=transmission,
         )
         if self._queue.add(frame):
@@ -206,7 +207,7 @@ class VirtualStation:
 
     def _gps_us(self, frame: RadioFrame) -> int:
         """When the frame ended by GPS; 0 without a receiver."""
-        start_us, ended_us = self._gps_start_us, self._clock.time_us(frame.xtime)
+        start_us, ended_us = self._gps_start_us, self.clock.time_us(frame.xtime)
         return 0 if start_us is None or ended_us is None else start_us + ended_us
 
     def _utc_s(self) -> float:
@@ -220,8 +221,9 @@ class VirtualStation:
         """Speak the protocol on one connection until it is over."""
         self._link = link
         self._outgoing = asyncio.Queue()
-        self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
+        self._protocol = StationProtocol(Side.STATION, xtime_now=lambda: self.clock.tell(now_us()))
         if self.introduces_itself:
+            self.clock.is_told = False  # it will be configured anew
             self._protocol.send_version()
         self._tell_frames()
         try:
@@ -262,7 +264,7 @@ class VirtualStation:
         if config.get("hwspec") != _HWSPEC or not config.get("sx1301_conf"):
             link.close()
             return
-        self._clock.start(now_us())
+        self.clock.start(now_us())
         self._transmitter.start(channel_plan(config, self._medium.region))
         self._radio_on = True
         self._medium.attach(self, hears="up")

@@ -68,7 +68,7 @@ class Sightings:
     """The frames of the last minute and the station that delivered each of them first.
 
     Remembers at most `entries_max` frames for `retention_us` after their last copy, each in about
-    400 octets. An eviction before that is never silent: `evictions()` hands each out once.
+    350 octets. An eviction before that is never silent: `evictions()` hands each out once.
     """
 
     def __init__(
@@ -85,15 +85,21 @@ class Sightings:
         self._evictions: list[Eviction] = []
 
     def __len__(self) -> int:
-        self._expire(self._now_us(), len(self._entries))
+        self._expire(self._now_us() - self._retention_us, len(self._entries))
         return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether a frame was heard a short while ago; asking does not renew it."""
+        known = self._entries.get(key)
+        return known is not None and known.heard_us > self._now_us() - self._retention_us
 
     def note(self, key: Key, station: Eui) -> Copy:
         """Note one reception of a frame and tell which copy it is."""
         now_us = self._now_us()
-        self._expire(now_us, _LEAVE_AT_ONCE)
+        over_us = now_us - self._retention_us
+        self._expire(over_us, _LEAVE_AT_ONCE)
         known = self._entries.get(key)
-        if known is not None and self._is_over(known, now_us):
+        if known is not None and known.heard_us <= over_us:
             known = None
         first = station if known is None else known.station
         self._entries[key] = Sighting(first, now_us)
@@ -114,12 +120,10 @@ class Sightings:
         evictions, self._evictions = self._evictions, []
         return evictions
 
-    def _is_over(self, sighting: Sighting, now_us: int) -> bool:
-        return now_us - sighting.heard_us >= self._retention_us
-
-    def _expire(self, now_us: int, entries_max: int) -> None:
+    def _expire(self, over_us: int, entries_max: int) -> None:
+        """Drop entries that have been silent since `over_us`."""
         for _ in range(entries_max):
             oldest = next(iter(self._entries.values()), None)
-            if oldest is None or not self._is_over(oldest, now_us):
+            if oldest is None or oldest.heard_us > over_us:
                 return
             self._entries.popitem(last=False)

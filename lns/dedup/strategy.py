@@ -9,6 +9,7 @@ from itertools import product
 
 from msgspec import Struct
 
+from lns.dedup.claim import Level2, OnOutage
 from lns.dedup.concentrator import Copy
 
 RESUBMISSIONS_MAX = 3  # answers per counter value beyond the first one
@@ -153,6 +154,32 @@ def decide(
     if not confirmed:
         return done
     return _LIMIT if resubmissions >= RESUBMISSIONS_MAX else _with(done, spends=True)
+
+
+# ADR 007, part 2, "Upstream Processing": what becomes of a frame that another server owns.
+_ELSEWHERE: dict[Strategy, Disposition] = {
+    Strategy.DROP: Disposition(Upstream.DROPPED, Reason.DUPLICATE_AT_OTHER_SERVER),
+    Strategy.MARK: Disposition(Upstream.MARKED),
+    Strategy.NONE: Disposition(Upstream.FORWARDED),
+}
+
+
+def after_claim(
+    done: Disposition, strategy: Strategy, level2: Level2, on_outage: OnOutage
+) -> Disposition:
+    """What level 2 leaves of a disposition: only the owner answers, whatever the strategy.
+
+    `advances` stays, for the counter was heard; a repeated answer that does not leave is not spent.
+    """
+    if level2 is Level2.NOT_OWNER:
+        done = _with(_ELSEWHERE[strategy], advances=done.advances)
+    elif level2 is Level2.UNAVAILABLE and on_outage is OnOutage.OPEN:
+        done = Disposition(done.upstream, done.reason, advances=done.advances)
+    elif level2 is Level2.UNAVAILABLE:
+        done = Disposition(
+            Upstream.DROPPED, Reason.STORE_UNAVAILABLE, advances=done.advances
+        )
+    return done
 
 
 def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:

@@ -20,7 +20,10 @@ class UpstreamUnavailable(Exception):
 
 
 class Message(Struct, frozen=True):
-    """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark)."""
+    """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark).
+
+    `unverified`: nobody could say whether another server has forwarded the same frame.
+    """
 
     message_id: str
     lns: str
@@ -37,6 +40,7 @@ class Message(Struct, frozen=True):
     dr: int
     received_at: datetime
     dup_msg: bool
+    unverified: bool = False
 
     @property
     def topic(self) -> str:
@@ -44,7 +48,7 @@ class Message(Struct, frozen=True):
         return f"lorawan/{self.lns}/{self.dev_eui}/up"
 
     def body(self, sequence_number: int) -> dict[str, object]:
-        """The JSON body; `dupMsg` is present only as true."""
+        """The JSON body; `dupMsg` and `unverified` are present only as true."""
         body: dict[str, object] = {
             "messageId": self.message_id,
             "partitionKey": self.dev_eui,
@@ -66,6 +70,8 @@ class Message(Struct, frozen=True):
         }
         if self.dup_msg:
             body["dupMsg"] = True
+        if self.unverified:
+            body["unverified"] = True
         return body
 
 
@@ -86,6 +92,7 @@ def message_of(
     received_at: datetime,
     first: bool,
     dup_msg: bool,
+    unverified: bool = False,
 ) -> Message:
     """The message that forwards one copy of an uplink, its payload decrypted.
 
@@ -107,6 +114,7 @@ def message_of(
         dr=reception.dr,
         received_at=received_at,
         dup_msg=dup_msg,
+        unverified=unverified,
     )
 
 

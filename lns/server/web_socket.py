@@ -20,7 +20,7 @@ from lns.station.link import LinkClosed
 from lns.tls import common_name
 
 _SOCKET_BUFFER_BYTES = 65_536
-# A turn costs as much as an eighth of what an uplink costs: with eight they cost nothing.
+# About 1 ms of work; a turn of its own for each message would cost an eighth more.
 _MESSAGES_A_TURN = 8
 _OPENED = 101  # Switching Protocols
 READS_TOO_SLOWLY = "reads too slowly"

@@ -7,7 +7,7 @@ DevNonces again, as it would in a shared store; level 1 it does not find.
 from collections import defaultdict
 
 from lns.end_device import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui
 
 
 class MemoryStore:
@@ -33,6 +33,17 @@ class MemoryStore:
         """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
+    async def refresh(self, dev_eui: Eui) -> None:
+        """What another server of this process kept here is here already."""
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices that have a session with this DevAddr."""
+        return tuple(
+            dev_eui
+            for dev_eui, sessions in sorted(self._sessions.items())
+            if any(session.dev_addr == dev_addr for session in sessions)
+        )
+
     async def keep_join(
         self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
     ) -> bool:
@@ -46,4 +57,4 @@ class MemoryStore:
 
 
 def _as_they_are(sessions: tuple[Session, ...]) -> tuple[Session, ...]:
-    return tuple(session.snapshot() for session in sessions)
+    return tuple(map(Session.snapshot, sessions))

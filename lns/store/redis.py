@@ -12,20 +12,70 @@ from types import TracebackType
 import msgspec
 
 from lns.end_device import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.registry import StoreUnavailable
-from lns.store.redis_wire import PATIENCE_US, RedisServer, RedisWire
+from lns.store.redis_keys import (
+    claim_of,
+    dev_nonces_of,
+    devices_with,
+    f_cnt_down_of,
+    first_message_of,
+    sessions_of,
+)
+from lns.store.redis_wire import PATIENCE_US, RedisServer, RedisWire, Script
 
 _AT_ONCE = 500  # devices read in one round trip
 _OPENING_US = 5_000_000
 # A DevNonce belongs to the server that used it first; that one may use it again until it has heard
-# that it did. KEYS: DevNonces, sessions. ARGV: DevNonce, this server, the sessions.
+# that it did. The downlink counters of sessions that are no more are forgotten. KEYS: DevNonces,
+# sessions, downlink counters. ARGV: DevNonce, this server, the sessions, their DevAddrs but the new
+# one.
 _JOIN = """
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0
     and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[2], ARGV[3])
+local lives = {}
+for number = 4, #ARGV do lives[ARGV[number]] = true end
+for _, dev_addr in ipairs(redis.call('HKEYS', KEYS[3])) do
+    if not lives[dev_addr] then redis.call('HDEL', KEYS[3], dev_addr) end
+end
 return 1
 """
+# Another server may have written since: its newer counters stay, and so do sessions that this one
+# has not met. KEYS: sessions. ARGV: what this server found there, what it writes, the DevAddrs that
+# it has met. Reply: what is there now, nil for what it wrote.
+_KEEP = Script("""
+local there = redis.call('GET', KEYS[1])
+if not there or there == ARGV[1] or there == ARGV[2] then
+    redis.call('SET', KEYS[1], ARGV[2])
+    return false
+end
+local function newest(session)
+    local f_cnt_up = session.f_cnt_up
+    return type(f_cnt_up) == 'number' and f_cnt_up or -1
+end
+local met, kept, theirs = {}, {}, cjson.decode(there)
+for number = 3, #ARGV do met[ARGV[number]] = true end
+for _, their in ipairs(theirs) do
+    if not met[their.dev_addr] then table.insert(kept, their) end
+end
+for _, our in ipairs(cjson.decode(ARGV[2])) do
+    local keys = cjson.encode(our.keys)
+    for _, their in ipairs(theirs) do
+        if their.dev_addr == our.dev_addr and cjson.encode(their.keys) == keys then
+            local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
+            local later = their.life > our.life
+                or (their.life == our.life and newest(their) > newest(our))
+            if later then our = their end
+            our.f_cnt_down = f_cnt_down
+        end
+    end
+    table.insert(kept, our)
+end
+local text = #kept > 0 and cjson.encode(kept) or '[]'
+redis.call('SET', KEYS[1], text)
+return text
+""")
 _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
@@ -36,8 +86,8 @@ class RedisStore:
     What was kept is in Redis when the awaited call returns. StoreUnavailable when Redis is away,
     too slow (`patience_us` a round trip) or refuses; it is asked again with the next call.
 
-    Keys: `lns:{<DevEUI>}:sessions`, JSON, and `lns:{<DevEUI>}:dev_nonces`, a hash from DevNonce to
-    the id of the server that used it.
+    What another server kept since is read with `refresh`, and never undone by a later write of
+    this one. Keys: `lns.store.redis_keys`.
     """
 
     def __init__(
@@ -54,6 +104,7 @@ class RedisStore:
         self._wire = RedisWire(server, patience_us=patience_us)
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+        self._there: dict[Eui, bytes] = {}
 
     async def __aenter__(self) -> "RedisStore":
         patient = RedisWire(self._server, patience_us=_OPENING_US)
@@ -61,7 +112,10 @@ class RedisStore:
             await patient.do("PING")
             for first in range(0, len(self._devices), _AT_ONCE):
                 some = self._devices[first : first + _AT_ONCE]
-                await asyncio.gather(*(self._read(patient, dev_eui) for dev_eui in some))
+                reading = (self._read(patient, dev_eui) for dev_eui in some)
+                for read in await asyncio.gather(*reading, return_exceptions=True):
+                    if read is not None:
+                        raise read
         finally:
             await patient.close()
         return self
@@ -81,8 +135,35 @@ class RedisStore:
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
         kept = tuple(session.snapshot() for session in sessions)
-        await self._wire.do("SET", _sessions_of(dev_eui), msgspec.json.encode(kept))
+        met = {session.dev_addr for session in (*self._sessions.get(dev_eui, ()), *kept)}
+        found, written = self._there.get(dev_eui, b""), msgspec.json.encode(kept)
+        # Whoever writes next knows of this one, although it is still on its way.
+        self._there[dev_eui] = written
+        keys = (sessions_of(dev_eui),)
+        there = await self._wire.run(_KEEP, keys, found, written, *sorted(met))
+        if there is not None:
+            self._there[dev_eui], kept = there, _decode(there)
+        await self._let_go(dev_eui, kept)
         self._sessions[dev_eui] = kept
+
+    async def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Let a device begin with these, whatever any server knew of it; StoreUnavailable."""
+        old = (*self._sessions.get(dev_eui, ()), *sessions)
+        dev_addrs = sorted({session.dev_addr for session in old})
+        claims = [claim_of(dev_eui, dev_addr) for dev_addr in dev_addrs]
+        firsts = [first_message_of(dev_eui, addr, f_cnt) for addr in dev_addrs for f_cnt in (0, 1)]
+        await self._wire.do("DEL", f_cnt_down_of(dev_eui), *claims, *firsts)
+        await self._wire.do("SET", sessions_of(dev_eui), msgspec.json.encode(sessions))
+        await self.refresh(dev_eui)
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        """Read again what is kept of a device, perhaps by another server; StoreUnavailable."""
+        await self._read(self._wire, dev_eui, opening=False)
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices that a join gave this DevAddr; StoreUnavailable."""
+        found = await self._wire.do("SMEMBERS", devices_with(dev_addr))
+        return tuple(sorted(Eui(dev_eui.decode()) for dev_eui in found))
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
@@ -100,34 +181,46 @@ class RedisStore:
             return False
         used.add(dev_nonce)
         kept = tuple(session.snapshot() for session in sessions)
-        keys = _dev_nonces_of(dev_eui), _sessions_of(dev_eui)
-        values = dev_nonce, self._lns, msgspec.json.encode(kept)
+        keys = dev_nonces_of(dev_eui), sessions_of(dev_eui), f_cnt_down_of(dev_eui)
+        written = msgspec.json.encode(kept)
+        older = [session.dev_addr for session in kept[1:]]
         try:
-            is_new = bool(await self._wire.do("EVAL", _JOIN, len(keys), *keys, *values))
+            # Whoever asks for the DevAddr finds the device before that can use it.
+            named = [("SADD", devices_with(s.dev_addr), dev_eui) for s in kept[:1]]
+            join = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, written, *older)
+            *_, done = await self._wire.do_together(*named, join)
+            is_new = bool(done)
         except BaseException:
             # What was not kept was not used: the device may send the same join again.
             used.discard(dev_nonce)
             raise
         if is_new:
+            self._there[dev_eui] = written
+            await self._let_go(dev_eui, kept)
             self._sessions[dev_eui] = kept
         return is_new
 
-    async def _read(self, wire: RedisWire, dev_eui: Eui) -> None:
-        kept, used = await asyncio.gather(
-            wire.do("GET", _sessions_of(dev_eui)), wire.do("HKEYS", _dev_nonces_of(dev_eui))
+    async def _let_go(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Nobody needs to find a device by the DevAddr of a session that is no more."""
+        stay = {session.dev_addr for session in sessions}
+        for old in self._sessions.get(dev_eui, ()):
+            if old.dev_addr not in stay:
+                await self._wire.do("SREM", devices_with(old.dev_addr), dev_eui)
+
+    async def _read(self, wire: RedisWire, dev_eui: Eui, *, opening: bool = True) -> None:
+        kept, used = await wire.do_together(
+            ("GET", sessions_of(dev_eui)), ("HGETALL", dev_nonces_of(dev_eui))
         )
         try:
             self._sessions[dev_eui] = _decode(kept) if kept is not None else ()
-            self._dev_nonces[dev_eui] = {int(dev_nonce) for dev_nonce in used}
+            self._there[dev_eui] = kept or b""
+            # One that this server used, and has not heard that it did, it may use again.
+            own = None if opening else self._lns.encode()
+            self._dev_nonces[dev_eui] |= {
+                int(dev_nonce)
+                for dev_nonce, lns in used.items()
+                if lns != own
+            }
         except ValueError:
             said = f"{self._server} holds something else than a session or DevNonces of {dev_eui}"
             raise StoreUnavailable(said) from None
-
-
-# The braces put the keys of a device into one slot of a cluster.
-def _sessions_of(dev_eui: Eui) -> str:
-    return f"lns:{{{dev_eui}}}:sessions"
-
-
-def _dev_nonces_of(dev_eui: Eui) -> str:
-    return f"lns:{{{dev_eui}}}:dev_nonces"

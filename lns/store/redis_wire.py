@@ -7,13 +7,14 @@ one, so they reach Redis in the order they were given, and a thousand of them co
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha1
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from lns.registry import StoreUnavailable
@@ -24,6 +25,18 @@ _SHAPE = "redis://[[user]:password@]host[:port][/database], or rediss://"
 
 Command = tuple[str | int | bytes, ...]
 Waiter: TypeAlias = "asyncio.Future[Any]"
+
+
+class ScriptUnknown(StoreUnavailable):
+    """Redis has not seen a script yet, or has forgotten it: it restarted."""
+
+
+class Script:
+    """A script that Redis runs in one step; sent once, then named by its digest."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +114,40 @@ class RedisWire:
 
         What was refused was not done; what was not answered in time may still be done.
         """
-        waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append((command, waiter))
+        [reply] = await self.do_together(command)
+        return reply
+
+    async def do_together(self, *commands: Command) -> list[Any]:
+        """The replies to commands that leave in one round trip; StoreUnavailable if any has none.
+
+        They are done in this order, and others may come between.
+        """
+        loop = asyncio.get_running_loop()
+        waiters: list[Waiter] = [loop.create_future() for _ in commands]
+        self._waiting.extend(zip(commands, waiters, strict=True))
         try:
             async with self._round_trip:
-                while not waiter.done():
+                while not all(waiter.done() for waiter in waiters):
                     batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
                     await self._send(batch)
         except asyncio.CancelledError:
-            waiter.cancel()
+            for waiter in waiters:
+                waiter.cancel()
             raise
-        return waiter.result()
+        failed = [error for waiter in waiters if (error := waiter.exception()) is not None]
+        if failed:
+            raise failed[0]
+        return [waiter.result() for waiter in waiters]
+
+    async def run(self, script: Script, keys: Sequence[str], *values: str | int | bytes) -> Any:
+        """The reply of a script that may run twice; StoreUnavailable when there is none.
+
+        A second round trip only where Redis does not know the script.
+        """
+        try:
+            return await self.do("EVALSHA", script.digest, len(keys), *keys, *values)
+        except ScriptUnknown:
+            return await self.do("EVAL", script.text, len(keys), *keys, *values)
 
     async def close(self) -> None:
         """End the connection."""
@@ -143,7 +179,9 @@ class RedisWire:
     def _tell(self, waiter: Waiter, reply: object) -> None:
         if waiter.done():
             return
-        if isinstance(reply, RedisError):
+        if isinstance(reply, NoScriptError):
+            reply = ScriptUnknown(f"{self._server} does not know a script")
+        elif isinstance(reply, RedisError):
             reply = StoreUnavailable(f"{self._server} refuses: {reply}")
         if isinstance(reply, StoreUnavailable):
             waiter.set_exception(reply)

@@ -289,6 +289,18 @@ def test_lines_are_due_in_their_order() -> None:
     assert judge(good(said("A"), line("A"), line("A"))).result is Result.FAIL
 
 
+def test_rssi_and_snr_of_a_downlink_may_be_left_out() -> None:
+    def line(text: str) -> Event:
+        return {**GOOD["due line"], "line": text}
+
+    heard_one = said("+EVT:RX_1:-71:-9:UNICAST:7:c0ffee")
+    for text in ("+EVT:RX_1:UNICAST:7:c0ffee", "+EVT:RX_1:-71:-9:UNICAST:7:c0ffee"):
+        assert judge(good(heard_one, line(text))).result is Result.PASS
+    for text in ("+EVT:RX_2:UNICAST:7:c0ffee", "+EVT:RX_1:UNICAST:7:c0", "+EVT:RX_1"):
+        unsaid = f"device {ALPHA} did not say {text!r}"
+        assert judge(good(heard_one, line(text))).reasons == (unsaid,)
+
+
 def test_the_books_count_whatever_was_expected() -> None:
     verdict = judge(good(without=("published",)))
     assert (verdict.result, verdict.owner) == (Result.FAIL, "LNS")

@@ -161,6 +161,11 @@ def _compare(messages: int, folder: Path) -> int:
     return 0 if share >= SHARE_MIN else 1
 
 
+def bare_in_own_process(messages: int, port: int, folder: Path) -> float:
+    """Seconds of `bare` where nothing else is in the way of its thread."""
+    return _in_own_process("bare", messages, port, folder)
+
+
 def _in_own_process(way: str, messages: int, port: int, folder: Path) -> float:
     command = [sys.executable, "-m", "tests.benchmarks.upstream", "--messages", str(messages)]
     command += ["--way", way, "--port", str(port), "--folder", str(folder)]

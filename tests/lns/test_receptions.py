@@ -1,85 +1,83 @@
 """The receptions of one station, side by side."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
 from bench import clock
 from lns.clock import now_us
-from lns.reception import Reception
 from lns.receptions import Receptions
-from tests.lns.served_network import WEST
+from lns.station.link import LinkClosed
 
 
-class Handled:
-    """Handles a reception in `xtime` µs (0: at once) and remembers when it began and was done."""
+class Station:
+    """Brings work of given lengths (us, 0: it waits for nothing), each at its time, then closes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *work: tuple[int, int]) -> None:
+        self._work = deque(work)
         self.begun: list[int] = []
         self.done: list[tuple[int, int]] = []
+        self.tasks_max = 0
 
-    async def handle(self, reception: Reception) -> None:
-        self.begun.append(reception.xtime)
-        if reception.xtime:
-            await asyncio.sleep(reception.xtime / 1_000_000)
-        self.done.append((reception.xtime, now_us()))
+    async def take(self) -> Coroutine[Any, Any, None]:
+        self.tasks_max = max(self.tasks_max, len(asyncio.all_tasks()))
+        if not self._work:
+            raise LinkClosed("the link is closed")
+        at_us, takes_us = self._work.popleft()
+        if at_us > now_us():
+            await asyncio.sleep((at_us - now_us()) / 1_000_000)
+        return self._do(takes_us)
+
+    async def _do(self, takes_us: int) -> None:
+        self.begun.append(now_us())
+        if takes_us:
+            await asyncio.sleep(takes_us / 1_000_000)
+        if takes_us < 0:
+            raise ValueError("wrong")
+        self.done.append((takes_us, now_us()))
 
 
-def reception(takes_us: int) -> Reception:
-    return Reception(WEST, b"", 5, 868_100_000, -80, 7.5, takes_us, 0, 0, None)
-
-
-def play(
-    scenario: Callable[[Receptions, Handled], Coroutine[Any, Any, None]], under_way_max: int = 256
-) -> Handled:
-    async def run() -> Handled:
-        handled = Handled()
+def play(station: Station, under_way_max: int = 256) -> Station:
+    async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
-            await scenario(Receptions(handled.handle, tasks, under_way_max), handled)
-        return handled
+            await Receptions(station.take, tasks, under_way_max).handle()
 
-    return clock.run(run())
+    clock.run(run())
+    return station
 
 
 def test_nobody_waits_for_one_before() -> None:
-    async def scenario(receptions: Receptions, handled: Handled) -> None:
-        for takes_us in (3_000, 0, 2_000, 0, 1_000):
-            await receptions.add(reception(takes_us))
-
-    handled = play(scenario)
-    assert handled.begun == [3_000, 0, 2_000, 0, 1_000]
-    assert handled.done == [(0, 0), (0, 0), (1_000, 1_000), (2_000, 2_000), (3_000, 3_000)]
+    station = play(Station((0, 3_000), (0, 0), (0, 2_000), (0, 0), (0, 1_000)))
+    assert station.begun == [0] * 5
+    assert station.done == [(0, 0), (0, 0), (1_000, 1_000), (2_000, 2_000), (3_000, 3_000)]
 
 
 def test_one_that_arrives_while_others_wait_is_begun_at_once() -> None:
-    async def scenario(receptions: Receptions, handled: Handled) -> None:
-        await receptions.add(reception(3_000))
-        await asyncio.sleep(0.001)
-        await receptions.add(reception(0))
-
-    assert play(scenario).done == [(0, 1_000), (3_000, 3_000)]
+    station = play(Station((0, 3_000), (1_000, 0), (2_000, 5_000)))
+    assert station.begun == [0, 1_000, 2_000]
+    assert station.done == [(0, 1_000), (3_000, 3_000), (5_000, 7_000)]
 
 
-@pytest.mark.parametrize("under_way_max", [1, 2])
+@pytest.mark.parametrize("under_way_max", [1, 2, 4])
 def test_no_more_than_allowed_are_under_way(under_way_max: int) -> None:
-    async def scenario(receptions: Receptions, handled: Handled) -> None:
-        for _ in range(4):
-            await receptions.add(reception(1_000))
-            assert len(handled.begun) - len(handled.done) <= under_way_max
-        assert len(handled.done) >= 4 - under_way_max
-
-    assert play(scenario, under_way_max).done[-1] == (1_000, 4_000 // under_way_max)
+    station = play(Station(*[(0, 1_000)] * 4), under_way_max)
+    assert station.begun == [1_000 * (number // under_way_max) for number in range(4)]
 
 
-def test_a_burst_that_waits_for_nothing_shares_its_tasks() -> None:
-    async def scenario(receptions: Receptions, handled: Handled) -> None:
-        before = len(asyncio.all_tasks())
-        for _ in range(100):
-            await receptions.add(reception(0))
-        assert len(asyncio.all_tasks()) == before + 1
-        await asyncio.sleep(0)
-        assert len(handled.done) == 100
+def test_the_first_that_is_done_makes_room() -> None:
+    station = play(Station((0, 9_000), (0, 1_000), (0, 2_000)), under_way_max=2)
+    assert station.begun == [0, 0, 1_000]
+    assert station.done == [(1_000, 1_000), (2_000, 3_000), (9_000, 9_000)]
 
-    play(scenario)
+
+def test_work_that_waits_for_nothing_costs_no_task() -> None:
+    station = play(Station(*[(0, 0)] * 100))
+    assert (len(station.done), station.tasks_max) == (100, 1)
+
+
+def test_what_goes_wrong_is_told() -> None:
+    with pytest.raises(ExceptionGroup):
+        play(Station((0, 1_000), (0, -1)))

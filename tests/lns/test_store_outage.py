@@ -248,6 +248,25 @@ def test_a_session_stays_in_use_when_the_next_join_is_not_kept() -> None:
     ]
 
 
+def test_a_session_that_nobody_has_used_yet_outlives_a_join_that_is_not_kept() -> None:
+    store = FailingStore()
+
+    async def scenario(network: Network) -> None:
+        await network.west.hears(request(7))
+        dev_addr, keys = session_of(network.west.dnmsgs[0], 7)
+        store.away = True
+        await network.west.hears(request(8))
+        store.away = False
+        await network.west.hears(uplink(0, keys=keys, dev_addr=dev_addr))
+
+    network = serve(scenario, GAMMA, store=store)
+    assert [words[2:4] for words in network.words] == [
+        ("dropped", "-"),
+        ("dropped", "StoreUnavailable"),
+        ("forwarded", "-"),
+    ]
+
+
 def test_a_join_that_fails_while_another_is_kept_takes_only_itself_back() -> None:
     store = FailingStore()
 

@@ -177,7 +177,7 @@ def at_the_terminal(
         ("AT+NWM=?", "AT+NWM=1\r\nOK\r\n"),
         ("AT+CLASS=?", "AT+CLASS=A\r\nOK\r\n"),
         ("AT+CLASS=A", "OK\r\n"),
-        ("AT+CLASS=C", "AT_PARAM_ERROR\r\n"),
+        ("AT+CLASS=B", "AT_PARAM_ERROR\r\n"),
         ("AT+DEVADDR=?", "AT+DEVADDR=01ABCDEF\r\nOK\r\n"),
         ("AT+JOIN=?", "AT+JOIN=1:0:8:0\r\nOK\r\n"),
         ("AT+DR=?", "AT+DR=5\r\nOK\r\n"),

@@ -7,12 +7,8 @@ import pytest
 from bench.duration import milliseconds
 from bench.rig.simulated import SimulatedRig
 from lns.dedup.strategy import Strategy
-from lns.downlink_queue import ApplicationDownlink
 from tests.bench.rig.played import Played, play
 from tests.lns.served_network import EAST, WEST
-
-ON = ApplicationDownlink(7, b"\x01\x02")
-LOCK = ApplicationDownlink(9, b"\x03", confirmed=True)
 
 
 def stages(run: Played, kind: str) -> list[str]:
@@ -28,7 +24,7 @@ def test_a_pending_downlink_goes_once_through_the_first_of_two_stations(
     async def scenario(rig: SimulatedRig) -> None:
         rig.east.delay_uplinks(milliseconds(50))
         await rig.alpha.send(confirmed=False)
-        rig.server.enqueue(rig.alpha.provisioned.dev_eui, ON)
+        await rig.queue_downlink(rig.alpha, payload=b"\x01\x02", port=7)
         await rig.alpha.send(confirmed=False)
         await rig.alpha.send(confirmed=False)
 
@@ -51,7 +47,7 @@ def test_a_pending_downlink_goes_once_through_the_first_of_two_stations(
 def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(tmp_path: Path) -> None:
     async def scenario(rig: SimulatedRig) -> None:
         await rig.alpha.send(confirmed=False)
-        rig.server.enqueue(rig.alpha.provisioned.dev_eui, LOCK)
+        await rig.queue_downlink(rig.alpha, payload=b"\x03", port=9, confirmed=True)
         await rig.alpha.send(confirmed=True)
         await rig.alpha.send(confirmed=False)
 

@@ -12,6 +12,7 @@ FACTS = [
     {},
     {"activation": "otaa"},
     {"strategy": Strategy.DROP, "relaxed_f_cnt": False, "f_cnt_bits": 16, "nb_trans": 3},
+    {"device_class": "C"},
     {"activation": "otaa", "server": "lns-a", "strategy": Strategy.MARK},
 ]
 

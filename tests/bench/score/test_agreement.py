@@ -84,6 +84,24 @@ async def test_the_device_says_something_else(rig):
     rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
 
 
+async def test_the_device_hears_what_the_application_sends(rig):
+    """A line of which nobody knows the signal."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_downlink(rig.alpha, b"on", port=7)
+
+
+async def test_the_device_hears_something_else(rig):
+    """A line that is due with another port."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_downlink(rig.alpha, b"on", port=8)
+
+
 async def test_nothing_is_expected(rig):
     """A scenario that proves nothing."""
     await rig.alpha.send()
@@ -142,9 +160,10 @@ def _said(found: dict[str, Any]) -> object:
 def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSession) -> None:
     bad = tmp_path / "test_good_and_bad.py"
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
+    good = "multi_concentrator or joins or replay or always_listens"
     runs = [
         _run(tmp_path / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
-        _run(tmp_path / "good", "scenarios", "-k", "multi_concentrator or joins or replay"),
+        _run(tmp_path / "good", "scenarios", "-k", good),
     ]
     runs += [_side_by_side(run) for run in runs]
     scores = score(runs, lake=tmp_path / "lake", master="local[2]")
@@ -168,4 +187,4 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
     words = {row["verdict"] for row in scores[runs[0].name]["verdicts"]}
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
     assert {row["verdict"] for row in scores[runs[1].name]["verdicts"]} == {"PASS"}
-    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 3
+    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 4

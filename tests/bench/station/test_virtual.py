@@ -161,6 +161,7 @@ def test_what_is_told_of_a_frame() -> None:
 
 def test_the_clock_of_a_station_is_its_own() -> None:
     async def scene(rig: Rig) -> None:
+        await asyncio.sleep(0.02)
         await rig.tell('{"msgtype":"getxtime"}')
         before = rig.station.xtime_now()
         assert split(before).counter_us >= 5_000
@@ -171,6 +172,24 @@ def test_the_clock_of_a_station_is_its_own() -> None:
     (report,) = (parse_up(t) for _, t in rig.told if '"getxtime"' in t)
     assert isinstance(report, XtimeReport)
     assert report.xtimes[0] > 0
+
+
+def test_a_configured_station_has_forgotten_its_clock_for_a_moment() -> None:
+    async def scene(rig: Rig) -> None:
+        assert not rig.station.clock.is_told
+        await rig.tell('{"msgtype":"getxtime"}')
+        assert not rig.station.clock.is_told
+        await asyncio.sleep(0.02)
+        await rig.tell('{"msgtype":"getxtime"}')
+        assert rig.station.clock.is_told
+        await rig.tell(CONFIG)
+        await rig.tell('{"msgtype":"getxtime"}')
+        assert not rig.station.clock.is_told
+
+    rig = play(scene)
+    reports = [parse_up(text) for _, text in rig.told if '"getxtime"' in text]
+    shown = [report.xtimes[0] > 0 for report in reports if isinstance(report, XtimeReport)]
+    assert shown == [False, True, False]
 
 
 def test_the_better_of_two_copies_of_one_poll_is_told() -> None:

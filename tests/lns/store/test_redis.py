@@ -113,10 +113,11 @@ def test_the_keys_have_a_prefix_and_say_who_used_a_dev_nonce(tmp_path: Path) -> 
             await store.keep_join(ALPHA, 7, (SESSION,))
             keys = sorted(await told(server.port, "KEYS", "*"))
             assert keys == [
+                b"lns:dev_addr:01ABCDEF",
                 b"lns:{70B3D57ED0000001}:dev_nonces",
                 b"lns:{70B3D57ED0000001}:sessions",
             ]
-            assert await told(server.port, "HGET", keys[0], "7") == b"lns-a"
+            assert await told(server.port, "HGET", keys[1], "7") == b"lns-a"
 
     asyncio.run(body())
 

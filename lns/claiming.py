@@ -1,0 +1,140 @@
+"""What does level 2 say of one reception, and what if nobody can say it?
+
+The effects around `lns.dedup.claim`: asks in time for RX1, tells the capture, and lets the session
+know what all servers together know of it. A device that has one server is never asked for.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from lns.clock import now_us
+from lns.deadline import within
+from lns.dedup.claim import Bid, Claim, Claims, Level2, SoleServer
+from lns.end_device import EndDevice, Session
+from lns.events import Claimed
+from lns.lorawan.identifiers import Mic
+from lns.reception import Reception
+from lns.registry import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+Said = TypeVar("Said")
+
+# Claim, write of the counters and way to the station end before RX1 opens.
+CLAIM_US = 250_000
+
+_NOBODY_ASKED = Claim(level2=Level2.NOT_ASKED)
+_NOBODY_SAYS = Claim(level2=Level2.UNAVAILABLE)
+
+
+class Claiming:
+    """Asks level 2 for this server; the person at the console is told once of an outage."""
+
+    def __init__(self, lns: str, claims: Claims, record: Callable[[Claimed], None]) -> None:
+        self._lns = lns
+        self._claims = claims
+        self._alone = isinstance(claims, SoleServer)
+        self._record = record
+        self._is_away = False
+
+    async def ask(
+        self,
+        reception: Reception,
+        frame_id: str,
+        device: EndDevice,
+        bid: Bid,
+        session: Session,
+    ) -> Claim:
+        """Claim a frame, and let its session learn what the other servers know.
+
+        `NotAsked` for a device with one server, `Unavailable` when there is no answer in time.
+        """
+        if self._alone or device.server is not None:
+            return _NOBODY_ASKED
+        began_us = now_us()
+        try:
+            claim = await self._asked(self._claims.claim(bid))
+        except StoreUnavailable:
+            claim = _NOBODY_SAYS
+        else:
+            session.f_cnt_down = max(session.f_cnt_down, claim.next_f_cnt_down)
+            session.life = max(session.life, claim.life)
+        self._record(
+            Claimed(
+                lns=self._lns,
+                station=reception.station,
+                frame_id=frame_id,
+                dev_eui=bid.dev_eui,
+                dev_addr=bid.dev_addr,
+                f_cnt=bid.f_cnt,
+                decision=claim.level2,
+                owner=claim.owner,
+                f_cnt_down=claim.f_cnt_down,
+                duration_us=now_us() - began_us,
+                xtime=reception.xtime,
+            )
+        )
+        return claim
+
+    def bid(
+        self,
+        session: Session,
+        f_cnt: int,
+        *,
+        takes_f_cnt_down: bool,
+        first_message: Mic | None = None,
+        advances: bool = True,
+    ) -> Bid:
+        """What this server asks for, from what it knows of the session."""
+        return Bid(
+            lns=self._lns,
+            dev_eui=session.dev_eui,
+            dev_addr=session.dev_addr,
+            f_cnt=f_cnt,
+            f_cnt_down=session.f_cnt_down,
+            takes_f_cnt_down=takes_f_cnt_down,
+            life=session.life,
+            first_message=first_message,
+            advances=advances,
+        )
+
+    async def take_f_cnt_down(self, device: EndDevice, session: Session) -> int | None:
+        """A downlink counter that no claim brought; None when another server owns the session.
+
+        StoreUnavailable when nobody can say.
+        """
+        if self._alone or device.server is not None:
+            return session.take_f_cnt_down()
+        bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
+        f_cnt_down = await self._asked(self._claims.take_f_cnt_down(bid))
+        if f_cnt_down is not None:
+            session.f_cnt_down = max(session.f_cnt_down, f_cnt_down + 1)
+        return f_cnt_down
+
+    async def give_back(self, claim: Claim, bid: Bid) -> None:
+        """What was granted could not be made durable: another server may deliver its copy."""
+        if claim.level2 is not Level2.OWNER:
+            return
+        try:
+            await self._asked(self._claims.release(bid))
+        except StoreUnavailable:
+            # This server is granted the frame again when it comes again.
+            log.warning("%s: frame %d stays claimed", bid.dev_eui, bid.f_cnt)
+
+    async def _asked(self, asking: Coroutine[Any, Any, Said]) -> Said:
+        try:
+            try:
+                said = await within(CLAIM_US, asking)
+            except TimeoutError:
+                late = f"the store of the claims takes longer than {CLAIM_US} us"
+                raise StoreUnavailable(late) from None
+        except StoreUnavailable as unavailable:
+            if not self._is_away:
+                log.warning("%s; nobody can say who owns a frame until it is back", unavailable)
+            self._is_away = True
+            raise
+        if self._is_away:
+            log.info("the store of the claims is back")
+            self._is_away = False
+        return said

@@ -1,0 +1,105 @@
+"""Who sent this frame, if another server has met the device since?
+
+Sessions are in memory, and read again from the shared store only when a frame shows that they are
+out of date. Whoever sends frames that fit nobody must not make this server ask for each of them.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from lns.deadline import within
+from lns.dedup.strategy import Reason, Standing
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.registry import Match, Registry, StoreUnavailable
+
+ASK_US = 250_000
+AGAIN_US = 5_000_000  # the same DevAddr is not asked for twice in this time
+ASKED_MAX = 10_000
+UNDER_WAY_MAX = 64
+_DEVICES_MAX = 8  # more than a few that share a DevAddr are no accident
+
+
+class SharedSessions(Protocol):
+    """A store that other servers write to as well."""
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        """Read again what it holds of a device; StoreUnavailable when that fails."""
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices that a join gave a DevAddr; StoreUnavailable when nobody can say."""
+
+
+class KnownElsewhere:
+    """Asks the shared store who has a DevAddr, once in `AGAIN_US`, whatever the answer was.
+
+    Remembers at most `ASKED_MAX` of them and asks for `UNDER_WAY_MAX` at a time; a frame beyond
+    that is judged by what is known here. Copies that arrive meanwhile wait for the same answer.
+    """
+
+    def __init__(
+        self, registry: Registry, shared: SharedSessions, now_us: Callable[[], int]
+    ) -> None:
+        self._registry = registry
+        self._shared = shared
+        self._now_us = now_us
+        self._asked_us: OrderedDict[DevAddr, int] = OrderedDict()
+        self._under_way: dict[DevAddr, asyncio.Event] = {}
+
+    def may_help(self, match: Match | Reason, *, seen: bool) -> bool:
+        """Whether a frame looks as if this server missed something; `seen`: it is a copy."""
+        if isinstance(match, Reason):
+            return match in (Reason.UNKNOWN_DEVICE, Reason.MIC_MISMATCH)
+        if seen or match.device.server is not None:
+            return False
+        standing = match.session.standing(match.f_cnt)
+        restarted = standing is Standing.OLDER and match.device.may_restart_counter
+        return standing is Standing.TOO_FAR or restarted
+
+    async def ask(self, dev_addr: DevAddr) -> bool:
+        """Learn what the store knows of a DevAddr; False when nothing was asked or answered."""
+        under_way = self._under_way.get(dev_addr)
+        if under_way is not None:
+            await under_way.wait()
+            return True
+        if not self._is_due(dev_addr):
+            return False
+        done = self._under_way[dev_addr] = asyncio.Event()
+        try:
+            await within(ASK_US, self._learn(dev_addr))
+            return True
+        except (StoreUnavailable, TimeoutError):
+            return False
+        finally:
+            del self._under_way[dev_addr]
+            done.set()
+
+    async def learn_of(self, dev_eui: Eui) -> None:
+        """Know all that the store knows of one device; StoreUnavailable."""
+        try:
+            await within(ASK_US, self._shared.refresh(dev_eui))
+        except TimeoutError:
+            raise StoreUnavailable(f"the store takes longer than {ASK_US} us") from None
+        self._registry.catch_up(dev_eui)
+
+    def _is_due(self, dev_addr: DevAddr) -> bool:
+        now_us = self._now_us()
+        asked_us = self._asked_us.get(dev_addr)
+        if asked_us is not None and now_us - asked_us < AGAIN_US:
+            return False
+        if len(self._under_way) >= UNDER_WAY_MAX:
+            return False
+        self._asked_us[dev_addr] = now_us
+        self._asked_us.move_to_end(dev_addr)
+        if len(self._asked_us) > ASKED_MAX:
+            self._asked_us.popitem(last=False)
+        return True
+
+    async def _learn(self, dev_addr: DevAddr) -> None:
+        here = self._registry.devices_with(dev_addr)
+        found = sorted({*here, *await self._shared.devices_with(dev_addr)})
+        for dev_eui in found[:_DEVICES_MAX]:
+            if self._registry.device(dev_eui) is not None:
+                await self._shared.refresh(dev_eui)
+                self._registry.catch_up(dev_eui)

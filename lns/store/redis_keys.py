@@ -1,0 +1,36 @@
+"""Under which keys does Redis hold what network servers share?
+
+The braces put the keys of a device into one slot of a cluster, so that one script reaches them.
+"""
+
+from lns.lorawan.identifiers import DevAddr, Eui
+
+
+def sessions_of(dev_eui: Eui) -> str:
+    """JSON: the sessions of a device, newest first."""
+    return f"lns:{{{dev_eui}}}:sessions"
+
+
+def dev_nonces_of(dev_eui: Eui) -> str:
+    """A hash: every DevNonce that was ever accepted, and the server that used it."""
+    return f"lns:{{{dev_eui}}}:dev_nonces"
+
+
+def claim_of(dev_eui: Eui, dev_addr: DevAddr) -> str:
+    """A hash that expires: `f_cnt_up`, `owner` and `life` of a session."""
+    return f"lns:{{{dev_eui}}}:claim:{dev_addr}"
+
+
+def first_message_of(dev_eui: Eui, dev_addr: DevAddr, f_cnt: int) -> str:
+    """The MIC of a message that may have begun a counter; it expires after the retention."""
+    return f"lns:{{{dev_eui}}}:first:{dev_addr}:{f_cnt}"
+
+
+def f_cnt_down_of(dev_eui: Eui) -> str:
+    """A hash: the next downlink counter by DevAddr, for as long as a session lives."""
+    return f"lns:{{{dev_eui}}}:f_cnt_down"
+
+
+def devices_with(dev_addr: DevAddr) -> str:
+    """A set: the devices that a join gave this DevAddr."""
+    return f"lns:dev_addr:{dev_addr}"
