@@ -41,13 +41,17 @@ class EmulatedServer:
         self.program: LnsProgram | None = None
         self._bench = bench
         self.own = own
+        self.wants_redis = False
         self.note: Note = lambda kind, fields: None
         self._links: dict[Eui, WebSocketLink] = {}
 
     async def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
         """Start the one of this case; one that is shared runs already."""
         if self.own:
-            self.program = self._bench.new_program(self.region, note=self.note)
+            # A counter can only be set back where no other server remembers it.
+            self.program = self._bench.new_program(
+                self.region, note=self.note, own_store=not self.wants_redis
+            )
             await self.program.start([device for device in provisioned if device.known])
 
     async def connect(self, station: Eui) -> TextLink:
@@ -94,12 +98,20 @@ class EmulatedServer:
 class EmulatedRig(Stimulation):
     """One case's devices, air and stations on a bench that it shares with others.
 
-    With `own_server` the network server is this case's alone.
+    With `own_server` the network server is this case's alone; its store is a file of its own, or
+    with `wants_redis` the Redis of the bench, at the end of a wire that can be cut.
     """
 
     capabilities = frozenset({"wires"})
 
-    def __init__(self, bench: EmulatedBench, *, own_server: bool = False, **facts: Any) -> None:
+    def __init__(
+        self,
+        bench: EmulatedBench,
+        *,
+        own_server: bool = False,
+        wants_redis: bool = False,
+        **facts: Any,
+    ) -> None:
         super().__init__(wall_clock_start=utc_of_this_host(), **facts)
         self._bench = bench
         self._retiming = Retiming(self._retention_us)
@@ -107,6 +119,7 @@ class EmulatedRig(Stimulation):
         self.has_own_server = own_server
         self.server: EmulatedServer = EmulatedServer(bench, self.region, own=own_server)
         self.server.note = self._note
+        self.server.wants_redis = wants_redis
 
     # --- what may happen to a program and to its wires ------------------------------------
 
@@ -123,6 +136,12 @@ class EmulatedRig(Stimulation):
 
     async def restore_upstream(self) -> None:
         await self.server.own_program().to_broker.restore()
+
+    def cut_store(self) -> None:
+        self.server.own_program().to_store.cut()
+
+    async def restore_store(self) -> None:
+        await self.server.own_program().to_store.restore()
 
     async def kill_lns(self) -> None:
         await super().kill_lns()

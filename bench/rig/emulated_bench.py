@@ -23,7 +23,7 @@ from bench.host.ports import LOOPBACK
 from bench.host.relay import Note, Relay
 from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
-from bench.rig.lns_program import LnsProgram, Relays
+from bench.rig.lns_program import SQLITE, LnsProgram, Relays
 from bench.rig.provisioning import Provisioned
 from bench.rig.trust import Trust
 from bench.station import web_socket
@@ -38,6 +38,7 @@ from lns.lorawan.region import Region
 
 LNS = "lns-a"
 AT_ONCE = 60
+STORE_FILE = f"{SQLITE}store.sqlite"
 STARTING_MAX = 2
 BETWEEN_BEGINS_S = 0.1
 """Cases begin one after another: all at once would make this host stall."""
@@ -198,10 +199,13 @@ class EmulatedBench:
 
     # --- what they share ----------------------------------------------------------------------
 
-    def new_program(self, region: Region, *, note: Note | None = None) -> LnsProgram:
+    def new_program(
+        self, region: Region, *, note: Note | None = None, own_store: bool = False
+    ) -> LnsProgram:
         """One more network server, not started yet.
 
         With `note`, which is told of faults, the bench stands on its wires to broker and store.
+        With `own_store` it shares its sessions with nobody and keeps them in a file.
         """
         relays = None
         redis_port, broker_port = self._valkey.port, self._mosquitto.port
@@ -216,7 +220,7 @@ class EmulatedBench:
         settings: dict[str, dict[str, Any]] = {
             "lns": {"id": LNS, "listen": "127.0.0.1:0", "region": region.name},
             "dedup": {"retention_s": self.retention_us // 1_000_000},
-            "store": {"url": f"redis://127.0.0.1:{redis_port}/0"},
+            "store": {"url": STORE_FILE if own_store else f"redis://{LOOPBACK}:{redis_port}/0"},
             "upstream": {
                 "url": f"mqtt://127.0.0.1:{broker_port}",
                 "outbox": "outbox.sqlite",

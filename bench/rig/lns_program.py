@@ -1,7 +1,8 @@
 """A network server as a program of its own: killed for real, its memory in the store."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from bench.rig.lns_files import device_tables
 from bench.rig.provisioning import Provisioned
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
+from lns.registry import SessionStore
 from lns.store.redis import RedisStore
 from lns.store.redis_wire import redis_server
+from lns.store.sqlite import SqliteStore
 
+SQLITE = "sqlite://"
 _PATIENCE_US = 10_000_000
 
 
@@ -144,9 +148,19 @@ class LnsProgram:
             by_device.setdefault(session.dev_eui, []).append(session)
         async with self._store(by_device) as store:
             for dev_eui, kept in by_device.items():
-                await store.preset(dev_eui, tuple(kept))
+                replaces = store.preset if isinstance(store, RedisStore) else store.keep_sessions
+                await replaces(dev_eui, tuple(kept))
 
-    def _store(self, devices: Iterable[Eui]) -> RedisStore:
-        server = redis_server(str(self._settings["store"]["url"]))
-        lns = str(self._settings["lns"]["id"])
-        return RedisStore(server, lns, devices, patience_us=_PATIENCE_US)
+    @asynccontextmanager
+    async def _store(self, devices: Iterable[Eui]) -> AsyncIterator[SessionStore]:
+        """The store of the server, which must not run if the store is a file."""
+        url = str(self._settings["store"]["url"])
+        if url.startswith(SQLITE):
+            with closing(SqliteStore(self._folder / url.removeprefix(SQLITE))) as file:
+                yield file
+        else:
+            lns = str(self._settings["lns"]["id"])
+            async with RedisStore(
+                redis_server(url), lns, devices, patience_us=_PATIENCE_US
+            ) as store:
+                yield store

@@ -231,6 +231,14 @@ class Rig(ABC):
         """Let the application want something sent to a device; it waits in the server then."""
 
     @abstractmethod
+    def cut_store(self) -> None:
+        """Cut the wire between the network server and its store, until `restore_store`."""
+
+    @abstractmethod
+    async def restore_store(self) -> None:
+        """Mend the wire to the store."""
+
+    @abstractmethod
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         """Let the application take each of the next messages only after so long."""
 

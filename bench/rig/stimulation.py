@@ -159,6 +159,12 @@ class Stimulation(Assembly):
     async def restore_upstream(self) -> None:
         raise self._is_missing("wires")
 
+    def cut_store(self) -> None:
+        raise self._is_missing("wires")
+
+    async def restore_store(self) -> None:
+        raise self._is_missing("wires")
+
     def step_wall_clock(self, us: int) -> None:
         raise self._is_missing("wall clock")
 

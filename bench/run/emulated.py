@@ -40,7 +40,7 @@ class EmulatedRun:
             self._is_open = True
         self._bench.call(lambda bench: bench.expect(len(plays)))
         for play in plays:
-            self._begin(play, own_server="lns" in play.faults)
+            self._begin(play)
 
     def play(self, play: Play) -> Verdict:
         """The verdict of one case, as soon as there is one."""
@@ -53,7 +53,9 @@ class EmulatedRun:
         if self._is_open:
             self._bench.close()
 
-    def _begin(self, play: Play, *, own_server: bool) -> None:
+    def _begin(self, play: Play) -> None:
+        own_server = not play.faults.isdisjoint(("lns", "store"))
+
         async def perform_it(bench: EmulatedBench) -> Verdict:
             verdict = await self._attempt(bench, play, own_server=own_server, may_repeat=True)
             for number in range(2, ATTEMPTS_MAX + 1):
@@ -74,6 +76,7 @@ class EmulatedRun:
         rig = EmulatedRig(
             bench,
             own_server=own_server,
+            wants_redis="store" in play.faults,
             seed=self._record.seed,
             case=play.title.case,
             strategy=play.strategy,
