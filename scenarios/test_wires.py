@@ -3,9 +3,16 @@
 import pytest
 
 from bench.duration import seconds
+from bench.expectation import Table
 from scenarios.words import COPY, FIRST, TOO_LATE
 
 pytestmark = pytest.mark.requires("wires")
+
+UNVERIFIED = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate forwarded Suppressed
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
 
 
 @pytest.mark.fault("lns", "broker away")
@@ -80,3 +87,18 @@ async def test_what_was_heard_during_a_crash_is_told_afterwards(rig, strategy, c
     rig.expect(meanwhile, TOO_LATE, first="west")
     rig.expect(after, FIRST, first="west")
     rig.expect_on_air(meanwhile)
+
+
+@pytest.mark.fault("store", "away")
+async def test_without_its_store_a_server_forwards_and_does_not_answer(rig, strategy, confirmed):
+    """What cannot be made durable is not answered; the next frame after the outage is."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store()
+    unverified = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(unverified, UNVERIFIED, first="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_on_air(unverified)
