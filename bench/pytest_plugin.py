@@ -20,7 +20,9 @@ from bench.run.emulated import RETENTION_S, EmulatedRun
 from bench.run.play import Play
 from bench.run.record import RunRecord
 from bench.run.simulated import SimulatedRun
+from lns.address import without_login
 from lns.dedup.strategy import Strategy
+from lns.store.redis_wire import redis_server
 
 BENCH_ERROR = 12
 MARKERS = (
@@ -52,6 +54,7 @@ RIGS: Mapping[str, Callable[[RunRecord, pytest.Config], Run]] = {
         record,
         retention_s=config.getoption("--retention") or RETENTION_S,
         tls=config.getoption("--tls"),
+        redis_url=config.getoption("--redis"),
     ),
 }
 _RECORD = pytest.StashKey[RunRecord]()
@@ -76,6 +79,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tls", action="store_true", help="let stations use wss:// (emulated rig)"
     )
+    group.addoption(
+        "--redis",
+        metavar="URL",
+        help="the store of the network servers (emulated rig; by default one is started);"
+        " what it knows of the devices of this bench is forgotten",
+    )
     group.addoption("--seed", type=int, default=1, help="of every random number (default 1)")
     group.addoption(
         "--strategy",
@@ -98,8 +107,13 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--retention: the simulated rig waits without taking time; leave it out"
         )
-    if rig == "simulated" and config.getoption("--tls"):
-        raise pytest.UsageError("--tls: the simulated rig has no wires; leave it out")
+    for option in ("--tls", "--redis"):
+        if rig == "simulated" and config.getoption(option):
+            raise pytest.UsageError(f"{option}: the simulated rig has no wires; leave it out")
+    try:
+        redis_server(config.getoption("--redis") or "redis://unnamed")
+    except ValueError as error:
+        raise pytest.UsageError(f"--redis: {error}") from None
     runs_dir = Path(config.getoption("--capture-dir"))
     record = config.stash[_RECORD] = RunRecord(rig, config.getoption("--seed"), runs_dir)
     config.stash[_RUN] = RIGS[rig](record, config)
@@ -190,7 +204,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f"left out   {len(record.left_out)} (the {record.rig} rig has no: {', '.join(missing)})"
         )
     terminalreporter.line(f"captures   {record.folder}")
-    arguments = shlex.join([*config.invocation_params.args, "--seed", str(record.seed)])
+    given = [without_login(str(argument)) for argument in config.invocation_params.args]
+    arguments = shlex.join([*given, "--seed", str(record.seed)])
     terminalreporter.line(f"repeat it  pytest {arguments}")
 
 

@@ -5,6 +5,7 @@ Station, `/router-info`).
 """
 
 import ipaddress
+import re
 from urllib.parse import SplitResult, urlsplit
 
 from lns.lorawan.identifiers import Eui
@@ -13,6 +14,7 @@ STATION_URI_MAX = 127
 DISCOVERY_PATH = "/router-info"
 STATION_PATH = "/router/"
 _EUI_DIGITS = 16
+_LOGIN = re.compile(r"(?<=:)//[^/@\s]*@")
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -91,3 +93,8 @@ def _split(text: str, schemes: tuple[str, ...]) -> SplitResult:
         example = f"{schemes[-1]}://lns.example:443"
         raise ValueError(f"a URI for stations has scheme, host and port, such as {example}")
     return parts
+
+
+def without_login(text: str) -> str:
+    """A text in which the user and the password of every URL are left out."""
+    return _LOGIN.sub("//", text)

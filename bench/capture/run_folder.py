@@ -17,6 +17,7 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
+from lns.address import without_login
 from lns.capture import SCHEMA
 
 DISTRIBUTIONS = ("lorabench", "pyspark", "cachetools", "cryptography", "msgspec", "pytest")
@@ -114,9 +115,9 @@ def _versions() -> dict[str, str]:
 
 
 def argv_of_this_process() -> list[str]:
-    """The command line of this process, as a person would type it again."""
+    """The command line of this process, as a person would type it again; no login of a URL."""
     program = Path(sys.argv[0])
     if program.name in ("__main__.py", ""):  # python -m bench, python -m pytest
         program = program.parent
     name = {"bench": "lorabench", "": "pytest"}.get(program.name, program.name)
-    return [name, *sys.argv[1:]]
+    return [name, *map(without_login, sys.argv[1:])]

@@ -15,6 +15,7 @@ from bench.cli.run_folders import run_folders_in
 from bench.cli.scenario_catalogue import scenarios_folder
 from bench.cli.scenario_lines import ScenarioLines
 from bench.cli.verdicts import CaseVerdict, exit_code_of, in_words, read_verdicts, totals
+from lns.address import without_login
 
 Rig = Literal["simulated", "emulated"]
 
@@ -41,6 +42,7 @@ class Selection:
     capture_dir: Path
     retention_s: int | None = None
     tls: bool = False
+    redis_url: str | None = None
 
     @property
     def repeat(self) -> str:
@@ -50,6 +52,7 @@ class Selection:
         words += ["--strategy", self.strategy] if self.strategy else []
         words += ["--retention", self.retention_s] if self.retention_s else []
         words += ["--tls"] if self.tls else []
+        words += ["--redis", without_login(self.redis_url)] if self.redis_url else []
         if self.capture_dir != RUNS:
             words += ["--capture-dir", shown_path(self.capture_dir)]
         return command_line("run", *words)
@@ -100,6 +103,13 @@ def run(
     tls: Annotated[
         bool, Parameter(negative="", help="Let stations use wss://, on the emulated rig.")
     ] = False,
+    redis: Annotated[
+        str | None,
+        Parameter(
+            help="URL of the store of network servers, on the emulated rig; one is started if left"
+            " out. What it knows of the devices of this bench is forgotten."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios on a rig, and leave their captures in a folder of their own.
@@ -107,7 +117,7 @@ def run(
     `simulated` has everything in this process, on virtual time. `emulated` has real wires: devices
     at serial ports, stations at WebSockets, network servers, broker and store as programs.
     """
-    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls)
+    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls, redis)
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
     counts = totals(ran.verdicts)
@@ -182,6 +192,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *(["--strategy", selection.strategy] if selection.strategy else []),
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
         *(["--tls"] if selection.tls else []),
+        *(["--redis", selection.redis_url] if selection.redis_url else []),
         *("--capture-dir", str(selection.capture_dir)),
     ]
 

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from bench.capture.reading import Event
 from bench.case import Case
@@ -35,6 +36,7 @@ from lns.delivery.posting import post
 from lns.delivery.subscription import Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
+from lns.store.redis_wire import redis_server
 
 LNS = "lns-a"
 AT_ONCE = 60
@@ -64,19 +66,26 @@ class Guest(Protocol):
 class EmulatedBench:
     """The programs of one run; use it as `async with`.
 
-    `retention_us` is that of every network server; with `tls` all stations use wss://. At most
-    `at_once` cases run side by side.
+    `retention_us` is that of every network server; with `tls` all stations use wss://. The store is
+    started too, unless `redis_url` names one. At most `at_once` cases run side by side.
     Entering: HostError when a program is missing or does not start.
     """
 
     def __init__(
-        self, capture: Capture, *, retention_us: int, tls: bool = False, at_once: int = AT_ONCE
+        self,
+        capture: Capture,
+        *,
+        retention_us: int,
+        tls: bool = False,
+        redis_url: str | None = None,
+        at_once: int = AT_ONCE,
     ) -> None:
         self.capture = capture
         self.retention_us = retention_us
         self.trust: Trust | None = None
         self.taps: TapServer
         self._tls = tls
+        self._redis_url = redis_url
         self._stack = AsyncExitStack()
         self._work: asyncio.TaskGroup = asyncio.TaskGroup()
         self._door = asyncio.Lock()
@@ -105,10 +114,13 @@ class EmulatedBench:
         # Not in the run's folder: devices.toml holds keys.
         self.folder = Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="lorabench-")))
         self._mosquitto = Mosquitto(self._subfolder("broker"))
-        self._valkey = Valkey(self._subfolder("redis"), append_only=False)
-        for program in (self._mosquitto, self._valkey):
-            await program.start()
-            keep.push_async_callback(program.stop)
+        await self._mosquitto.start()
+        keep.push_async_callback(self._mosquitto.stop)
+        if self._redis_url is None:
+            valkey = Valkey(self._subfolder("redis"), append_only=False)
+            await valkey.start()
+            keep.push_async_callback(valkey.stop)
+        self._store_url = self._redis_url or valkey.url
         self.trust = Trust(self._subfolder("trust")) if self._tls else None
         self.taps = TapServer(ssl=self.trust.server() if self.trust else None)
         await self.taps.start()
@@ -208,19 +220,21 @@ class EmulatedBench:
         With `own_store` it shares its sessions with nobody and keeps them in a file.
         """
         relays = None
-        redis_port, broker_port = self._valkey.port, self._mosquitto.port
+        store_url, broker_port = self._store_url, self._mosquitto.port
         if note is not None:
+            store = redis_server(store_url)
             relays = Relays(
                 to_broker=Relay(LOOPBACK, broker_port, name="upstream", note=note),
-                to_store=Relay(LOOPBACK, redis_port, name="store", note=note),
+                to_store=Relay(store.host, store.port, name="store", note=note),
             )
-            broker_port, redis_port = relays.to_broker.port, relays.to_store.port
+            broker_port = relays.to_broker.port
+            store_url = _by_way_of(store_url, relays.to_store.port)
         self._programs += 1
         name = f"{LNS}-{self._programs}"
         settings: dict[str, dict[str, Any]] = {
             "lns": {"id": LNS, "listen": "127.0.0.1:0", "region": region.name},
             "dedup": {"retention_s": self.retention_us // 1_000_000},
-            "store": {"url": STORE_FILE if own_store else f"redis://{LOOPBACK}:{redis_port}/0"},
+            "store": {"url": STORE_FILE if own_store else store_url},
             "upstream": {
                 "url": f"mqtt://127.0.0.1:{broker_port}",
                 "outbox": "outbox.sqlite",
@@ -232,8 +246,9 @@ class EmulatedBench:
             settings["tls"] = dict(self.trust.settings)
         folder = self._subfolder(name)
         return LnsProgram(
-            folder, settings, self._said, self._work, self._starting, self._stalled, relays
-        )
+            folder, settings, self._said, self._work, self._starting, self._stalled, relays,
+            has_past=self._redis_url is not None and not own_store,
+        )  # fmt: skip
 
     def _subfolder(self, name: str) -> Path:
         folder = self.folder / name
@@ -262,6 +277,13 @@ class EmulatedBench:
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
         for case in self._cases:
             case.witness(event)
+
+
+def _by_way_of(url: str, port: int) -> str:
+    """The same URL, but of a relay on this host."""
+    parts = urlsplit(url)
+    login, at, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{login}{at}{LOOPBACK}:{port}"))
 
 
 def _subject(event: Event) -> Eui:

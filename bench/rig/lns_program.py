@@ -37,7 +37,8 @@ class LnsProgram:
     """One `python -m lns` with files of its own; `take` is told every line of its capture.
 
     `starting` bounds how many start at once: each takes a second of a processor. `stalled` is told
-    when this host lets it wait for a processor (µs).
+    when this host lets it wait for a processor (µs). With `has_past` its store may know the devices
+    from an earlier run: that is forgotten first.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class LnsProgram:
         starting: asyncio.Semaphore,
         stalled: Callable[[int], None],
         relays: Relays | None = None,
+        *,
+        has_past: bool = False,
     ) -> None:
         self._folder = folder
         self._settings = settings
@@ -56,6 +59,7 @@ class LnsProgram:
         self._tasks = tasks
         self._starting = starting
         self._relays = relays
+        self._has_past = has_past
         self._guard = ProgramGuard(stalled)
         self._process: LnsProcess | None = None
         self._devices: Sequence[Eui] = ()
@@ -93,6 +97,11 @@ class LnsProgram:
             await self._relays.to_store.start()
         self._devices = [device.dev_eui for device in devices]
         sessions = [session for device in devices if (session := device.session())]
+        if self._has_past:
+            async with self._store(self._devices) as store:
+                assert isinstance(store, RedisStore)
+                for dev_eui in self._devices:
+                    await store.forget(dev_eui)
         await self._preset(sessions)
         tables = device_tables(device.record for device in devices)
         self._process = LnsProcess(self._folder, self._settings, tables)

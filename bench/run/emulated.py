@@ -23,11 +23,17 @@ class EmulatedRun:
     capabilities = EmulatedRig.capabilities
 
     def __init__(
-        self, record: RunRecord, *, retention_s: int = RETENTION_S, tls: bool = False
+        self,
+        record: RunRecord,
+        *,
+        retention_s: int = RETENTION_S,
+        tls: bool = False,
+        redis_url: str | None = None,
     ) -> None:
         self._record = record
         self._retention_us = retention_s * 1_000_000
         self._tls = tls
+        self._redis_url = redis_url
         self._bench = SideBySide(self._open)
         self._is_open = False
         self._verdicts: dict[str, Future[Verdict]] = {}
@@ -92,6 +98,9 @@ class EmulatedRun:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[EmulatedBench]:
         async with EmulatedBench(
-            self._record.open(), retention_us=self._retention_us, tls=self._tls
+            self._record.open(),
+            retention_us=self._retention_us,
+            tls=self._tls,
+            redis_url=self._redis_url,
         ) as bench:
             yield bench

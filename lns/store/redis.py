@@ -7,6 +7,7 @@ configuration (`appendonly yes`, https://redis.io/docs/latest/operate/oss_and_st
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 
 import msgspec
@@ -22,7 +23,7 @@ from lns.store.redis_keys import (
     first_message_of,
     sessions_of,
 )
-from lns.store.redis_wire import PATIENCE_US, RedisServer, RedisWire, Script
+from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
 
 _AT_ONCE = 500  # devices read in one round trip
 _OPENING_US = 5_000_000
@@ -104,7 +105,11 @@ class RedisStore:
         self._wire = RedisWire(server, patience_us=patience_us)
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
-        self._there: dict[Eui, bytes] = {}
+        # What this server knows of, which is what it read and wrote: the sessions of others that
+        # a write came upon are none of it until they were handed out.
+        self._texts: dict[Eui, bytes] = {}
+        self._known: dict[Eui, bytes] = {}
+        self._met: defaultdict[Eui, set[DevAddr]] = defaultdict(set)
 
     async def __aenter__(self) -> "RedisStore":
         patient = RedisWire(self._server, patience_us=_OPENING_US)
@@ -130,21 +135,25 @@ class RedisStore:
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         """The sessions of a device, newest first."""
-        return tuple(session.snapshot() for session in self._sessions.get(dev_eui, ()))
+        sessions = self._sessions.get(dev_eui, ())
+        self._known[dev_eui] = self._texts.get(dev_eui, b"")
+        self._met[dev_eui].update(session.dev_addr for session in sessions)
+        return tuple(session.snapshot() for session in sessions)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
         kept = tuple(session.snapshot() for session in sessions)
-        met = {session.dev_addr for session in (*self._sessions.get(dev_eui, ()), *kept)}
-        found, written = self._there.get(dev_eui, b""), msgspec.json.encode(kept)
+        met = self._met[dev_eui]
+        met.update(session.dev_addr for session in kept)
+        known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
         # Whoever writes next knows of this one, although it is still on its way.
-        self._there[dev_eui] = written
+        self._known[dev_eui] = written
         keys = (sessions_of(dev_eui),)
-        there = await self._wire.run(_KEEP, keys, found, written, *sorted(met))
+        there = await self._wire.run(_KEEP, keys, known, written, *sorted(met))
         if there is not None:
-            self._there[dev_eui], kept = there, _decode(there)
+            kept = _decode(there)
         await self._let_go(dev_eui, kept)
-        self._sessions[dev_eui] = kept
+        self._sessions[dev_eui], self._texts[dev_eui] = kept, there or written
 
     async def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Let a device begin with these, whatever any server knew of it; StoreUnavailable."""
@@ -154,6 +163,13 @@ class RedisStore:
         firsts = [first_message_of(dev_eui, addr, f_cnt) for addr in dev_addrs for f_cnt in (0, 1)]
         await self._wire.do("DEL", f_cnt_down_of(dev_eui), *claims, *firsts)
         await self._wire.do("SET", sessions_of(dev_eui), msgspec.json.encode(sessions))
+        await self.refresh(dev_eui)
+
+    async def forget(self, dev_eui: Eui) -> None:
+        """Let no server know anything of a device, its DevNonces included; StoreUnavailable."""
+        await self.preset(dev_eui, ())
+        await self._wire.do("DEL", dev_nonces_of(dev_eui), sessions_of(dev_eui))
+        self._dev_nonces.pop(dev_eui, None)
         await self.refresh(dev_eui)
 
     async def refresh(self, dev_eui: Eui) -> None:
@@ -187,7 +203,7 @@ class RedisStore:
         try:
             # Whoever asks for the DevAddr finds the device before that can use it.
             named = [("SADD", devices_with(s.dev_addr), dev_eui) for s in kept[:1]]
-            join = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, written, *older)
+            join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, written, *older)
             *_, done = await self._wire.do_together(*named, join)
             is_new = bool(done)
         except BaseException:
@@ -195,16 +211,19 @@ class RedisStore:
             used.discard(dev_nonce)
             raise
         if is_new:
-            self._there[dev_eui] = written
             await self._let_go(dev_eui, kept)
-            self._sessions[dev_eui] = kept
+            self._sessions[dev_eui], self._texts[dev_eui] = kept, written
+            self._known[dev_eui] = written
+            self._met[dev_eui] = {session.dev_addr for session in kept}
         return is_new
 
     async def _let_go(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Nobody needs to find a device by the DevAddr of a session that is no more."""
         stay = {session.dev_addr for session in sessions}
         for old in self._sessions.get(dev_eui, ()):
-            if old.dev_addr not in stay:
+            if old.dev_addr in stay:
+                continue
+            with suppress(StoreUnavailable):  # then some day somebody looks here in vain
                 await self._wire.do("SREM", devices_with(old.dev_addr), dev_eui)
 
     async def _read(self, wire: RedisWire, dev_eui: Eui, *, opening: bool = True) -> None:
@@ -213,7 +232,7 @@ class RedisStore:
         )
         try:
             self._sessions[dev_eui] = _decode(kept) if kept is not None else ()
-            self._there[dev_eui] = kept or b""
+            self._texts[dev_eui] = kept or b""
             # One that this server used, and has not heard that it did, it may use again.
             own = None if opening else self._lns.encode()
             self._dev_nonces[dev_eui] |= {

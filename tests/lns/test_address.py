@@ -94,3 +94,17 @@ def test_kinds_of_hosts(host: str, everywhere: bool, loopback: bool) -> None:
 def test_an_ipv6_address_is_bracketed() -> None:
     assert address.uri("ws", "::1", 6090) == "ws://[::1]:6090"
     assert address.without_path("wss://[::1]:6090/a") == "wss://[::1]:6090"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("redis://:secret@host:1/0", "redis://host:1/0"),
+        ("--redis=rediss://user:se%2Fcret@[::1]:1", "--redis=rediss://[::1]:1"),
+        ("mqtt://host", "mqtt://host"),
+        ("runs/a@b", "runs/a@b"),
+        ("one mqtt://u:p@a two redis://:q@b", "one mqtt://a two redis://b"),
+    ],
+)
+def test_the_login_of_a_url_is_left_out(text: str, told: str) -> None:
+    assert address.without_login(text) == told

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.valkey import Valkey
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 
 pytestmark = pytest.mark.broker
@@ -92,3 +93,41 @@ def test_without_a_broker_there_is_one_sentence(tmp_path: Path) -> None:
     assert ran.code == 12
     assert "MOSQUITTO names /there/is/none, and there is no such program: unset it" in ran.output
     assert "Traceback" not in ran.output
+
+
+JOINS = """
+
+async def test_joins(rig):
+    \"\"\"It joins, and its DevNonce is new.\"\"\"
+    rig.only("west")
+    joining = await rig.bravo.join()
+    rig.expect(joining, JOINED, first="west")
+    rig.expect_reply(joining)
+
+
+JOINED = Table(\'\'\'
+    strategy kind | first
+    *        join | NonDuplicate dropped RX1
+\'\'\')
+"""
+
+
+def test_a_store_that_is_there_serves_one_run_after_another(tmp_path: Path) -> None:
+    store = Valkey(tmp_path, password="the-secret").start_now()
+    try:
+        for run in ("first", "second"):
+            folder = tmp_path / run
+            folder.mkdir()
+            ran = emulated_in(folder, JOINS, "--redis", store.url)
+            assert ran.code == 0, ran.output
+            assert "the-secret" not in ran.output
+            assert "the-secret" not in (ran.runs[0] / "manifest.json").read_text()
+    finally:
+        store.stop_now()
+
+
+def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES, "--redis", "http://:the-secret@here")
+    assert ran.code == 4
+    assert "--redis: not the URL of a Redis server" in ran.output
+    assert "the-secret" not in ran.output
