@@ -24,7 +24,6 @@ Said = TypeVar("Said")
 # Claim, write of the counters and way to the station end before RX1 opens.
 CLAIM_US = 250_000
 
-_NOBODY_ASKED = Claim(level2=Level2.NOT_ASKED)
 _NOBODY_SAYS = Claim(level2=Level2.UNAVAILABLE)
 
 
@@ -38,20 +37,17 @@ class Claiming:
         self._record = record
         self._is_away = False
 
+    def is_asked_for(self, device: EndDevice) -> bool:
+        """Whether another server may own what this device sends."""
+        return not self._alone and device.server is None
+
     async def ask(
-        self,
-        reception: Reception,
-        frame_id: str,
-        device: EndDevice,
-        bid: Bid,
-        session: Session,
+        self, reception: Reception, frame_id: str, bid: Bid, session: Session
     ) -> Claim:
         """Claim a frame, and let its session learn what the other servers know.
 
-        `NotAsked` for a device with one server, `Unavailable` when there is no answer in time.
+        `Unavailable` when there is no answer in time.
         """
-        if self._alone or device.server is not None:
-            return _NOBODY_ASKED
         began_us = now_us()
         try:
             claim = await self._asked(self._claims.claim(bid))
@@ -104,7 +100,7 @@ class Claiming:
 
         StoreUnavailable when nobody can say.
         """
-        if self._alone or device.server is not None:
+        if not self.is_asked_for(device):
             return session.take_f_cnt_down()
         bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
         f_cnt_down = await self._asked(self._claims.take_f_cnt_down(bid))

@@ -145,7 +145,7 @@ class Uplinks:
             await self._publish(facts)
         except UpstreamUnavailable:
             self._roll_back(facts, before)
-            if done.advances:
+            if done.advances and bid is not None:
                 await self._claiming.give_back(facts.claim, bid)
             reason = Reason.UPSTREAM_UNAVAILABLE
             return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
@@ -174,9 +174,11 @@ class Uplinks:
             self._give_back(facts)
             return facts.withheld
 
-    async def _claim(self, facts: Facts) -> tuple[Facts, Bid]:
+    async def _claim(self, facts: Facts) -> tuple[Facts, Bid | None]:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
+        if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(device):
+            return facts, None
         done = facts.disposition
         first_message = device.may_restart_counter and f_cnt <= 1
         bid = self._claiming.bid(
@@ -186,10 +188,8 @@ class Uplinks:
             first_message=facts.key.mic if first_message else None,
             advances=done.advances,
         )
-        if facts.status is Status.SOFT_DUPLICATE:
-            return facts, bid
         frame_id = facts.frame.frame_id
-        claim = await self._claiming.ask(facts.reception, frame_id, device, bid, session)
+        claim = await self._claiming.ask(facts.reception, frame_id, bid, session)
         facts = replace(facts, claim=claim)
         if facts.owned:
             return facts, bid

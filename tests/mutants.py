@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "counter rollover at 65 535",
         "lns/lorawan/frame_counter.py",
-        "tries = (same, same + _WIRE_SPAN, same - _WIRE_SPAN, wire)",
-        "tries = (same, same - _WIRE_SPAN, wire)",
+        "return wire, wire + _WIRE_SPAN",
+        "return (wire,)",
     ),
     Mutant(
         "answer from the wrong station",

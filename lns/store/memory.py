@@ -11,15 +11,26 @@ from lns.lorawan.identifiers import DevAddr, Eui
 
 
 class MemoryStore:
-    """Sessions (the current one and one waiting for its first frame) and used DevNonces."""
+    """Sessions (the current one and one waiting for its first frame) and used DevNonces.
 
-    def __init__(self) -> None:
+    `beside`: what another server of this process keeps is kept here too, and the other way round;
+    neither undoes what it has not met.
+    """
+
+    def __init__(self, beside: "MemoryStore | None" = None) -> None:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+        self._met: defaultdict[Eui, set[DevAddr]] = defaultdict(set)
+        self._is_shared = beside is not None
+        if beside is not None:
+            self._sessions, self._dev_nonces = beside._sessions, beside._dev_nonces
+            beside._is_shared = True
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         """The sessions of a device, newest first."""
-        return _as_they_are(self._sessions.get(dev_eui, ()))
+        sessions = self._sessions.get(dev_eui, ())
+        self._met[dev_eui].update(session.dev_addr for session in sessions)
+        return _as_they_are(sessions)
 
     def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Put sessions in place before a server starts; a join would replace them."""
@@ -27,6 +38,8 @@ class MemoryStore:
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; this store never fails."""
+        if self._is_shared:
+            sessions = self._beside_others(dev_eui, sessions)
         self._sessions[dev_eui] = _as_they_are(sessions)
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
@@ -54,6 +67,19 @@ class MemoryStore:
         used.add(dev_nonce)
         self._sessions[dev_eui] = _as_they_are(sessions)
         return True
+
+    def _beside_others(
+        self, dev_eui: Eui, sessions: tuple[Session, ...]
+    ) -> tuple[Session, ...]:
+        """These sessions, with the newer counters of others and the sessions that they added."""
+        there, met = self._sessions.get(dev_eui, ()), self._met[dev_eui]
+        met.update(session.dev_addr for session in sessions)
+        kept = _as_they_are(sessions)
+        for session in kept:
+            for theirs in there:
+                if (theirs.dev_addr, theirs.keys) == (session.dev_addr, session.keys):
+                    session.catch_up(theirs)
+        return (*(theirs for theirs in there if theirs.dev_addr not in met), *kept)
 
 
 def _as_they_are(sessions: tuple[Session, ...]) -> tuple[Session, ...]:

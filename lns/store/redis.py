@@ -55,15 +55,20 @@ local function newest(session)
     local f_cnt_up = session.f_cnt_up
     return type(f_cnt_up) == 'number' and f_cnt_up or -1
 end
+local function same(their, our)
+    for name, key in pairs(our.keys) do
+        if their.keys[name] ~= key then return false end
+    end
+    return their.dev_addr == our.dev_addr
+end
 local met, kept, theirs = {}, {}, cjson.decode(there)
 for number = 3, #ARGV do met[ARGV[number]] = true end
 for _, their in ipairs(theirs) do
     if not met[their.dev_addr] then table.insert(kept, their) end
 end
 for _, our in ipairs(cjson.decode(ARGV[2])) do
-    local keys = cjson.encode(our.keys)
     for _, their in ipairs(theirs) do
-        if their.dev_addr == our.dev_addr and cjson.encode(their.keys) == keys then
+        if same(their, our) then
             local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
             local later = their.life > our.life
                 or (their.life == our.life and newest(their) > newest(our))

@@ -14,14 +14,17 @@ from bench.chance import stream
 from bench.clock import run
 from bench.station.link import MemoryLink, link_pair
 from lns.clock import now_us, utc_counted_from
+from lns.dedup.claim import Claims, OnOutage
 from lns.delivery.publisher import Message, UpstreamUnavailable
 from lns.end_device import Activation, EndDevice
-from lns.events import Downlink, Event, Evicted, Outcome
+from lns.events import Claimed, Downlink, Event, Evicted, Outcome
+from lns.known_elsewhere import SharedSessions
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region
 from lns.network_server import NetworkServer
+from lns.registry import SessionStore
 from lns.station.link import LinkClosed
 from lns.station.messages import (
     Dnmsg,
@@ -189,12 +192,20 @@ class Network:
         self,
         *devices: EndDevice,
         region: Region = EU868,
-        store: MemoryStore | None = None,
+        store: SessionStore | None = None,
         entropy: random.Random | None = None,
         retention_us: int = 60_000_000,
         entries_max: int = 1000,
+        lns: str = "lns-a",
+        claims: Claims | None = None,
+        on_outage: OnOutage = OnOutage.OPEN,
+        shared: SharedSessions | None = None,
     ) -> None:
         self.devices = devices
+        self.lns = lns
+        self._claims = claims
+        self._on_outage = on_outage
+        self._shared = shared
         self.region = region
         self.store = store or MemoryStore()
         self.application = Application()
@@ -207,7 +218,7 @@ class Network:
 
     def _server(self) -> NetworkServer:
         return NetworkServer(
-            "lns-a",
+            self.lns,
             self.region,
             self.devices,
             store=self.store,
@@ -217,6 +228,9 @@ class Network:
             entropy=self._entropy,
             retention_us=self._retention_us,
             entries_max=self._entries_max,
+            claims=self._claims,
+            on_outage=self._on_outage,
+            shared=self._shared,
         )
 
     async def connect(self, station: Station, tasks: asyncio.TaskGroup) -> None:
@@ -252,6 +266,10 @@ class Network:
     @property
     def downlinks(self) -> list[Downlink]:
         return [event for event in self.events if isinstance(event, Downlink)]
+
+    @property
+    def claims(self) -> list[Claimed]:
+        return [event for event in self.events if isinstance(event, Claimed)]
 
     @property
     def evictions(self) -> list[Evicted]:

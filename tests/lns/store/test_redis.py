@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
 from lns.clock import now_us
+from lns.dedup.claim import Bid
 from lns.end_device import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.registry import StoreUnavailable
 from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
 
@@ -209,6 +212,8 @@ def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
             await relay.restore()
             async with store_at(server.port, "lns-b", BETA) as other:
                 assert not await other.keep_join(ALPHA, 7, ())
+            await store.refresh(ALPHA)
+            assert store.dev_nonces(ALPHA) == frozenset()
             assert await store.keep_join(ALPHA, 7, (SESSION,))
             assert not await store.keep_join(ALPHA, 7, (SESSION,))
 
@@ -277,5 +282,66 @@ def test_whoever_gives_up_takes_nobody_with_it(tmp_path: Path) -> None:
                 hasty.cancel()
             assert (hasty.cancelled(), late.done()) == (True, True)
             assert store.sessions(BETA) == (SESSION,)
+
+    asyncio.run(body())
+
+
+def of(dev_addr: str, **known: int) -> Session:
+    return replace(SESSION, dev_addr=DevAddr(dev_addr), **known)
+
+
+def test_what_another_server_kept_is_not_undone(tmp_path: Path) -> None:
+    """Its newer counters stay, and so does a session that it added; what is over goes."""
+
+    async def body() -> None:
+        async with (
+            valkey_at(tmp_path) as server,
+            store_at(server.port, "lns-a") as a,
+            store_at(server.port, "lns-b") as b,
+        ):
+            await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=2),))
+            await b.refresh(ALPHA)
+            assert b.sessions(ALPHA) == (of("26000001", f_cnt_up=5, f_cnt_down=2),)
+            newer = of("26000001", f_cnt_up=6, f_cnt_down=3)
+            assert await b.keep_join(ALPHA, 8, (of("26000002"), newer))
+            for _ in range(2):
+                await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=4),))
+            await b.refresh(ALPHA)
+            kept = of("26000001", f_cnt_up=6, f_cnt_down=4)
+            assert b.sessions(ALPHA) == (of("26000002"), kept)
+            assert await a.devices_with(DevAddr("26000002")) == (ALPHA,)
+            await b.keep_sessions(ALPHA, (of("26000002"),))
+            assert await b.keep_join(ALPHA, 9, (of("26000003"),))
+            assert await a.devices_with(DevAddr("26000002")) == ()
+            await a.refresh(ALPHA)
+            assert a.sessions(ALPHA) == (of("26000003"),)
+            assert a.dev_nonces(ALPHA) == {8, 9}
+
+    asyncio.run(body())
+
+
+def test_a_preset_device_begins_as_if_no_server_had_met_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
+                asked = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
+                for f_cnt in (0, 1):
+                    bid = replace(asked, f_cnt=f_cnt, first_message=Mic("2B11FF0D"))
+                    await claims.claim(replace(bid, f_cnt_down=7, takes_f_cnt_down=True))
+                await store.preset(ALPHA, (SESSION,))
+                keys = await told(server.port, "KEYS", "*")
+                assert keys == [b"lns:{70B3D57ED0000001}:sessions"]
+                assert store.sessions(ALPHA) == (SESSION,)
+
+    asyncio.run(body())
+
+
+def test_the_downlink_counters_of_a_session_end_with_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            key = "lns:{70B3D57ED0000001}:f_cnt_down"
+            await told(server.port, "HSET", key, "26000001", "3", "26000002", "4")
+            await store.keep_join(ALPHA, 8, (of("26000003"), of("26000002")))
+            assert await told(server.port, "HKEYS", key) == [b"26000002"]
 
     asyncio.run(body())

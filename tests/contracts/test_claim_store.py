@@ -1,0 +1,385 @@
+"""What every store of claims decides, and that all of them decide the same."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec.structs import replace
+
+from bench.host.valkey import Valkey
+from lns.dedup.claim import Bid, Claim, Claims, Level2
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.store.memory_claims import MemoryClaims
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import redis_server
+
+ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
+ADDR, OTHER_ADDR = DevAddr("01ABCDEF"), DevAddr("01ABCDEE")
+MIC, OTHER_MIC = Mic("2B11FF0D"), Mic("0D11FF2B")
+HOUR_US = 3_600_000_000
+
+T = TypeVar("T")
+
+
+def bid(lns: str, f_cnt: int, **known: Any) -> Bid:
+    fields: dict[str, Any] = {"dev_eui": ALPHA, "dev_addr": ADDR, **known}
+    return Bid(lns=lns, f_cnt=f_cnt, **fields)
+
+
+class Asked:
+    """A store of claims that is asked one question after the other."""
+
+    def __init__(self, claims: Claims, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self.claims = claims
+        self._run = run
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        said: T = self._run(coroutine)
+        return said
+
+    def claim(self, lns: str, f_cnt: int, **known: Any) -> Claim:
+        return self.run(self.claims.claim(bid(lns, f_cnt, **known)))
+
+    def word(self, lns: str, f_cnt: int, **known: Any) -> tuple[Level2, str | None]:
+        claim = self.claim(lns, f_cnt, **known)
+        return claim.level2, claim.owner
+
+    def take(self, lns: str, f_cnt_down: int = 0) -> int | None:
+        return self.run(self.claims.take_f_cnt_down(bid(lns, 0, f_cnt_down=f_cnt_down)))
+
+    def release(self, lns: str, f_cnt: int) -> None:
+        self.run(self.claims.release(bid(lns, f_cnt)))
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    yield server
+    server.stop_now()
+
+
+databases = iter(range(100))
+PATIENCE_US = 10_000_000  # this host may be busy
+
+
+def redis_claims(valkey: Valkey, **known: int) -> RedisClaims:
+    server = redis_server(f"redis://127.0.0.1:{valkey.port}/{next(databases) % 16}")
+    return RedisClaims(server, patience_us=PATIENCE_US, **known)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> Iterator[Asked]:
+    with asyncio.Runner() as runner:
+        if request.param == "memory":
+            yield Asked(MemoryClaims(lambda: 1), runner.run)
+        else:
+            claims = redis_claims(request.getfixturevalue("valkey"))
+            runner.run(claims._wire.do("FLUSHDB"))
+            yield Asked(claims, runner.run)
+            runner.run(claims.__aexit__(None, None, None))
+
+
+OWN_A, OWN_B = (Level2.OWNER, "lns-a"), (Level2.OWNER, "lns-b")
+OF_A, OF_B = (Level2.NOT_OWNER, "lns-a"), (Level2.NOT_OWNER, "lns-b")
+
+
+def test_the_first_to_claim_a_frame_owns_it(store: Asked) -> None:
+    assert [store.word(lns, 10) for lns in ("lns-a", "lns-b", "lns-c")] == [OWN_A, OF_A, OF_A]
+
+
+def test_the_owner_may_process_its_frame_again(store: Asked) -> None:
+    assert [store.word(lns, 10) for lns in ("lns-a", "lns-a", "lns-b")] == [OWN_A, OWN_A, OF_A]
+
+
+def test_a_higher_counter_changes_the_owner(store: Asked) -> None:
+    assert store.word("lns-a", 10) == OWN_A
+    assert store.word("lns-b", 11) == OWN_B
+    assert store.word("lns-a", 11) == OF_B
+
+
+@pytest.mark.parametrize("lns", ["lns-a", "lns-b"])
+def test_a_lower_counter_is_a_duplicate_of_whoever_it_is(store: Asked, lns: str) -> None:
+    store.claim("lns-a", 12)
+    assert store.word(lns, 11) == OF_A
+
+
+def test_counters_have_32_bits(store: Asked) -> None:
+    for f_cnt in (0xFFFF, 0x10000, 0x1FFFF, 0x20000, 0xFFFFFFFE, 0xFFFFFFFF):
+        assert store.word("lns-a", f_cnt) == OWN_A
+        assert store.word("lns-b", f_cnt) == OF_A
+    assert store.word("lns-b", 0xFFFFFFFE) == OF_A
+
+
+def test_every_session_and_every_device_has_a_state_of_its_own(store: Asked) -> None:
+    assert store.word("lns-a", 500) == OWN_A
+    assert store.word("lns-b", 1, dev_addr=OTHER_ADDR) == OWN_B
+    assert store.word("lns-b", 1, dev_eui=BETA) == OWN_B
+    assert store.word("lns-b", 1) == OF_A
+
+
+def test_only_the_owner_gets_a_downlink_counter(store: Asked) -> None:
+    first = store.claim("lns-a", 10, takes_f_cnt_down=True, f_cnt_down=7)
+    other = store.claim("lns-b", 10, takes_f_cnt_down=True, f_cnt_down=3)
+    again = store.claim("lns-a", 10, takes_f_cnt_down=True, f_cnt_down=8)
+    assert (first.f_cnt_down, other.f_cnt_down, again.f_cnt_down) == (7, None, 8)
+    assert (first.next_f_cnt_down, other.next_f_cnt_down, again.next_f_cnt_down) == (8, 8, 9)
+
+
+def test_no_downlink_counter_is_handed_out_twice(store: Asked) -> None:
+    """Not to a server that knows of fewer, and not to one that knows of more."""
+    counters = [
+        store.claim("lns-a", 10, takes_f_cnt_down=True, f_cnt_down=2).f_cnt_down,
+        store.take("lns-a"),
+        store.claim("lns-b", 11, takes_f_cnt_down=True).f_cnt_down,
+        store.claim("lns-a", 12, takes_f_cnt_down=True, f_cnt_down=9).f_cnt_down,
+        store.claim("lns-b", 13, takes_f_cnt_down=True, f_cnt_down=5).f_cnt_down,
+    ]
+    assert counters == [2, 3, 4, 9, 10]
+
+
+def test_a_frame_that_needs_no_answer_costs_no_downlink_counter(store: Asked) -> None:
+    assert [store.claim("lns-a", f_cnt).f_cnt_down for f_cnt in (10, 11)] == [None, None]
+    assert store.claim("lns-a", 12, takes_f_cnt_down=True).f_cnt_down == 0
+
+
+def test_a_downlink_counter_without_a_claim_is_for_the_owner(store: Asked) -> None:
+    assert store.take("lns-b", 4) == 4  # nobody owns the session
+    store.claim("lns-a", 10)
+    assert (store.take("lns-b"), store.take("lns-a")) == (None, 5)
+
+
+def test_what_was_given_back_anybody_may_have(store: Asked) -> None:
+    for number, f_cnt in enumerate((10, 0x10000)):
+        taken = store.claim("lns-a", f_cnt, takes_f_cnt_down=True)
+        store.release("lns-a", f_cnt)
+        assert store.word("lns-b", f_cnt) == OWN_B
+        assert store.word("lns-a", f_cnt) == OF_B
+        assert taken.f_cnt_down == number
+        assert store.word("lns-b", f_cnt - 1)[0] is Level2.NOT_OWNER
+
+
+def test_only_what_is_owned_can_be_given_back(store: Asked) -> None:
+    store.release("lns-a", 10)
+    store.claim("lns-a", 10)
+    store.release("lns-b", 10)
+    store.release("lns-a", 9)
+    assert store.word("lns-b", 10) == OF_A
+    store.claim("lns-b", 11)
+    store.release("lns-a", 10)
+    assert store.word("lns-a", 11) == OF_B
+
+
+def test_the_first_frame_of_all_can_be_given_back(store: Asked) -> None:
+    store.claim("lns-a", 0, first_message=MIC)
+    store.release("lns-a", 0)
+    assert store.word("lns-b", 0, first_message=MIC) == OWN_B
+
+
+def test_a_strict_counter_cannot_restart(store: Asked) -> None:
+    store.claim("lns-a", 5)
+    assert store.word("lns-b", 0) == OF_A
+
+
+@pytest.mark.parametrize("lns", ["lns-a", "lns-b"])
+@pytest.mark.parametrize("f_cnt", [0, 1])
+def test_a_relaxed_counter_may_restart_at_any_server(store: Asked, lns: str, f_cnt: int) -> None:
+    store.claim("lns-a", 5, takes_f_cnt_down=True)
+    restarted = store.claim(lns, f_cnt, first_message=MIC, takes_f_cnt_down=True)
+    assert (restarted.level2, restarted.owner, restarted.life) == (Level2.OWNER, lns, 1)
+    assert restarted.f_cnt_down == 1  # downlink counters go on
+    other = "lns-b" if lns == "lns-a" else "lns-a"
+    late = store.claim(other, f_cnt, first_message=MIC, life=1)
+    assert (late.level2, late.owner, late.life) == (Level2.NOT_OWNER, lns, 1)
+    assert store.claim(other, f_cnt + 1).life == 1
+
+
+def test_a_late_copy_of_a_first_message_restarts_nothing(store: Asked) -> None:
+    store.claim("lns-a", 0, first_message=MIC)
+    store.claim("lns-a", 1, first_message=OTHER_MIC)
+    assert store.word("lns-b", 0, first_message=MIC) == OF_A
+    assert store.word("lns-b", 1, first_message=OTHER_MIC) == OF_A
+    assert store.claim("lns-b", 2).life == 0
+
+
+def test_another_first_message_is_a_restart(store: Asked) -> None:
+    store.claim("lns-a", 0, first_message=MIC)
+    restarted = store.claim("lns-b", 0, first_message=OTHER_MIC)
+    assert (restarted.level2, restarted.life) == (Level2.OWNER, 1)
+
+
+def test_the_owner_answers_a_late_copy_of_its_first_message_again(store: Asked) -> None:
+    store.claim("lns-a", 0, first_message=MIC)
+    store.claim("lns-a", 1, first_message=OTHER_MIC)
+    assert store.word("lns-a", 0, first_message=MIC, advances=False) == OWN_A
+    assert store.word("lns-b", 0, first_message=MIC, advances=False) == OF_A
+    assert store.word("lns-b", 1, first_message=OTHER_MIC) == OF_A
+
+
+def test_a_server_that_knows_of_a_later_life_tells_the_others(store: Asked) -> None:
+    assert store.claim("lns-a", 10, life=2).life == 2
+    assert store.claim("lns-b", 10, life=0).life == 2
+    assert store.claim("lns-b", 11, life=0).life == 2
+    assert store.claim("lns-a", 12, life=3).life == 3
+
+
+def test_of_many_at_once_one_is_the_owner(store: Asked) -> None:
+    async def race() -> list[list[Claim]]:
+        bids = [
+            [bid(f"lns-{n}", f_cnt, takes_f_cnt_down=True) for n in range(4)]
+            for f_cnt in range(50)
+        ]
+        return [list(await asyncio.gather(*map(store.claims.claim, some))) for some in bids]
+
+    rounds = store.run(race())
+    for claims in rounds:
+        assert [claim.level2 for claim in claims].count(Level2.OWNER) == 1
+        assert len({claim.owner for claim in claims}) == 1
+    taken = [claim.f_cnt_down for claims in rounds for claim in claims]
+    assert [f_cnt_down for f_cnt_down in taken if f_cnt_down is not None] == list(range(50))
+
+
+def test_the_state_expires_and_the_downlink_counter_does_not() -> None:
+    """Exactly a day after the last claim that was granted, whoever was refused since."""
+    now_us = 0
+    with asyncio.Runner() as runner:
+        store = Asked(MemoryClaims(lambda: now_us), runner.run)
+        store.claim("lns-a", 500, takes_f_cnt_down=True)
+        now_us += 24 * HOUR_US - 1
+        assert store.word("lns-b", 11) == OF_A
+        now_us += 1
+        late = store.claim("lns-b", 11, takes_f_cnt_down=True)
+    assert (late.level2, late.f_cnt_down) == (Level2.OWNER, 1)
+
+
+def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
+    """Redis has a clock of its own, so this one reads how long it will keep the state."""
+    day_ms = 24 * HOUR_US // 1000
+
+    async def body() -> None:
+        async with redis_claims(valkey) as claims:
+            wire = claims._wire
+            await claims.claim(bid("lns-a", 0, first_message=MIC))
+            key = f"lns:{{{ALPHA}}}:claim:{ADDR}"
+            for _ in range(2):
+                assert day_ms - 60_000 < await wire.do("PTTL", key) <= day_ms
+                await wire.do("PEXPIRE", key, 1_000_000)
+                await claims.claim(bid("lns-a", 1))
+            await wire.do("PEXPIRE", key, 1_000_000)
+            await claims.claim(bid("lns-b", 1))
+            assert await wire.do("PTTL", key) <= 1_000_000
+            first = f"lns:{{{ALPHA}}}:first:{ADDR}:0"
+            assert 0 < await wire.do("PTTL", first) <= 60_000
+            assert await wire.do("PTTL", f"lns:{{{ALPHA}}}:f_cnt_down") == -1
+
+    asyncio.run(body())
+
+
+SERVERS = st.sampled_from(["lns-a", "lns-b", "lns-c"])
+# Near each other, and around every place where fewer bits would show.
+COUNTERS = st.one_of(
+    st.integers(0, 4), st.integers(0xFFFE, 0x10002), st.integers(0xFFFFFFFD, 0xFFFFFFFF)
+)
+BIDS = st.builds(
+    Bid,
+    lns=SERVERS,
+    dev_eui=st.sampled_from([ALPHA, BETA]),
+    dev_addr=st.sampled_from([ADDR, OTHER_ADDR]),
+    f_cnt=COUNTERS,
+    f_cnt_down=st.integers(0, 5),
+    takes_f_cnt_down=st.booleans(),
+    life=st.integers(0, 2),
+    first_message=st.none(),
+    advances=st.booleans(),
+)
+FIRSTS = st.builds(
+    replace, BIDS, f_cnt=st.integers(0, 1), first_message=st.sampled_from([MIC, OTHER_MIC])
+)
+
+
+class BothStores(RuleBasedStateMachine):
+    """The same sequence drives both stores: they say the same, and what they say holds."""
+
+    valkey: Valkey
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runner = asyncio.Runner()
+        self._redis = redis_claims(self.valkey)
+        self._now_us = 0
+        self._memory = MemoryClaims(lambda: self._now_us)
+        self._run(self._redis._wire.do("FLUSHDB"))
+        self._handed_out: set[tuple[Eui, DevAddr, int]] = set()
+        self._last: Bid | None = None
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(coroutine)
+
+    @rule(asked=st.one_of(BIDS, FIRSTS))
+    def claims(self, asked: Bid) -> None:
+        in_memory = self._run(self._memory.claim(asked))
+        assert self._run(self._redis.claim(asked)) == in_memory
+        if in_memory.level2 is Level2.OWNER:
+            assert in_memory.owner == asked.lns
+            self._last = asked
+        self._hand_out(asked, in_memory.f_cnt_down)
+
+    @precondition(lambda self: self._last is not None)
+    @rule(lns=SERVERS, same=st.booleans())
+    def claims_what_was_claimed_last(self, lns: str, same: bool) -> None:
+        assert self._last is not None
+        asked = self._last
+        self.claims(replace(asked, lns=asked.lns if same else lns, advances=not same))
+
+    @rule(asked=BIDS)
+    def takes(self, asked: Bid) -> None:
+        in_memory = self._run(self._memory.take_f_cnt_down(asked))
+        assert self._run(self._redis.take_f_cnt_down(asked)) == in_memory
+        self._hand_out(asked, in_memory)
+
+    @precondition(lambda self: self._last is not None)
+    @rule(lns=SERVERS)
+    def releases(self, lns: str) -> None:
+        assert self._last is not None
+        given_back = replace(self._last, lns=lns)
+        self._run(self._memory.release(given_back))
+        self._run(self._redis.release(given_back))
+
+    @rule(seconds=st.sampled_from([25, 61, 13 * 3600, 25 * 3600]))
+    def waits(self, seconds: int) -> None:
+        """Redis' clock cannot be moved: what it keeps for a while is kept for less instead.
+
+        No sum of these waits comes near an expiry, so the time that the test takes is no matter.
+        """
+        self._now_us += seconds * 1_000_000
+        wire = self._redis._wire
+        for key in self._run(wire.do("KEYS", "*")):
+            left_ms = self._run(wire.do("PTTL", key))
+            if left_ms >= 0:
+                self._run(wire.do("PEXPIRE", key, left_ms - seconds * 1000))  # or it is deleted
+
+    def _hand_out(self, asked: Bid, f_cnt_down: int | None) -> None:
+        if f_cnt_down is None:
+            return
+        handed_out = asked.dev_eui, asked.dev_addr, f_cnt_down
+        assert handed_out not in self._handed_out, "a downlink counter was handed out twice"
+        self._handed_out.add(handed_out)
+
+    def teardown(self) -> None:
+        self._run(self._redis.__aexit__(None, None, None))
+        self._runner.close()
+
+
+def test_both_stores_say_the_same_whatever_is_asked(valkey: Valkey) -> None:
+    BothStores.valkey = valkey
+    run_state_machine_as_test(
+        BothStores, settings=settings(max_examples=60, stateful_step_count=30)
+    )

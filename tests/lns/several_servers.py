@@ -1,0 +1,192 @@
+"""Network servers that share their devices, each with stations and an application of its own.
+
+Over memory in virtual time, or over a real Redis in real time; the scenarios are the same.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from bench.chance import stream
+from bench.clock import run
+from bench.host.valkey import Valkey
+from lns.clock import now_us
+from lns.dedup.claim import Bid, Claim, OnOutage
+from lns.end_device import EndDevice
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.registry import StoreUnavailable
+from lns.store.memory import MemoryStore
+from lns.store.memory_claims import MemoryClaims
+from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import redis_server
+from tests.lns.served_network import START_US, Network, Station
+
+PATIENCE_US = 10_000_000  # of the store; this host may be busy
+UNTIL_S = 20
+
+Scenario = Callable[["Servers"], Awaitable[None]]
+
+
+@dataclass
+class Servers:
+    """`a` and `b` share their devices; in memory, by `claims` and by `store`, the one of `a`."""
+
+    a: Network
+    b: Network
+    claims: "OutagedClaims | None" = None
+    store: "CountedStore | None" = None
+
+    async def settled(self, receptions: int) -> None:
+        """Until both together have told what became of so many receptions, and answers arrived."""
+        async with asyncio.timeout(UNTIL_S):
+            while not self._is_settled(receptions):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    def _is_settled(self, receptions: int) -> bool:
+        outcomes = self.a.outcomes + self.b.outcomes
+        answered = sum(outcome.answer in ("RX1", "RX2") for outcome in outcomes)
+        stations = [s for n in (self.a, self.b) for s in (n.west, n.east, n.north)]
+        arrived = sum(len(station.dnmsgs) for station in stations)
+        return len(outcomes) == receptions and arrived == answered
+
+    async def hear(self, *heard: tuple[Station, bytes]) -> None:
+        """Stations tell of frames, all at the same moment, and the servers do what they do."""
+        before = len(self.a.outcomes) + len(self.b.outcomes)
+        for station, phy in heard:
+            await station.link.send(station.text(phy))
+        await self.settled(before + len(heard))
+
+    async def hear_in_turn(self, *heard: tuple[Station, bytes]) -> None:
+        """The same one after the other."""
+        for one in heard:
+            await self.hear(one)
+
+
+class OutagedClaims(MemoryClaims):
+    """Claims in memory that can be `away`, or `late_us`: before it decides, or with its reply."""
+
+    def __init__(self) -> None:
+        super().__init__(now_us)
+        self.away = False
+        self.late_us = 0
+        self.reply_late_us = 0
+        self.asked = 0
+
+    async def claim(self, bid: Bid) -> Claim:
+        self.asked += 1
+        await self._fail()
+        claim = await super().claim(bid)
+        if self.reply_late_us:
+            await asyncio.sleep(self.reply_late_us / 1_000_000)
+        return claim
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        await self._fail()
+        return await super().take_f_cnt_down(bid)
+
+    async def release(self, bid: Bid) -> None:
+        await self._fail()
+        await super().release(bid)
+
+    async def _fail(self) -> None:
+        if self.late_us:
+            await asyncio.sleep(self.late_us / 1_000_000)
+        if self.away:
+            raise StoreUnavailable("the claims are told to be away")
+
+
+class CountedStore(MemoryStore):
+    """Sessions in memory that count how often they are asked, and can be away."""
+
+    def __init__(self, beside: MemoryStore | None = None) -> None:
+        super().__init__(beside)
+        self.asked = 0
+        self.away = False
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("the store is told to be away")
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("the store is told to be away")
+        return await super().devices_with(dev_addr)
+
+
+def serve_both(
+    scenario: Scenario, *devices: EndDevice, on_outage: OnOutage = OnOutage.OPEN
+) -> Servers:
+    """Play over memory, in virtual time."""
+    claims, of_a = OutagedClaims(), CountedStore()
+    of_b = CountedStore(of_a)
+
+    def server(lns: str, store: CountedStore) -> Network:
+        return Network(
+            *devices,
+            lns=lns,
+            store=store,
+            claims=claims,
+            shared=store,
+            on_outage=on_outage,
+            entropy=stream(1, lns),
+        )
+
+    servers = Servers(server("lns-a", of_a), server("lns-b", of_b), claims, of_a)
+    run(_play(scenario, servers), start_us=START_US)
+    return servers
+
+
+def serve_both_over_redis(
+    scenario: Scenario, valkey: Valkey, *devices: EndDevice, on_outage: OnOutage = OnOutage.OPEN
+) -> Servers:
+    """Play over a Redis, with connections of its own for each server."""
+
+    async def body() -> Servers:
+        async with AsyncExitStack() as stack:
+            both = [
+                await stack.enter_async_context(_over_redis(lns, valkey, devices, on_outage))
+                for lns in ("lns-a", "lns-b")
+            ]
+            servers = Servers(*both)
+            await _play(scenario, servers)
+            return servers
+
+    return asyncio.run(body())
+
+
+@asynccontextmanager
+async def _over_redis(
+    lns: str, valkey: Valkey, devices: tuple[EndDevice, ...], on_outage: OnOutage
+) -> AsyncIterator[Network]:
+    server = redis_server(valkey.url)
+    known = [device.dev_eui for device in devices]
+    async with (
+        RedisStore(server, lns, known, patience_us=PATIENCE_US) as store,
+        RedisClaims(server) as claims,
+    ):
+        yield Network(
+            *devices,
+            lns=lns,
+            store=store,
+            claims=claims,
+            shared=store,
+            on_outage=on_outage,
+            entropy=random.Random(lns),
+        )
+
+
+async def _play(scenario: Scenario, servers: Servers) -> None:
+    async def with_b(b: Network) -> None:
+        await scenario(servers)
+
+    async def with_a(a: Network) -> None:
+        await servers.b.play(with_b)
+
+    await servers.a.play(with_a)
+
+

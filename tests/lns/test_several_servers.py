@@ -1,0 +1,379 @@
+"""What becomes of a frame, and of a join, that several network servers hear."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from bench.host.valkey import Valkey
+from lns import claiming, known_elsewhere
+from lns.dedup.strategy import Strategy
+from lns.end_device import EndDevice, LoRaWanVersion, Session
+from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS, Network, uplink
+from tests.lns.several_servers import Scenario, Servers, serve_both, serve_both_over_redis
+from tests.lns.test_join import request as join_request
+from tests.lns.test_join import session_of
+
+Serve = Callable[..., Servers]
+BY_STRATEGY = {
+    Strategy.DROP: ("dropped", "DuplicateAtOtherServer"),
+    Strategy.MARK: ("marked", "-"),
+    Strategy.NONE: ("forwarded", "-"),
+}
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    yield server
+    server.stop_now()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def serve(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Serve:
+    if request.param == "memory":
+        return serve_both
+    # A Redis of its own host answers in time, but not always on a busy one.
+    monkeypatch.setattr(claiming, "CLAIM_US", 10_000_000)
+    monkeypatch.setattr(known_elsewhere, "ASK_US", 10_000_000)
+    valkey: Valkey = request.getfixturevalue("valkey")
+
+    def emptied(scenario: Scenario, *devices: EndDevice) -> Servers:
+        valkey.stop_now()
+        valkey.start_now()  # it keeps nothing
+        return serve_both_over_redis(scenario, valkey, *devices)
+
+    return emptied
+
+
+def words(network: Network) -> list[tuple[str, str, str, str, str]]:
+    """Of each reception: status, upstream, reason, answer, level 2; a window is a window."""
+    return [
+        (
+            outcome.status or "-",
+            outcome.upstream,
+            outcome.reason or "-",
+            "RX" if outcome.answer in ("RX1", "RX2") else outcome.answer,
+            outcome.level2,
+        )
+        for outcome in network.outcomes
+    ]
+
+
+def counters(*networks: Network) -> list[int]:
+    """The downlink counters on the air."""
+    stations = [s for network in networks for s in (network.west, network.east, network.north)]
+    return [answer.f_cnt for station in stations for answer in station.answers]
+
+
+def device(strategy: Strategy = Strategy.NONE, **known: object) -> EndDevice:
+    return replace(ALPHA, strategy=strategy, **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("confirmed", [True, False], ids=["confirmed", "unconfirmed"])
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("order", ["a first", "b first", "at once"])
+def test_one_server_owns_a_frame_and_only_that_one_answers(
+    serve: Serve, order: str, strategy: Strategy, confirmed: bool
+) -> None:
+    async def scenario(servers: Servers) -> None:
+        frame = uplink(10, confirmed=confirmed)
+        heard = [(servers.a.west, frame), (servers.b.east, frame)]
+        if order == "b first":
+            heard.reverse()
+        await (servers.hear if order == "at once" else servers.hear_in_turn)(*heard)
+
+    servers = serve(scenario, device(strategy))
+    owner, loser = servers.a, servers.b
+    if words(owner)[0][4] != "Owner":
+        owner, loser = loser, owner
+    assert order == "at once" or (owner is servers.a) == (order == "a first")
+    answer, withheld = ("RX", "Suppressed") if confirmed else ("NotAsked", "NotAsked")
+    assert words(owner) == [("NonDuplicate", "forwarded", "-", answer, "Owner")]
+    assert words(loser) == [("NonDuplicate", *BY_STRATEGY[strategy], withheld, "NotOwner")]
+    assert [claim.owner for one in (owner, loser) for claim in one.claims] == [owner.lns] * 2
+    [first] = owner.application.ids
+    assert first == "70B3D57ED0000001-01ABCDEF-10"
+    bodies = loser.bodies
+    assert len(bodies) == (strategy is not Strategy.DROP)
+    assert all(body.get("dupMsg", False) == (strategy is Strategy.MARK) for body in bodies)
+    assert first not in loser.application.ids
+    assert len(counters(owner)) == confirmed
+    assert counters(loser) == []
+
+
+def test_a_newer_frame_changes_the_owner_and_downlink_counters_go_on(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        for f_cnt, order in ((10, (a, b)), (11, (b, a)), (12, (b, a)), (13, (a, b))):
+            frame = uplink(f_cnt, confirmed=True)
+            await servers.hear_in_turn(*((station, frame) for station in order))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert [claim.owner for claim in servers.a.claims] == ["lns-a", "lns-b", "lns-b", "lns-a"]
+    assert [claim.f_cnt_down for claim in servers.a.claims] == [0, None, None, 3]
+    assert sorted(counters(servers.a, servers.b)) == [0, 1, 2, 3]
+    assert sorted(servers.a.application.ids + servers.b.application.ids) == [
+        f"70B3D57ED0000001-01ABCDEF-{f_cnt}" for f_cnt in (10, 11, 12, 13)
+    ]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_repetition_is_answered_by_the_owner_only(serve: Serve, strategy: Strategy) -> None:
+    """The loser does not, not even when nobody else hears the repetition (ADR 007, part 2)."""
+
+    async def scenario(servers: Servers) -> None:
+        frame = uplink(10, confirmed=True)
+        owner, loser = servers.a.west, servers.b.east
+        await servers.hear_in_turn(*((station, frame) for station in (owner, loser, loser, owner)))
+
+    servers = serve(scenario, device(strategy))
+    again = "DuplicateDueToResubmission"
+    upstream, reason = BY_STRATEGY[strategy]
+    suppressed = reason if strategy is not Strategy.DROP else "ResubmissionSuppressed"
+    assert words(servers.a)[1] == (again, upstream, suppressed, "RX", "Owner")
+    assert words(servers.b)[1] == (again, upstream, reason, "Suppressed", "NotOwner")
+    assert counters(servers.a) == [0, 1]
+    assert counters(servers.b) == []
+    ids = servers.a.application.ids + servers.b.application.ids
+    assert len(ids) == len(set(ids)) == (1 if strategy is Strategy.DROP else 4)
+
+
+def test_a_repetition_that_only_the_loser_of_a_race_hears_does_not_spend_its_answers(
+    serve: Serve,
+) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        frame, newer = uplink(10, confirmed=True), uplink(11, confirmed=True)
+        await servers.hear_in_turn((a, frame), *[(b, frame)] * 6, (b, newer), *[(b, newer)] * 4)
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert {word[3] for word in words(servers.b)[:6]} == {"Suppressed"}
+    assert [word[3] for word in words(servers.b)[6:]] == ["RX"] * 4 + ["Suppressed"]
+    assert words(servers.b)[10][2] == "ResubmissionLimit"
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_copies_that_level_1_knows_are_nobodys_question(serve: Serve, strategy: Strategy) -> None:
+    async def scenario(servers: Servers) -> None:
+        frame, old = uplink(10, confirmed=True), uplink(9)
+        a, b = servers.a, servers.b
+        heard = [(s, frame) for s in (a.west, a.east, a.north, b.east, b.west, b.north)]
+        await servers.hear_in_turn(*heard, (a.west, old), (a.east, old))
+
+    servers = serve(scenario, replace(device(strategy), relaxed_f_cnt=False))
+    for network in (servers.a, servers.b):
+        assert len(network.claims) == 1
+        assert [word[4] for word in words(network)[1:3]] == ["NotAsked"] * 2
+    assert len(servers.b.application.ids) == (0 if strategy is Strategy.DROP else 3)
+    assert [word[2] for word in words(servers.a)[3:]] == [
+        "InvalidFrameCounter",
+        "Duplicate" if strategy is Strategy.DROP else "InvalidFrameCounter",
+    ]
+
+
+def test_a_device_that_has_one_server_is_nobodys_question(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        frame = uplink(10, confirmed=True)
+        await servers.hear_in_turn((servers.b.west, frame), (servers.a.west, frame))
+
+    servers = serve(scenario, replace(ALPHA, server="lns-a"))
+    assert words(servers.a) == [("NonDuplicate", "forwarded", "-", "RX", "NotAsked")]
+    assert words(servers.b) == [
+        ("-", "dropped", "BelongsToAnotherServer", "Suppressed", "NotAsked")
+    ]
+    assert servers.a.claims == servers.b.claims == []
+
+
+def test_what_the_owner_could_not_deliver_another_server_may(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        servers.a.application.refusals = 1
+        frame = uplink(10, confirmed=True)
+        await servers.hear_in_turn((servers.a.west, frame), (servers.b.east, frame))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert words(servers.a)[0][:3] == ("NonDuplicate", "dropped", "UpstreamUnavailable")
+    assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
+    assert servers.b.application.ids == ["70B3D57ED0000001-01ABCDEF-10"]
+    assert counters(servers.b) == [1]  # 0 went to a, for an answer that never left
+
+
+def test_a_counter_rolls_over_at_another_server(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        for f_cnt in (0x3FFE, 0x7FFE, 0xBFFE, 0xFFFE, 0xFFFF):
+            frame = uplink(f_cnt)
+            await servers.hear_in_turn((a, frame), (b, frame))
+        await servers.hear_in_turn((b, uplink(0x10000)), (a, uplink(0x10000)), (a, uplink(0x10001)))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert [word[4] for word in words(servers.b)[-2:]] == ["NotOwner", "Owner"]
+    assert [word[4] for word in words(servers.a)[-2:]] == ["NotOwner", "Owner"]
+
+
+def test_a_restart_that_one_server_heard_is_known_to_the_other(serve: Serve) -> None:
+    """The counter begins a new life, and no message of it has the id of an older one."""
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        heard = [(a, uplink(f_cnt)) for f_cnt in (0, 1, 2, 3, 4, 5)]
+        again = [(b, uplink(0, payload=b"again")), (a, uplink(1, payload=b"again"))]
+        await servers.hear_in_turn(*heard, *again, (b, uplink(2, payload=b"again")))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert {word[1] for network in (servers.a, servers.b) for word in words(network)} == {
+        "forwarded"
+    }
+    assert servers.a.application.ids[-1] == "70B3D57ED0000001-01ABCDEF.1-1"
+    assert servers.b.application.ids == [f"70B3D57ED0000001-01ABCDEF.1-{n}" for n in (0, 2)]
+
+
+def test_a_server_that_missed_the_restart_learns_of_it(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        heard = [(a, uplink(f_cnt)) for f_cnt in (8, 9)]
+        again = [(b, uplink(f_cnt)) for f_cnt in (0, 1, 2)]
+        await servers.hear_in_turn(*heard, *again, (a, uplink(3)))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert servers.a.application.ids[-1] == "70B3D57ED0000001-01ABCDEF.1-3"
+
+
+def test_a_late_copy_of_a_first_message_is_no_restart(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear_in_turn((a, uplink(0)), (a, uplink(1)), (b, uplink(0)), (b, uplink(1)))
+        await servers.hear_in_turn((a, uplink(2)), (b, uplink(2)))
+
+    servers = serve(scenario, device(Strategy.DROP))
+    assert {word[2] for word in words(servers.b)} == {"DuplicateAtOtherServer"}
+    assert servers.b.application.ids == []
+
+
+def test_counters_that_went_on_elsewhere_are_no_gap(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        for f_cnt in (16_000, 32_000, 48_000, 64_000, 80_000):
+            await servers.hear((a, uplink(f_cnt, confirmed=True)))
+        await servers.hear((b, uplink(80_001, confirmed=True)))
+
+    servers = serve(scenario, device())
+    assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
+    assert counters(servers.b) == [5]
+
+
+@pytest.mark.parametrize("version", LoRaWanVersion)
+def test_a_device_that_joined_through_one_server_is_known_to_the_other(
+    serve: Serve, version: LoRaWanVersion
+) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        dev_addr, keys = session_of(a.dnmsgs[-1], 7)
+        for f_cnt, station in ((0, b), (1, a), (2, b)):
+            frame = uplink(f_cnt, keys=keys, dev_addr=dev_addr, confirmed=True)
+            await servers.hear((station, frame))
+
+    servers = serve(scenario, replace(GAMMA, lorawan=version, strategy=Strategy.DROP))
+    owned = ("NonDuplicate", "forwarded", "-", "RX", "Owner")
+    assert words(servers.b) == [owned, owned]
+    assert words(servers.a)[1:] == [owned]
+    assert counters(servers.b) == [0, 2]
+
+
+@pytest.mark.parametrize("order", ["a first", "at once"])
+def test_a_join_that_both_hear_is_accepted_once(serve: Serve, order: str) -> None:
+    async def scenario(servers: Servers) -> None:
+        heard = [(servers.a.west, join_request(7)), (servers.b.east, join_request(7))]
+        await (servers.hear if order == "at once" else servers.hear_in_turn)(*heard)
+        accepts = servers.a.west.dnmsgs + servers.b.east.dnmsgs
+        assert len(accepts) == 1
+        dev_addr, keys = session_of(accepts[0], 7)
+        frame = uplink(0, keys=keys, dev_addr=dev_addr)
+        await servers.hear((servers.a.west, frame), (servers.b.east, frame))
+
+    servers = serve(scenario, replace(GAMMA, strategy=Strategy.DROP))
+    joins = sorted(words(network)[0][2:4] for network in (servers.a, servers.b))
+    assert joins == [("-", "RX"), ("DevNonceUsed", "Suppressed")]
+    data = sorted(words(network)[1][1:3] for network in (servers.a, servers.b))
+    assert data == [("dropped", "DuplicateAtOtherServer"), ("forwarded", "-")]
+
+
+@pytest.mark.parametrize("version", LoRaWanVersion)
+def test_a_dev_nonce_is_used_once_whoever_heard_it(serve: Serve, version: LoRaWanVersion) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a, servers.b
+        await servers.hear_in_turn((a.west, join_request(7)), (b.west, join_request(8)))
+        for dev_nonce in (7, 8):
+            for station in (a.east, b.east):
+                await servers.hear((station, join_request(dev_nonce)))
+
+    servers = serve(scenario, replace(GAMMA, lorawan=version))
+    assert words(servers.a)[0][3] == words(servers.b)[0][3] == "RX"
+    refused = [word[2] for network in (servers.a, servers.b) for word in words(network)[1:]]
+    assert sorted(refused) == ["DevNonceUsed"] * 2 + ["Duplicate"] * 2
+
+
+def test_a_dev_nonce_below_one_that_another_server_accepted_is_refused(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        heard = [(servers.a.west, join_request(8)), (servers.b.west, join_request(7))]
+        await servers.hear_in_turn(*heard)
+
+    servers = serve(scenario, replace(GAMMA, lorawan=LoRaWanVersion.V1_0_4))
+    assert words(servers.b)[0][2:4] == ("DevNonceUsed", "Suppressed")
+
+
+def test_the_session_in_use_survives_a_join_at_another_server(serve: Serve) -> None:
+    """The device may not have heard the accept, and goes on with what it had."""
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        old_addr, old_keys = session_of(a.dnmsgs[-1], 7)
+        await servers.hear((a, uplink(0, keys=old_keys, dev_addr=old_addr)))
+        await servers.hear((b, join_request(8)))
+        new_addr, new_keys = session_of(b.dnmsgs[-1], 8)
+        for station, f_cnt in ((a, 1), (b, 2), (a, 3)):
+            await servers.hear((station, uplink(f_cnt, keys=old_keys, dev_addr=old_addr)))
+        for station, f_cnt in ((a, 0), (b, 1)):
+            await servers.hear((station, uplink(f_cnt, keys=new_keys, dev_addr=new_addr)))
+
+    servers = serve(scenario, GAMMA)
+    assert [word[1] for word in words(servers.a)[1:]] == ["forwarded"] * 4
+    assert [word[1] for word in words(servers.b)[1:]] == ["forwarded"] * 2
+
+
+def test_frames_of_strangers_are_asked_for_now_and_then_only() -> None:
+    asked: list[int] = []
+
+    async def scenario(servers: Servers) -> None:
+        assert servers.store is not None
+        forged = uplink(10)[:-1] + b"\x00"
+        for _ in range(20):
+            await servers.hear((servers.a.west, uplink(1, dev_addr=type(DEV_ADDR)("26000001"))))
+            await servers.hear((servers.a.west, forged), (servers.a.east, forged))
+        asked.append(servers.store.asked)
+
+    servers = serve_both(scenario, ALPHA)
+    assert {word[2] for word in words(servers.a)} == {"UnknownDevice", "MicMismatch"}
+    assert asked == [3]  # who has the one, who has the other, and what is known of that
+
+
+def test_the_owner_writes_and_the_loser_reads(serve: Serve) -> None:
+    """A session is stored with the newest counters of all, whoever writes last."""
+    kept: list[tuple[Session, ...]] = []
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        for f_cnt in range(10, 16):
+            frame = uplink(f_cnt, confirmed=True)
+            await servers.hear_in_turn(*((s, frame) for s in ((a, b) if f_cnt % 2 else (b, a))))
+        for network in (servers.a, servers.b):
+            await network.store.refresh(ALPHA.dev_eui)  # type: ignore[attr-defined]
+            kept.append(network.store.sessions(ALPHA.dev_eui))
+
+    serve(scenario, device(Strategy.DROP))
+    for [session] in kept:
+        assert (session.f_cnt_up, session.f_cnt_down, session.keys) == (15, 6, KEYS)
