@@ -41,6 +41,7 @@ class Assembly(Rig):
     """
 
     server: NetworkServer
+    """The first network server; there may be others beside it."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Assembly(Rig):
         self._wall_clock_start = wall_clock_start
         self._retention_us = retention_us
         self._number = number
+        self._beside: dict[str, NetworkServer] = {}
         self._devices: dict[str, VirtualRigDevice] = {}
         self._stations: dict[str, VirtualRigStation] = {}
         self._schedule: list[tuple[str, ...]] = []
@@ -89,6 +91,10 @@ class Assembly(Rig):
         """A device as scenarios use it."""
         return VirtualRigDevice(provisioned, self.start)
 
+    def new_server(self, lns: str) -> NetworkServer:
+        """One more network server, which shares store and claims with the first."""
+        raise NotImplementedError
+
     async def ready(self) -> None:
         """Wait until this case may begin."""
 
@@ -115,7 +121,8 @@ class Assembly(Rig):
             station.stop()
         for device in self._devices.values():
             await device.stop()
-        self.server.stop()
+        for server in self.servers:
+            server.stop()
 
     @property
     def case(self) -> Case:
@@ -129,7 +136,8 @@ class Assembly(Rig):
         self._before_start(f"region {name}")
         self.region = region(name)
         self.medium = Medium(self.region, self.links, self.record)
-        self.server.region = self.region
+        for server in self.servers:
+            server.region = self.region
 
     def station(self, name: str) -> VirtualRigStation:
         if name not in self._stations:
@@ -159,6 +167,25 @@ class Assembly(Rig):
             gps_start_us=gps_time_us(self._wall_clock_start),
         )
         self.case.station(station_eui, name)
+
+    @property
+    def servers(self) -> list[NetworkServer]:
+        """All network servers, the first one first."""
+        return [self.server, *self._beside.values()]
+
+    def server_of(self, lns: str) -> NetworkServer:
+        """A network server by its id; one that nobody asked for before is added."""
+        if lns == self.server.lns:
+            return self.server
+        if lns not in self._beside:
+            self._before_start(f"network server {lns!r}")
+            self._beside[lns] = self.new_server(lns)
+        return self._beside[lns]
+
+    def put_on(self, lns: str, *stations: str) -> None:
+        for name in stations:
+            self._before_start(f"network server of {name!r}")
+            self.station(name).server = self.server_of(lns)
 
     def device(self, name: str) -> VirtualRigDevice:
         return self._devices[name]
@@ -219,11 +246,13 @@ class Assembly(Rig):
             if device.provisioned.known:
                 case.device(device.provisioned.record, f_cnt_up=device.provisioned.f_cnt_up)
         facts = {"region": self.region.name, "retention_us": self._retention_us}
-        case.lns(self.server.lns, "start", **facts)
+        for server in self.servers:
+            case.lns(server.lns, "start", **facts)
         self._connect_air()
         self._attenuate_air()
         provisioned = [device.provisioned for device in self._devices.values()]
-        await self.server.start(self._tasks, provisioned)
+        for server in self.servers:
+            await server.start(self._tasks, provisioned)
         for device in self._devices.values():
             await device.start(self.medium, self._seed, self.record)
         for station in self._stations.values():

@@ -17,6 +17,7 @@ from bench.rig.provisioning import Provisioned
 from bench.rig.request import TAKEN_WITHIN_US, request, times_queued
 from bench.rig.retiming import Retiming
 from bench.rig.serial_device import SerialRigDevice
+from bench.rig.station import VirtualRigStation
 from bench.rig.stimulation import Stimulation
 from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap
@@ -32,11 +33,10 @@ _AGAIN_US = 20_000
 
 
 class EmulatedServer:
-    """The network server of one case: one that it shares, or one of its own."""
+    """A network server of one case: one that it shares, or one of its own."""
 
-    lns = LNS
-
-    def __init__(self, bench: EmulatedBench, region: Region, *, own: bool) -> None:
+    def __init__(self, bench: EmulatedBench, lns: str, region: Region, *, own: bool) -> None:
+        self.lns = lns
         self.region = region
         self.program: LnsProgram | None = None
         self._bench = bench
@@ -50,7 +50,7 @@ class EmulatedServer:
         if self.own:
             # A counter can only be set back where no other server remembers it.
             self.program = self._bench.new_program(
-                self.region, note=self.note, own_store=not self.wants_redis
+                self.lns, self.region, note=self.note, own_store=not self.wants_redis
             )
             await self.program.start([device for device in provisioned if device.known])
 
@@ -117,9 +117,17 @@ class EmulatedRig(Stimulation):
         self._retiming = Retiming(self._retention_us)
         self._entered = False
         self.has_own_server = own_server
-        self.server: EmulatedServer = EmulatedServer(bench, self.region, own=own_server)
-        self.server.note = self._note
-        self.server.wants_redis = wants_redis
+        self._wants_redis = wants_redis
+        self.server: EmulatedServer = self.new_server(LNS)
+
+    def new_server(self, lns: str) -> EmulatedServer:
+        server = EmulatedServer(self._bench, lns, self.region, own=self.has_own_server)
+        server.note = self._note
+        # What several servers share is in Redis.
+        server.wants_redis = self._wants_redis or lns != LNS
+        if lns != LNS:
+            self.server.wants_redis = True
+        return server
 
     # --- what may happen to a program and to its wires ------------------------------------
 
@@ -143,16 +151,19 @@ class EmulatedRig(Stimulation):
     async def restore_store(self) -> None:
         await self.server.own_program().to_store.restore()
 
-    async def kill_lns(self) -> None:
-        await super().kill_lns()
-        for station in self._stations.values():
+    async def kill_lns(self, lns: str = LNS) -> None:
+        await super().kill_lns(lns)
+        for station in self._stations_on(lns):
             # Nobody is behind the tap: a station is refused before it tells anything.
             self._bench.taps.unregister(station.eui)
 
-    async def _run_server_again(self, f_cnt_up: int | None) -> None:
-        await super()._run_server_again(f_cnt_up)
-        for station in self._stations.values():
+    async def _run_server_again(self, lns: str, f_cnt_up: int | None) -> None:
+        await super()._run_server_again(lns, f_cnt_up)
+        for station in self._stations_on(lns):
             self._bench.taps.register(station.eui, station.tap.accept)
+
+    def _stations_on(self, lns: str) -> list[VirtualRigStation]:
+        return [s for s in self._stations.values() if s.server.lns == lns]
 
     def _note(self, kind: str, fields: Mapping[str, object]) -> None:
         self.record("bench", kind, dict(fields))
@@ -181,9 +192,19 @@ class EmulatedRig(Stimulation):
         every = [device.provisioned for device in self._devices.values()]
         return [device for device in every if device.known]
 
+    @property
+    def lns_ids(self) -> list[str]:
+        """The ids of the network servers that the case needs."""
+        return [server.lns for server in self.servers]
+
     def use(self, program: LnsProgram) -> None:
-        """Put the stations on this network server, which runs."""
-        self.server.program = program
+        """Put stations on this network server, which runs."""
+        self._emulated(program.lns).program = program
+
+    def _emulated(self, lns: str) -> EmulatedServer:
+        server = self.server_of(lns)
+        assert isinstance(server, EmulatedServer)
+        return server
 
     def new_device(self, provisioned: Provisioned) -> VirtualRigDevice:
         return SerialRigDevice(provisioned, self.start)
@@ -191,7 +212,9 @@ class EmulatedRig(Stimulation):
     def provision(self, name: str, **facts: Any) -> VirtualRigDevice:
         if "keys" in facts and not self.has_own_server:
             # Whoever else has these keys would answer to the same frames.
-            self.has_own_server = self.server.own = True
+            self.has_own_server = True
+            for lns in self.lns_ids:
+                self._emulated(lns).own = True
         return super().provision(name, **facts)
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
@@ -218,15 +241,18 @@ class EmulatedRig(Stimulation):
         until_us = now_us() + COLLECTED_WITHIN_US
         while now_us() < until_us and not _is_complete(self.case):
             await self.pause(_AGAIN_US)
-        if self.server.program is not None and self.server.program.died is not None:
-            raise self.server.program.died
+        for lns in self.lns_ids:
+            program = self._emulated(lns).program
+            if program is not None and program.died is not None:
+                raise program.died
 
     async def end(self) -> None:
         """Give up what the case has on the bench."""
         for station in self._stations.values():
             self._bench.taps.unregister(station.eui)
         try:
-            await self.server.end()
+            for lns in self.lns_ids:
+                await self._emulated(lns).end()
         finally:
             if self._entered:
                 self._bench.leave(self)

@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 from bench.capture.reading import Event
 from bench.case import Case
@@ -24,6 +23,7 @@ from bench.host.ports import LOOPBACK
 from bench.host.relay import Note, Relay
 from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
+from bench.rig.lns_files import by_way_of
 from bench.rig.lns_program import SQLITE, LnsProgram, Relays
 from bench.rig.provisioning import Provisioned
 from bench.rig.trust import Trust
@@ -51,6 +51,10 @@ class Guest(Protocol):
 
     region: Region
     has_own_server: bool
+
+    @property
+    def lns_ids(self) -> list[str]:
+        """The ids of the network servers that the case needs."""
 
     @property
     def case(self) -> Case:
@@ -91,7 +95,7 @@ class EmulatedBench:
         self._door = asyncio.Lock()
         self._starting = asyncio.Semaphore(STARTING_MAX)
         self._places = asyncio.Semaphore(at_once)
-        self._shared: dict[str, LnsProgram] = {}
+        self._shared: list[LnsProgram] = []
         self._waiting: dict[Guest, asyncio.Future[None]] = {}
         self._still_to_come = 0
         self._owners: dict[Eui, Case] = {}
@@ -139,7 +143,7 @@ class EmulatedBench:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for program in self._shared.values():
+        for program in self._shared:
             await program.stop()
         await self._stack.__aexit__(kind, error, traceback)
 
@@ -192,16 +196,16 @@ class EmulatedBench:
     async def _serve(self, arrived: dict[Guest, asyncio.Future[None]]) -> None:
         """Start a network server per region for those who share one, then let all begin."""
         try:
-            sharing: dict[str, list[Guest]] = {}
+            sharing: dict[tuple[str, str], list[Guest]] = {}
             for rig in arrived:
-                if not rig.has_own_server:
-                    sharing.setdefault(rig.region.name, []).append(rig)
-            for rigs in sharing.values():
-                program = self.new_program(rigs[0].region)
+                for lns in () if rig.has_own_server else rig.lns_ids:
+                    sharing.setdefault((lns, rig.region.name), []).append(rig)
+            for (lns, _), rigs in sharing.items():
+                program = self.new_program(lns, rigs[0].region)
                 await program.start([known for rig in rigs for known in rig.known_devices()])
                 for rig in rigs:
                     rig.use(program)
-                self._shared[f"{rigs[0].region.name}-{len(self._shared)}"] = program
+                self._shared.append(program)
         except Exception as error:
             for begins in arrived.values():
                 begins.set_exception(error)
@@ -212,7 +216,7 @@ class EmulatedBench:
     # --- what they share ----------------------------------------------------------------------
 
     def new_program(
-        self, region: Region, *, note: Note | None = None, own_store: bool = False
+        self, lns: str, region: Region, *, note: Note | None = None, own_store: bool = False
     ) -> LnsProgram:
         """One more network server, not started yet.
 
@@ -228,11 +232,11 @@ class EmulatedBench:
                 to_store=Relay(store.host, store.port, name="store", note=note),
             )
             broker_port = relays.to_broker.port
-            store_url = _by_way_of(store_url, relays.to_store.port)
+            store_url = by_way_of(store_url, relays.to_store.port)
         self._programs += 1
-        name = f"{LNS}-{self._programs}"
+        name = f"{lns}-{self._programs}"
         settings: dict[str, dict[str, Any]] = {
-            "lns": {"id": LNS, "listen": "127.0.0.1:0", "region": region.name},
+            "lns": {"id": lns, "listen": "127.0.0.1:0", "region": region.name},
             "dedup": {"retention_s": self.retention_us // 1_000_000},
             "store": {"url": STORE_FILE if own_store else store_url},
             "upstream": {
@@ -240,7 +244,7 @@ class EmulatedBench:
                 "outbox": "outbox.sqlite",
                 "client_id": name,
             },
-            "capture": {"path": f"{LNS}.jsonl", "run_id": "collected"},
+            "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},
         }
         if self.trust is not None:
             settings["tls"] = dict(self.trust.settings)
@@ -264,7 +268,7 @@ class EmulatedBench:
             case.collect(event)
         else:
             fields = {name: value for name, value in event.items() if name not in _HEAD}
-            self.capture.record(LNS, event["kind"], fields, t_us=event["t_us"])
+            self.capture.record(event["source"], event["kind"], fields, t_us=event["t_us"])
 
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
         """A message as the application gets it from the broker."""
@@ -277,13 +281,6 @@ class EmulatedBench:
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
         for case in self._cases:
             case.witness(event)
-
-
-def _by_way_of(url: str, port: int) -> str:
-    """The same URL, but of a relay on this host."""
-    parts = urlsplit(url)
-    login, at, _ = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{login}{at}{LOOPBACK}:{port}"))
 
 
 def _subject(event: Event) -> Eui:

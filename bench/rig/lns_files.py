@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+from bench.host.ports import LOOPBACK
 from lns.end_device import Activation, EndDevice
 
 _FACTS = ("lorawan", "strategy", "server", "relaxed_f_cnt", "f_cnt_bits", "nb_trans")
@@ -36,3 +38,10 @@ def _table(device: EndDevice) -> dict[str, Any]:
             continue
         table[name] = getattr(value, "value", value)
     return table
+
+
+def by_way_of(url: str, port: int) -> str:
+    """The same URL, but of a relay on this host."""
+    parts = urlsplit(url)
+    login, at, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{login}{at}{LOOPBACK}:{port}"))

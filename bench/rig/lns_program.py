@@ -68,6 +68,11 @@ class LnsProgram:
         self._collector = Collector(path, take)
 
     @property
+    def lns(self) -> str:
+        """Its id."""
+        return str(self._settings["lns"]["id"])
+
+    @property
     def to_broker(self) -> Relay:
         """The wire to the broker."""
         assert self._relays is not None, "nothing stands on its wires"
@@ -168,8 +173,7 @@ class LnsProgram:
             with closing(SqliteStore(self._folder / url.removeprefix(SQLITE))) as file:
                 yield file
         else:
-            lns = str(self._settings["lns"]["id"])
             async with RedisStore(
-                redis_server(url), lns, devices, patience_us=_PATIENCE_US
+                redis_server(url), self.lns, devices, patience_us=_PATIENCE_US
             ) as store:
                 yield store

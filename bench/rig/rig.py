@@ -127,6 +127,13 @@ class Rig(ABC):
         """Use another region than EU868; before the first act."""
 
     @abstractmethod
+    def put_on(self, lns: str, *stations: str) -> None:
+        """Let stations connect to another network server (`lns-b`, …); before the first act.
+
+        It knows the same devices, and shares sessions and claims with the first one.
+        """
+
+    @abstractmethod
     def impersonate(self, station: str, *, by: str) -> RigStation:
         """Add a station, named `by`, that says it has the EUI of another one."""
 
@@ -194,18 +201,18 @@ class Rig(ABC):
         """Deliver the device's next join request with a wrong MIC."""
 
     @abstractmethod
-    async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
-        """Restart the network server; what it had in memory only is gone.
+    async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = "lns-a") -> None:
+        """Restart a network server; what it had in memory only is gone.
 
         `f_cnt_up`: the newest counter that it had made durable, if that was not its newest.
         """
 
     @abstractmethod
-    async def kill_lns(self) -> None:
-        """End the network server at once, as a crash does, until `start_lns`."""
+    async def kill_lns(self, lns: str = "lns-a") -> None:
+        """End a network server at once, as a crash does, until `start_lns`."""
 
     @abstractmethod
-    async def start_lns(self) -> None:
+    async def start_lns(self, lns: str = "lns-a") -> None:
         """Start the network server that was killed, and wait until the stations are back."""
 
     @abstractmethod

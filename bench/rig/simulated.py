@@ -4,9 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.rig.application import Application
+from bench.rig.parts import NetworkServer
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.stimulation import Stimulation
+from lns.clock import now_us
 from lns.downlink_queue import ApplicationDownlink
+from lns.store.memory_claims import MemoryClaims
 
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -39,6 +42,17 @@ class SimulatedRig(Stimulation):
         await self.start()
         downlink = ApplicationDownlink(port, payload, confirmed)
         self._server.enqueue(device.provisioned.dev_eui, downlink)
+
+    def new_server(self, lns: str) -> NetworkServer:
+        first = self._server
+        if first.claims is None:
+            first.claims = MemoryClaims(now_us, retention_us=self._retention_us)
+        beside = SimulatedServer(
+            lns, self.region, self.application, self._seed, self.record, WALL_CLOCK_START,
+            retention_us=self._retention_us, beside=first,
+        )  # fmt: skip
+        beside.claims = first.claims
+        return beside
 
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         self._longest_delay_us = max(self._longest_delay_us, us)

@@ -19,12 +19,16 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.network_server import NetworkServer
 from lns.store.memory import MemoryStore
+from lns.store.memory_claims import MemoryClaims
 
 LINK_US = 2_000
 
 
 class SimulatedServer:
-    """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not."""
+    """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not.
+
+    With `beside` it shares them with another one; `claims` says who owns a frame then.
+    """
 
     def __init__(
         self,
@@ -36,9 +40,11 @@ class SimulatedServer:
         wall_clock_start: datetime,
         *,
         retention_us: int,
+        beside: "SimulatedServer | None" = None,
     ) -> None:
         self.lns = lns
-        self.store = MemoryStore()
+        self.store: MemoryStore = MemoryStore(beside.store if beside is not None else None)
+        self.claims: MemoryClaims | None = None
         self.region = region
         self._application = application
         self._seed = seed
@@ -117,6 +123,8 @@ class SimulatedServer:
             utc=self._utc,
             entropy=stream(self._seed, self.lns, str(self._starts)),
             retention_us=self._retention_us,
+            claims=self.claims,
+            shared=self.store if self.claims is not None else None,
         )
 
     def _utc(self) -> datetime:

@@ -20,9 +20,9 @@ Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]
 class VirtualRigStation:
     """One station of a rig, with the tap on its link.
 
-    Remembers the longest delay it was given (µs), how much weaker than others it hears (dB), and
-    until it is switched on, what it is to be equipped with. `retimed` shortens a delay where the
-    network server forgets sooner.
+    Remembers its network server, the longest delay it was given (µs), how much weaker than others
+    it hears (dB), and until it is switched on, what it is to be equipped with. `retimed` shortens a
+    delay where the network server forgets sooner.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class VirtualRigStation:
         self.eui = eui
         self.longest_delay_us = 0
         self.weaker_db = 0
-        self._server = server
+        self.server = server
         self._plug = plug
         self._retimed = retimed
         self._seed = seed
@@ -54,7 +54,7 @@ class VirtualRigStation:
         self._duty_cycle = False
         self._task: list[asyncio.Task[None]] = []
         self._station: VirtualStation | None = None
-        self.tap = Tap(eui, lambda: server.connect(eui), record, latency_us=LINK_US)
+        self.tap = Tap(eui, lambda: self.server.connect(eui), record, latency_us=LINK_US)
 
     @property
     def station(self) -> VirtualStation:
@@ -138,7 +138,7 @@ class VirtualRigStation:
         self.tap.restore()
 
     def leave_half_open(self, noticed_after_us: int) -> None:
-        self._server.leave_half_open(self.eui, self._note(noticed_after_us))
+        self.server.leave_half_open(self.eui, self._note(noticed_after_us))
 
     def restart(self) -> None:
         self.station.restart()

@@ -119,22 +119,22 @@ class Stimulation(Assembly):
 
     # --- network server, application, time ----------------------------------------------------
 
-    async def restart_lns(self, *, f_cnt_up: int | None = None) -> None:
-        """Restart the server; `f_cnt_up` replaces the counters it had persisted."""
-        await self.kill_lns()
-        await self._start_lns(f_cnt_up)
+    async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = "lns-a") -> None:
+        """Restart a server; `f_cnt_up` replaces the counters it had persisted."""
+        await self.kill_lns(lns)
+        await self._start_lns(lns, f_cnt_up)
 
-    async def kill_lns(self) -> None:
+    async def kill_lns(self, lns: str = "lns-a") -> None:
         await self.start()
-        await self.server.kill()
+        await self.server_of(lns).kill()
 
-    async def start_lns(self) -> None:
-        await self._start_lns(None)
+    async def start_lns(self, lns: str = "lns-a") -> None:
+        await self._start_lns(lns, None)
 
-    async def _start_lns(self, f_cnt_up: int | None) -> None:
+    async def _start_lns(self, lns: str, f_cnt_up: int | None) -> None:
         facts = {} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}
-        self.case.lns(self.server.lns, "restart", **facts)
-        await self._run_server_again(f_cnt_up)
+        self.case.lns(lns, "restart", **facts)
+        await self._run_server_again(lns, f_cnt_up)
         await self.pause(100_000)  # until the stations notice
         await self._until_stations_are_up()
 
@@ -144,8 +144,8 @@ class Stimulation(Assembly):
     def refuse_upstream(self, messages: int = 1) -> None:
         raise self._is_missing("slow application")
 
-    async def _run_server_again(self, f_cnt_up: int | None) -> None:
-        await self.server.start_again(f_cnt_up=f_cnt_up)
+    async def _run_server_again(self, lns: str, f_cnt_up: int | None) -> None:
+        await self.server_of(lns).start_again(f_cnt_up=f_cnt_up)
 
     def pause_lns(self) -> None:
         raise self._is_missing("wires")

@@ -1,0 +1,217 @@
+"""Two network servers, each with its own stations: ADR 007, "Duplicates between LNS instances"."""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, COPY, FIRST
+
+# What the server that does not own the frame makes of its first copy.
+ELSEWHERE = Table("""
+    strategy kind        | elsewhere
+    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed
+    Drop     unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked
+    Mark     confirmed   | NonDuplicate marked Suppressed
+    Mark     unconfirmed | NonDuplicate marked NotAsked
+    None     confirmed   | NonDuplicate forwarded Suppressed
+    None     unconfirmed | NonDuplicate forwarded NotAsked
+""")
+JOINED_ELSEWHERE = Table("""
+    strategy kind | elsewhere
+    *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+NOT_HERE = Table("""
+    strategy kind        | elsewhere
+    *        confirmed   | - dropped(BelongsToAnotherServer) Suppressed
+    *        unconfirmed | - dropped(BelongsToAnotherServer) NotAsked
+""")
+
+
+async def test_the_server_that_hears_first_owns_the_frame(rig, strategy, confirmed):
+    """Both hear it; the first one answers, the other one does what its strategy says.
+
+    Catalogue: G01.
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    rig.expect_reply(uplink)
+
+
+async def test_the_other_server_may_be_the_first(rig, strategy, confirmed):
+    """Not the name of a server counts, but who claims first.
+
+    Catalogue: G02.
+    """
+    rig.put_on("lns-b", "east")
+    rig.west.delay_uplinks(milliseconds(150))
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, FIRST + ELSEWHERE, first="east", elsewhere="west")
+    rig.expect_reply(uplink)
+
+
+async def test_every_server_has_copies_of_its_own(rig, strategy, confirmed):
+    """Two servers with two stations each: level 1 within each, level 2 between them.
+
+    Catalogue: G18. The claim is of the session, whichever station heard.
+    """
+    rig.put_on("lns-b", "north", "south")
+    for station, place in {"east": 1, "north": 2, "south": 3}.items():
+        rig.station(station).delay_uplinks(milliseconds(120 * place))
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(
+        uplink,
+        FIRST + COPY + ELSEWHERE + COPY,
+        first="west",
+        copy=("east", "south"),
+        elsewhere="north",
+    )
+
+
+async def test_a_newer_frame_may_have_another_owner(rig, strategy, confirmed):
+    """Who owned the last frame has no right to the next one; its counter is known to both."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=confirmed)
+    rig.only("east")
+    second = await rig.alpha.send(confirmed=confirmed)
+    rig.only("west")
+    third = await rig.alpha.send(confirmed=confirmed)
+    for uplink, station in ((first, "west"), (second, "east"), (third, "west")):
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_reply(uplink)
+
+
+async def test_a_retry_is_answered_by_its_owner(rig, strategy):
+    """The answer is missed; the owner hears the retry and answers again.
+
+    Catalogue: G04.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    uplink = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(uplink, FIRST + AGAIN, first="west", again="west")
+    rig.expect_reply(uplink)
+
+
+async def test_a_retry_that_only_the_loser_hears_is_not_answered(rig, strategy):
+    """The owner is deaf for the retry: the other server must not answer in its place.
+
+    Catalogue: F06.
+    """
+    rig.put_on("lns-b", "east")
+    rig.west.suppress_downlinks(1)
+    rig.heard_by("west", "east")
+    uplink = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
+
+
+async def test_a_device_that_joined_through_one_server_is_known_to_the_other(
+    rig, strategy, confirmed
+):
+    """Session and keys are shared; the other server takes the next frame."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    joining = await rig.bravo.join()
+    rig.only("east")
+    uplink = await rig.bravo.send(confirmed=confirmed)
+    rig.expect(joining, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="east")
+    rig.expect_reply(joining)
+    rig.expect_reply(uplink)
+
+
+async def test_a_join_that_both_hear_is_accepted_once(rig, strategy):
+    """The DevNonce is used by the first; the other one refuses it."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    joining = await rig.bravo.join()
+    rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
+    rig.expect_reply(joining)
+
+
+async def test_a_join_replayed_to_the_other_server_is_refused(rig, strategy):
+    """A DevNonce that one server has accepted is used for all of them, and for ever."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    joining = await rig.bravo.join()
+    await rig.replay(joining, by="east", after=seconds(61))
+    rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
+
+
+async def test_a_device_of_one_server_is_ignored_by_the_other(rig, strategy, confirmed):
+    """A pinned device is nobody else's business, and nobody is asked.
+
+    Catalogue: G16.
+    """
+    rig.put_on("lns-b", "east")
+    pinned = rig.provision("pinned", f_cnt=10, server="lns-a")
+    rig.west.delay_uplinks(milliseconds(150))
+    uplink = await pinned.send(confirmed=confirmed)
+    rig.expect(uplink, NOT_HERE + FIRST, elsewhere="east", first="west")
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_the_owner_restarts_between_two_frames(rig, strategy, confirmed):
+    """What it owned it owns still, and the other server is not first for that."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.restart_lns()
+    await rig.replay(uplink, by="east")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_the_counter_passes_sixteen_bits_between_two_servers(rig, strategy, confirmed):
+    """After the roll-over the frame is newer, whichever server hears it.
+
+    Catalogue: G13.
+    """
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=65_535)
+    rig.only("west")
+    before = await device.send(confirmed=confirmed)
+    rig.only("east")
+    after = await device.send(confirmed=confirmed)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, FIRST, first="east")
+
+
+async def test_an_older_frame_that_nobody_else_heard_comes_too_late(rig, strategy, confirmed):
+    """One server holds a frame back until the other has claimed a newer one: it is old then.
+
+    Catalogue: G06.
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(seconds(10))
+    rig.heard_by("west", "east", "west")
+    first = await rig.alpha.send(confirmed=confirmed)
+    older = await rig.alpha.send(confirmed=confirmed)
+    newer = await rig.alpha.send(confirmed=confirmed)
+    for uplink in (first, newer):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(older, ELSEWHERE, elsewhere="east")
+
+
+async def test_a_new_session_owes_nothing_to_the_old_one(rig, strategy, confirmed):
+    """After another join the counter begins anew, and no claim of before counts.
+
+    Catalogue: G15.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await rig.bravo.join()
+    old = [await rig.bravo.send(confirmed=confirmed) for _ in range(2)]
+    rig.only("east")
+    await rig.bravo.join()
+    new = await rig.bravo.send(confirmed=confirmed)
+    for uplink in old:
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(new, FIRST, first="east")
+    rig.expect_reply(new)
