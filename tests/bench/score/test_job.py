@@ -214,6 +214,24 @@ def _side_by_side() -> Case:
     return sorted(lines, key=lambda line: line[1])
 
 
+def _repeated() -> Case:
+    """A case that proved nothing and was played again, and one that was not to be played again."""
+    other = told(300, EAST, UP, 22, "SoftDuplicate marked - Suppressed")
+    wrong = [line if place != 7 else other for place, line in enumerate(good("wrong"))]
+    attempts: list[tuple[str, Case, dict[str, object]]] = [
+        ("deaf", without("deaf", 6, 7), {"attempt": 1, "repeated": True}),
+        ("deaf (attempt 2)", good("deaf (attempt 2)"), {"attempt": 2}),
+        ("wrong", wrong, {"attempt": 1, "repeated": True}),
+    ]
+    lines: Case = []
+    for number, (name, middle, facts) in enumerate(attempts):
+        at = number * 1_000_000
+        *until_end, _ = case(name, at, sorted(middle, key=lambda line: line[1]))
+        end = {"case": name, "verdict": "PASS", "reasons": [], **facts}
+        lines += [*until_end, ("bench", at + 900, "case.end", end)]
+    return lines
+
+
 def _random_damage() -> Case:
     lines: Case = []
     for number in range(60):
@@ -233,11 +251,12 @@ class Night:
 
 @pytest.fixture(scope="module")
 def night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Night:
-    """Six runs of one night in one job."""
+    """Seven runs of one night in one job."""
     root = tmp_path_factory.mktemp("night")
     well = case("good", 0, good())
     runs = {"good": well, "verdicts": _every_verdict(), "torn": well, "gap": well,
-            "damage": _random_damage(), "side by side": _side_by_side()}  # fmt: skip
+            "damage": _random_damage(), "side by side": _side_by_side(),
+            "repeated": _repeated()}  # fmt: skip
     folders = {
         name: write_run(root / f"20261120T02000{number}Z-7f3a", lines)
         for number, (name, lines) in enumerate(runs.items())
@@ -310,6 +329,15 @@ def test_cases_side_by_side_are_told_apart(night: Night) -> None:
     assert found["counts"]["left_out"] == 2
 
 
+def test_only_the_last_attempt_of_a_case_counts(night: Night) -> None:
+    found = night.scores["repeated"]
+    verdicts = {row["case"]: (row["verdict"], row["attempt"]) for row in found["verdicts"]}
+    # What Spark finds wrong is a failure, whatever the run made of it.
+    assert verdicts == {"deaf (attempt 2)": ("PASS", 2), "wrong": ("FAIL", 1)}
+    assert {row["case"] for row in found["findings"]} == {"wrong"}
+    assert found["counts"]["repeated"] == 1
+
+
 def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(night: Night) -> None:
     [margins] = night.scores["good"]["margins"]
     # Heard at the tap at 200 µs, answered there at 210 µs; nothing tells when the frame ended.
@@ -355,7 +383,7 @@ def test_a_good_run_in_full(night: Night) -> None:
     assert found["findings"] == []
     assert found["counts"] == {
         "lines": 18, "torn_lines": 0, "receptions": 2, "outcomes": 2, "transmissions": 1,
-        "evicted": 0, "deliveries": 1, "left_out": 0,
+        "evicted": 0, "deliveries": 1, "left_out": 0, "repeated": 0,
     }  # fmt: skip
     assert found["confusion"] == [
         {"expected": "Duplicate", "observed": "Duplicate", "count": 1},
