@@ -1,4 +1,4 @@
-"""Two network servers, each with its own stations: ADR 007, "Duplicates between LNS instances"."""
+"""Network servers with stations of their own: ADR 007, "Duplicates between LNS instances"."""
 
 import pytest
 
@@ -67,6 +67,23 @@ async def test_every_server_has_copies_of_its_own(rig, strategy, confirmed):
         copy=("east", "south"),
         elsewhere="north",
     )
+
+
+async def test_three_servers_and_five_stations(rig, strategy, confirmed):
+    """However many servers hear a frame, one owns it, and each knows its own copies."""
+    rig.put_on("lns-b", "north", "south")
+    rig.put_on("lns-c", "uphill")
+    for place, station in enumerate(("east", "north", "south", "uphill"), start=1):
+        rig.station(station).delay_uplinks(milliseconds(110 * place))
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(
+        uplink,
+        FIRST + COPY + ELSEWHERE + COPY + ELSEWHERE,
+        first="west",
+        copy=("east", "south"),
+        elsewhere=("north", "uphill"),
+    )
+    rig.expect_reply(uplink)
 
 
 async def test_a_newer_frame_may_have_another_owner(rig, strategy, confirmed):
