@@ -240,6 +240,9 @@ class Assembly(Rig):
         self._started = True
         assert self._tasks is not None
         await self.ready()
+        provisioned = [device.provisioned for device in self._devices.values()]
+        for server in self.servers:
+            await server.start(self._tasks, provisioned)
         case = self.case
         case.begin()
         for device in self._devices.values():
@@ -250,9 +253,6 @@ class Assembly(Rig):
             case.lns(server.lns, "start", **facts)
         self._connect_air()
         self._attenuate_air()
-        provisioned = [device.provisioned for device in self._devices.values()]
-        for server in self.servers:
-            await server.start(self._tasks, provisioned)
         for device in self._devices.values():
             await device.start(self.medium, self._seed, self.record)
         for station in self._stations.values():
