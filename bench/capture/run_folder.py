@@ -20,7 +20,10 @@ from pathlib import Path
 from lns.address import without_login
 from lns.capture import SCHEMA
 
-DISTRIBUTIONS = ("lorabench", "pyspark", "cachetools", "cryptography", "msgspec", "pytest")
+DISTRIBUTIONS = (
+    "lorabench", "pyspark", "cryptography", "msgspec", "paho-mqtt", "pyserial", "pytest", "redis",
+    "websockets",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
