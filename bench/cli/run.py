@@ -14,7 +14,14 @@ from bench.cli.progress import ProgressDisplay
 from bench.cli.run_folders import run_folders_in
 from bench.cli.scenario_catalogue import scenarios_folder
 from bench.cli.scenario_lines import ScenarioLines
-from bench.cli.verdicts import CaseVerdict, exit_code_of, in_words, read_verdicts, totals
+from bench.cli.verdicts import (
+    CaseVerdict,
+    exit_code_of,
+    in_words,
+    read_left_out,
+    read_verdicts,
+    totals,
+)
 from lns.address import without_login
 
 Rig = Literal["simulated", "emulated"]
@@ -136,6 +143,7 @@ def run(
     else:
         cases = len(ran.verdicts)
         print_lines([f"{cases} case{'' if cases == 1 else 's'}: {in_words(counts)}"])
+        print_lines(_remarks(ran, rig))
         if ran.failed and ran.exit_code is ExitCode.BENCH_ERROR:
             print_lines([f"{ran.failed} of the scenarios broke in the bench; see above."])
         folder = shown_path(ran.folder)
@@ -149,6 +157,18 @@ def run(
             )
         )
     return ran.exit_code
+
+
+def _remarks(ran: Ran, rig: str) -> list[str]:
+    """What the totals do not say: repetitions, and what the rig could not play."""
+    remarks = []
+    if repeated := sum(verdict.attempt > 1 for verdict in ran.verdicts):
+        remarks.append(f"{repeated} of them on a repeated stimulus; the first proved nothing.")
+    left_out = read_left_out(ran.folder)
+    if left_out:
+        missing = ", ".join(f"{names} ({count})" for names, count in left_out.items())
+        remarks.append(f"{sum(left_out.values())} left out; the {rig} rig has no: {missing}")
+    return remarks
 
 
 def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
