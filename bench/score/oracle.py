@@ -240,6 +240,12 @@ def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
         .agg(F.lit(True).alias("has_failure"))
         .select("run", "case", "has_failure")
     )
+    requested = (
+        lines.where((F.col("kind") == "lns.request") & (F.col("stage") == "queued"))
+        .groupBy("run", "case", "dev_eui")
+        .agg(F.lit(True).alias("has_request"))
+        .select("run", "case", "dev_eui", "has_request")
+    )
     so_far = (
         Window.partitionBy("dev_eui_no", "session", "run", "case")
         .orderBy(*_ORDER)
@@ -250,10 +256,17 @@ def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
     )
     touched = F.max(F.when(failed, F.col("f_cnt"))).over(so_far)
     data_key = F.concat_ws(":", "dev_eui", "mic", "f_cnt_wire")
+    # An answer that nobody asked for carries what the application wants sent.
+    went_down = (
+        F.col("has_request")
+        & F.col("outcome.answer").isin(*_ANSWERED)
+        & ~F.col("oracle_answer").isin(DUE, OPEN)
+    )
     is_join = F.col("is_join")
     level1_key = F.when(is_join, F.col("frame_id")).when(~is_join, data_key)
     return (
         rows.join(F.broadcast(failed_cases), on=["run", "case"], how="left")
+        .join(F.broadcast(requested), on=["run", "case", "dev_eui"], how="left")
         .withColumn("level1_key", level1_key)
         .join(
             F.broadcast(evicted(lines)).withColumnRenamed("key", "level1_key"),
@@ -266,7 +279,8 @@ def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
             F.when(F.col("lns_count") > 1, F.lit("more than one network server"))
             .when(failed, F.lit("upstream or store failed"))
             .when(F.col("touched") >= F.col("f_cnt"), F.lit("upstream or store had failed"))
-            .when(F.col("evicted_us") <= F.col("t_us"), F.lit("level 1 was full")),
+            .when(F.col("evicted_us") <= F.col("t_us"), F.lit("level 1 was full"))
+            .when(went_down, F.lit("the application had something to send")),
         )
         .select("*")
     )
