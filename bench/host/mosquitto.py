@@ -5,16 +5,13 @@ It keeps its sessions on disk: stopped and started again, it has what it acknowl
 
 import os
 import shutil
-from functools import partial
 from pathlib import Path
-from typing import Self
 
-from bench.host.ports import LOOPBACK, free_port, is_answered
-from bench.host.program import Program, ProgramDied, ProgramMissing
+from bench.host.listener import PolledListener
+from bench.host.ports import LOOPBACK, is_answered
+from bench.host.program import ProgramMissing
 
-START_S = 30
 _PLACES = ("/usr/local/sbin", "/usr/sbin", "/opt/homebrew/sbin")
-_TRIES = 3
 MISSING = (
     "Mosquitto, an MQTT broker, is needed and is not there: run `make mosquitto`, or install the"
     " package (sudo apt-get install --no-install-recommends mosquitto), or name the program in the"
@@ -34,7 +31,7 @@ def mosquitto_program() -> str:
     raise ProgramMissing(MISSING)
 
 
-class Mosquitto(Program):
+class Mosquitto(PolledListener):
     """One broker with its files in `folder`, and any further `lines` in its configuration.
 
     The port is chosen at the first start and stays. Without a `password_file` anybody may connect.
@@ -45,44 +42,16 @@ class Mosquitto(Program):
         self._program = mosquitto_program()
         self._folder = folder
         self._lines = lines
-        self._started = False
-        self.port = free_port()
 
     @property
     def url(self) -> str:
         """The URL, without user and password."""
         return f"mqtt://{LOOPBACK}:{self.port}"
 
-    async def start(self) -> Self:
-        """Start and wait until it listens; ProgramDied or ProgramSilent if it does not."""
-        for _ in range(_TRIES - 1):
-            try:
-                return await self._start()
-            except ProgramDied:
-                if not self._was_too_late():
-                    raise
-        return await self._start()
+    def _is_ready(self) -> bool:
+        return is_answered(self.port)
 
-    def start_now(self) -> Self:
-        """`start` for those who have no loop."""
-        self._launch()
-        self.until_now(partial(is_answered, self.port), START_S)
-        return self
-
-    async def _start(self) -> Self:
-        self._launch()
-        await self.until(partial(is_answered, self.port), START_S)
-        self._started = True
-        return self
-
-    def _was_too_late(self) -> bool:
-        """Whether somebody took the port between the choice and the first start; then another."""
-        taken = not self._started and "Address already in use" in self.tail()
-        if taken:
-            self.port = free_port()
-        return taken
-
-    def _launch(self) -> None:
+    def _begin(self) -> None:
         config = self._folder / "mosquitto.conf"
         own = [f"listener {self.port} {LOOPBACK}", f"persistence_location {self._folder}/"]
         own += ["persistence true", "log_dest stderr", "max_queued_messages 0"]

@@ -4,28 +4,29 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 import lns
-from bench.host.ports import LOOPBACK, free_port
-from bench.host.program import Program, ProgramDied
+from bench.host.listener import Listener
+from bench.host.ports import LOOPBACK
+from bench.host.program import ProgramDied
 from bench.host.toml_text import toml_text
 from lns.address import DISCOVERY_PATH, host_and_port
 
 START_S = 60
-_TRIES = 3
 _LISTENING = "listening "
 
 Sections = Mapping[str, Mapping[str, object]]
 
 
-class LnsProcess(Program):
+class LnsProcess(Listener):
     """`python -m lns` on the files `lns.toml` and `devices.toml` in `folder`, log beside them.
 
     `settings` are the sections of `lns.toml`, `devices` the tables of `devices.toml`; both files
     are written anew, readable by their owner only, at each start. Without a port in `[lns] listen`
-    one is chosen at the first start and stays.
+    one is chosen at the first start and stays. `uri`, once it has started, is what `tc.uri` says.
     """
+
+    taken_says = "cannot listen on"
 
     def __init__(
         self,
@@ -36,32 +37,17 @@ class LnsProcess(Program):
         env: Mapping[str, str] | None = None,
     ) -> None:
         name = str(settings.get("lns", {}).get("id", "lns"))
-        super().__init__(f"network server {name}", folder / "lns.log")
+        listen = settings.get("lns", {}).get("listen", f"{LOOPBACK}:0")
+        self._host, port = host_and_port(str(listen))
+        super().__init__(f"network server {name}", folder / "lns.log", port=port)
         self.folder = folder
         self.settings = settings
         self.devices = devices
         self.uri = ""
         self._env = {"PYTHONPATH": _source_folder(), **(env or {})}
-        listen = settings.get("lns", {}).get("listen", f"{LOOPBACK}:0")
-        self._host, port = host_and_port(str(listen))
-        self._chooses = port == 0
-        self._port = port or free_port()
 
-    async def start(self) -> Self:
-        """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say.
-
-        ProgramDied or ProgramSilent, with the end of its log, if it does not get that far.
-        """
-        for _ in range(_TRIES - 1):
-            try:
-                return await self._start()
-            except ProgramDied:
-                if not (self._chooses and "cannot listen on" in self.tail()):
-                    raise
-                self._port = free_port()
-        return await self._start()
-
-    async def _start(self) -> Self:
+    async def _serve(self) -> None:
+        """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
         self._write_files()
         self.launch(
             [sys.executable, "-m", "lns", str(self.folder / "lns.toml")],
@@ -73,12 +59,10 @@ class LnsProcess(Program):
             await self.kill()
             raise ProgramDied(f"{self.name} said {line!r} instead of where it listens")
         self.uri = line.removeprefix(_LISTENING).removesuffix(DISCOVERY_PATH)
-        self._chooses = False
-        return self
 
     def _write_files(self) -> None:
         host = f"[{self._host}]" if ":" in self._host else self._host
-        own = {"devices": "devices.toml", "listen": f"{host}:{self._port}"}
+        own = {"devices": "devices.toml", "listen": f"{host}:{self.port}"}
         settings = {**self.settings, "lns": {**self.settings.get("lns", {}), **own}}
         self.folder.mkdir(parents=True, exist_ok=True)
         _write_private(self.folder / "lns.toml", toml_text(settings))

