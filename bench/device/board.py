@@ -18,6 +18,7 @@ from bench.device.at import LineCutter
 from bench.device.firmware import VirtualDevice
 from bench.device.rui3_commands import Rui3Commands
 from bench.device.seam import Joining, Sent
+from bench.device.tasks import leave
 from bench.radio.medium import Record
 
 READ_BYTES = 4096
@@ -85,10 +86,7 @@ class Board:
         self.unplug()
         for task in self._under_way:
             task.cancel()
-        if isinstance(error, asyncio.CancelledError):
-            await self._tasks.__aexit__(kind, error, trace)
-        else:  # a TaskGroup would wrap what the caller raised
-            await self._tasks.__aexit__(None, None, None)
+        await leave(self._tasks, kind, error, trace)
 
     def plug(self) -> None:
         """Give it a port; OSError when the host has none left."""

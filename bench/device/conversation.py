@@ -17,6 +17,7 @@ from bench.device.exchange import Exchange, Heard
 from bench.device.masking import MASK, is_about_a_key, masked
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost
+from bench.device.tasks import leave
 
 
 class Wire(Protocol):
@@ -85,10 +86,7 @@ class Conversation:
     ) -> None:
         assert self._tasks is not None
         await self._disconnect()
-        if isinstance(error, asyncio.CancelledError):
-            await self._tasks.__aexit__(kind, error, trace)
-        else:  # a TaskGroup would wrap what the caller raised
-            await self._tasks.__aexit__(None, None, None)
+        await leave(self._tasks, kind, error, trace)
 
     async def reconnect(self) -> None:
         """Open the line, anew if it was open; PortUnavailable if that cannot be."""
