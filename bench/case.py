@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.capture.reading import Event
+from bench.capture.reading import Event, contents
 from bench.expectation import Due, Result, Verdict, judge
 from lns.capture import Capture
 from lns.end_device import EndDevice
@@ -51,8 +51,7 @@ class Case:
 
     def collect(self, event: Event) -> None:
         """Write an event that another process has written already, as of its own time."""
-        fields = {name: value for name, value in event.items() if name not in _HEAD}
-        self._write(event["source"], event["kind"], fields, event["t_us"])
+        self._write(event["source"], event["kind"], contents(event), event["t_us"])
 
     def witness(self, event: Event) -> None:
         """Judge by an event too that concerns every case there is; it has been written."""
@@ -185,9 +184,6 @@ class Case:
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:
         self.record("bench", kind, fields)
-
-
-_HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
 
 
 def _in_order(event: Event) -> tuple[int, str, int]:

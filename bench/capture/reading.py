@@ -10,6 +10,13 @@ from bench.capture.timetable import HOST_STALLED, Timetable
 
 Event = dict[str, Any]
 
+_FRAME = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
+
+
+def contents(event: Event) -> Event:
+    """What an event says of itself, without what every line has and the case that it names."""
+    return {name: value for name, value in event.items() if name not in _FRAME}
+
 
 @dataclass(slots=True)
 class Reading:

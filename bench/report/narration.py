@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.capture.reading import Event
+from bench.capture.reading import Event, contents
 from bench.report import station_text
 from bench.report.cast import Cast
 from bench.report.evidence import Excerpt
@@ -224,8 +224,7 @@ def _host_stalled(event: Event, cast: Cast) -> str:
 
 
 def _any(event: Event, cast: Cast) -> str:
-    known = ("schema", "run_id", "source", "seq", "t_us", "kind", "case")
-    return ", ".join(f"{key} {value}" for key, value in event.items() if key not in known)
+    return ", ".join(f"{key} {value}" for key, value in contents(event).items())
 
 
 _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from bench.capture.reading import Event
+from bench.capture.reading import Event, contents
 from bench.case import Case
 from bench.host.mosquitto import Mosquitto
 from bench.host.open_files import take_all_allowed
@@ -267,8 +267,8 @@ class EmulatedBench:
         if case is not None:
             case.collect(event)
         else:
-            fields = {name: value for name, value in event.items() if name not in _HEAD}
-            self.capture.record(event["source"], event["kind"], fields, t_us=event["t_us"])
+            source, kind = event["source"], event["kind"]
+            self.capture.record(source, kind, contents(event), t_us=event["t_us"])
 
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
         """A message as the application gets it from the broker."""
@@ -292,6 +292,3 @@ def _subject(event: Event) -> Eui:
 def _device_of(topic: str) -> Eui:
     """The device of `lorawan/<lns id>/<dev_eui>/up`; of another topic none that exists."""
     return Eui("".join(topic.split("/")[2:3]))
-
-
-_HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind"})
