@@ -23,7 +23,7 @@ from lns.registry import SessionStore, StoreUnavailable
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import redis_server
+from lns.store.redis_wire import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
 
 Acknowledge = Callable[[Acknowledged], None]
@@ -141,11 +141,15 @@ def _sqlite(config: Config) -> OpenStore:
     return opened
 
 
-def _redis(config: Config) -> OpenStore:
+def _redis_server(config: Config) -> RedisServer:
     try:
-        server = redis_server(config.settings.store.url)
+        return redis_server(config.settings.store.url)
     except ValueError as error:
         raise config.mistake("store", "url", str(error)) from None
+
+
+def _redis(config: Config) -> OpenStore:
+    server = _redis_server(config)
     devices = [device.dev_eui for device in config.devices]
 
     @asynccontextmanager
@@ -170,10 +174,7 @@ def _alone(config: Config) -> OpenClaims:
 
 
 def _redis_claims(config: Config) -> OpenClaims:
-    try:
-        server = redis_server(config.settings.store.url)
-    except ValueError as error:
-        raise config.mistake("store", "url", str(error)) from None
+    server = _redis_server(config)
     retention_us = config.settings.dedup.retention_s * 1_000_000
 
     @asynccontextmanager

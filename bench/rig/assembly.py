@@ -5,6 +5,7 @@ network server they meet, is the rig's.
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -91,9 +92,9 @@ class Assembly(Rig):
         """A device as scenarios use it."""
         return VirtualRigDevice(provisioned, self.start)
 
+    @abstractmethod
     def new_server(self, lns: str) -> NetworkServer:
         """One more network server, which shares store and claims with the first."""
-        raise NotImplementedError
 
     async def ready(self) -> None:
         """Wait until this case may begin."""
