@@ -5,21 +5,17 @@ know what all servers together know of it. A device that has one server is never
 """
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 from lns.clock import now_us
-from lns.deadline import within
 from lns.dedup.claim import Bid, Claim, Claims, Level2, SoleServer
 from lns.end_device import EndDevice, Session
 from lns.events import Claimed
 from lns.lorawan.identifiers import Mic
+from lns.outage import Patience, StoreUnavailable
 from lns.reception import Reception
-from lns.registry import StoreUnavailable
 
 log = logging.getLogger(__name__)
-
-Said = TypeVar("Said")
 
 # Claim, write of the counters and way to the station end before RX1 opens.
 CLAIM_US = 250_000
@@ -35,7 +31,8 @@ class Claiming:
         self._claims = claims
         self._alone = isinstance(claims, SoleServer)
         self._record = record
-        self._is_away = False
+        nobody_says = "nobody can say who owns a frame until it is back"
+        self._store = Patience("the store of the claims", CLAIM_US, nobody_says, log)
 
     def is_asked_for(self, device: EndDevice) -> bool:
         """Whether another server may own what this device sends."""
@@ -50,7 +47,7 @@ class Claiming:
         """
         began_us = now_us()
         try:
-            claim = await self._asked(self._claims.claim(bid))
+            claim = await self._store.wait_for(self._claims.claim(bid))
         except StoreUnavailable:
             claim = _NOBODY_SAYS
         else:
@@ -103,7 +100,7 @@ class Claiming:
         if not self.is_asked_for(device):
             return session.take_f_cnt_down()
         bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
-        f_cnt_down = await self._asked(self._claims.take_f_cnt_down(bid))
+        f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
         if f_cnt_down is not None:
             session.f_cnt_down = max(session.f_cnt_down, f_cnt_down + 1)
         return f_cnt_down
@@ -113,24 +110,7 @@ class Claiming:
         if claim.level2 is not Level2.OWNER:
             return
         try:
-            await self._asked(self._claims.release(bid))
+            await self._store.wait_for(self._claims.release(bid))
         except StoreUnavailable:
             # This server is granted the frame again when it comes again.
             log.warning("%s: frame %d stays claimed", bid.dev_eui, bid.f_cnt)
-
-    async def _asked(self, asking: Coroutine[Any, Any, Said]) -> Said:
-        try:
-            try:
-                said = await within(CLAIM_US, asking)
-            except TimeoutError:
-                late = f"the store of the claims takes longer than {CLAIM_US} us"
-                raise StoreUnavailable(late) from None
-        except StoreUnavailable as unavailable:
-            if not self._is_away:
-                log.warning("%s; nobody can say who owns a frame until it is back", unavailable)
-            self._is_away = True
-            raise
-        if self._is_away:
-            log.info("the store of the claims is back")
-            self._is_away = False
-        return said

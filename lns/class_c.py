@@ -15,7 +15,8 @@ from lns.clock import now_us
 from lns.downlink_queue import DownlinkQueues, Waiting
 from lns.end_device import DeviceClass, Session
 from lns.lorawan.identifiers import Eui
-from lns.registry import Registry, StoreUnavailable
+from lns.outage import StoreUnavailable
+from lns.registry import Registry
 
 log = logging.getLogger(__name__)
 

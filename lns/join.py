@@ -17,9 +17,10 @@ from lns.lorawan.crypto import derive_session_keys
 from lns.lorawan.frame import DlSettings, JoinAcceptFields, JoinRequest, build_join_accept
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
 from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
 from lns.receive_window import Answer
 from lns.reception import Reception
-from lns.registry import Registry, StoreUnavailable
+from lns.registry import Registry
 
 RX1_DELAY_S = 1
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from lns.deadline import within
 from lns.dedup.strategy import Reason, Standing
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.registry import Match, Registry, StoreUnavailable
+from lns.outage import StoreUnavailable, in_time
+from lns.registry import Match, Registry
 
 ASK_US = 250_000
 AGAIN_US = 5_000_000  # the same DevAddr is not asked for twice in this time
@@ -67,9 +67,9 @@ class KnownElsewhere:
             return False
         done = self._under_way[dev_addr] = asyncio.Event()
         try:
-            await within(ASK_US, self._learn(dev_addr))
+            await in_time("the store", ASK_US, self._learn(dev_addr))
             return True
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             return False
         finally:
             del self._under_way[dev_addr]
@@ -77,10 +77,7 @@ class KnownElsewhere:
 
     async def learn_of(self, dev_eui: Eui) -> None:
         """Know all that the store knows of one device; StoreUnavailable."""
-        try:
-            await within(ASK_US, self._shared.refresh(dev_eui))
-        except TimeoutError:
-            raise StoreUnavailable(f"the store takes longer than {ASK_US} us") from None
+        await in_time("the store", ASK_US, self._shared.refresh(dev_eui))
         self._registry.catch_up(dev_eui)
 
     def _is_due(self, dev_addr: DevAddr) -> bool:

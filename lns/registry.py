@@ -6,28 +6,22 @@ the same one.
 """
 
 import logging
-from collections.abc import Coroutine, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct
 
-from lns.deadline import within
 from lns.dedup.strategy import Reason
 from lns.end_device import Activation, EndDevice, Session
 from lns.lorawan.frame import Data
 from lns.lorawan.frame_counter import candidates
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.outage import Patience
 
 log = logging.getLogger(__name__)
 
-Kept = TypeVar("Kept")
-
 # A store that takes longer is away: RX2 of a data uplink is over by then.
 KEEP_US = 2_000_000
-
-
-class StoreUnavailable(Exception):
-    """The store cannot be opened, read or written; the text says why."""
 
 
 class SessionStore(Protocol):
@@ -73,7 +67,8 @@ class Registry:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
         self._joining: list[Session] = []
-        self._store_is_away = False
+        silence = "devices are not answered until it is back"
+        self._patience = Patience("the store", KEEP_US, silence, log)
         for device in self._devices.values():
             remembered = _still_valid(device, store.sessions(device.dev_eui))
             self._set_sessions(device, remembered or _personalised(device))
@@ -142,7 +137,9 @@ class Registry:
         self._joining.append(session)
         kept = False
         try:
-            kept = await self._write(self._store.keep_join(device.dev_eui, dev_nonce, joined))
+            kept = await self._patience.wait_for(
+                self._store.keep_join(device.dev_eui, dev_nonce, joined)
+            )
         finally:
             self._joining = [other for other in self._joining if other is not session]
             if not kept:
@@ -159,24 +156,7 @@ class Registry:
 
     async def keep(self, dev_eui: Eui) -> None:
         """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
-        await self._write(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
-
-    async def _write(self, writing: Coroutine[Any, Any, Kept]) -> Kept:
-        """Write to the store; the person at the console is told once of an outage."""
-        try:
-            try:
-                kept = await within(KEEP_US, writing)
-            except TimeoutError:
-                raise StoreUnavailable(f"the store takes longer than {KEEP_US} us") from None
-        except StoreUnavailable as unavailable:
-            if not self._store_is_away:
-                log.warning("%s; devices are not answered until it is back", unavailable)
-            self._store_is_away = True
-            raise
-        if self._store_is_away:
-            log.info("the store is back")
-            self._store_is_away = False
-        return kept
+        await self._patience.wait_for(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
 
     def _set_sessions(self, device: EndDevice, sessions: tuple[Session, ...]) -> None:
         for old in self._sessions.get(device.dev_eui, ()):

@@ -27,9 +27,10 @@ from lns.known_elsewhere import KnownElsewhere
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import encode
 from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
 from lns.receive_window import Answer
 from lns.reception import Reception
-from lns.registry import Match, Registry, StoreUnavailable
+from lns.registry import Match, Registry
 
 # How long the application may take: the copies of a frame wait for the fate of its first one.
 PUBLISH_US = 10_000_000

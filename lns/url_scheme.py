@@ -19,7 +19,8 @@ from lns.delivery.publisher import UpstreamUnavailable
 from lns.delivery.subscription import Subscription
 from lns.downlink_queue import topic_filter
 from lns.events import Acknowledged
-from lns.registry import SessionStore, StoreUnavailable
+from lns.outage import StoreUnavailable
+from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims

@@ -31,6 +31,7 @@ LAYERS = {
         "reception",
         "receptions",
         "receive_window",
+        "outage",
         "registry",
         "mac_layer",
         "store",

@@ -14,7 +14,7 @@ import msgspec
 
 from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.redis_keys import (
     claim_of,
     dev_nonces_of,

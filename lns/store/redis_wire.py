@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 
 PATIENCE_US = 250_000  # two round trips end before RX1 opens
 _AT_ONCE = 500  # more of them could take longer than patience lasts

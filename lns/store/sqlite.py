@@ -12,7 +12,7 @@ import msgspec
 
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.sqlite_file import Change, FileUnusable, Kind, SqliteFile
 
 _KIND = Kind(

@@ -16,7 +16,7 @@ from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, OnOutage
 from lns.end_device import EndDevice
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
 from lns.store.memory_claims import MemoryClaims
 from lns.store.redis import RedisStore

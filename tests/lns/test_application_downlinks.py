@@ -13,7 +13,7 @@ from lns.lorawan.crypto import Direction, crypt_payload
 from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import US915
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.station.messages import Dnmsg, dntxed_text
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import (

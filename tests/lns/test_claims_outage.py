@@ -12,7 +12,7 @@ from bench.host.valkey import Valkey
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.strategy import Strategy
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, uplink, wait

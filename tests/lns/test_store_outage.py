@@ -8,7 +8,7 @@ import pytest
 from lns.dedup.strategy import Strategy
 from lns.end_device import EndDevice, LoRaWanVersion, Session
 from lns.lorawan.identifiers import Eui
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
 from tests.lns.test_join import request, session_of

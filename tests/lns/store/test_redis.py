@@ -16,7 +16,7 @@ from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server

@@ -14,7 +14,7 @@ import pytest
 from lns.delivery.outbox import Outbox
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
-from lns.registry import StoreUnavailable
+from lns.outage import StoreUnavailable
 from lns.store.sqlite import SqliteStore
 from tests.lns.served_network import DEV_ADDR, KEYS
 
