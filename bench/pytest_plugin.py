@@ -37,6 +37,8 @@ class Run(Protocol):
     """A run of scenarios on one kind of rig."""
 
     capabilities: frozenset[str]
+    limits_itself: bool
+    """Whether it ends a case that hangs; whoever asks may wait long for the turn of a case."""
 
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for."""
@@ -126,17 +128,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_RECORD].close()
 
 
+@pytest.hookimpl(trylast=True)  # of what -k has chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the scenarios that need what this rig has not."""
-    capabilities, record = config.stash[_RUN].capabilities, config.stash[_RECORD]
+    run, record = config.stash[_RUN], config.stash[_RECORD]
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
         needed = [name for mark in item.iter_markers("requires") for name in mark.args]
-        missing = sorted(set(needed) - capabilities)
+        missing = sorted(set(needed) - run.capabilities)
         if missing:
             record.leave_out(_title(item), missing)
         (left_out if missing else kept).append(item)
+        if run.limits_itself and "rig" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(0))
     if left_out:
         items[:] = kept
         config.hook.pytest_deselected(items=left_out)

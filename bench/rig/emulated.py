@@ -5,7 +5,8 @@ program of its own, between a real broker and a real Redis-protocol server.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.case import Case
@@ -29,6 +30,8 @@ from lns.lorawan.region import Region
 from lns.station.messages import is_reception
 
 COLLECTED_WITHIN_US = 5_000_000
+LIMIT_S = 120
+"""A case that is not over so long after it began, has hung."""
 _AGAIN_US = 20_000
 
 
@@ -118,6 +121,7 @@ class EmulatedRig(Stimulation):
         self._entered = False
         self.has_own_server = own_server
         self._wants_redis = wants_redis
+        self._limit = asyncio.timeout(None)
         self.server: EmulatedServer = self.new_server(LNS)
 
     def new_server(self, lns: str) -> EmulatedServer:
@@ -228,8 +232,23 @@ class EmulatedRig(Stimulation):
 
         return connect
 
+    @asynccontextmanager
+    async def running(self, case: Case) -> AsyncIterator[None]:
+        """Run the rig for one case; TimeoutError when the case hangs.
+
+        The time in which it waits for its turn does not count.
+        """
+        try:
+            async with self._limit, super().running(case):
+                yield
+        except TimeoutError as error:
+            if self._limit.expired():
+                raise TimeoutError(f"not over {LIMIT_S} s after it began") from error
+            raise
+
     async def ready(self) -> None:
         await self._bench.enter(self)
+        self._limit.reschedule(asyncio.get_running_loop().time() + LIMIT_S)
         self._entered = True
         for device in self._devices.values():
             self._bench.own(self.case, device.provisioned.dev_eui)

@@ -21,6 +21,7 @@ class EmulatedRun:
     """Plays what was announced side by side; whoever asks for a verdict waits for that case."""
 
     capabilities = EmulatedRig.capabilities
+    limits_itself = True
 
     def __init__(
         self,

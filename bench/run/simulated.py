@@ -15,6 +15,7 @@ class SimulatedRun:
     """Plays cases as they are asked for; remembers the time at which the next one begins (µs)."""
 
     capabilities = SimulatedRig.capabilities
+    limits_itself = False
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record

@@ -63,6 +63,21 @@ async def test_kills(rig):
     assert '@pytest.mark.fault("lns", …)' in ran.output
 
 
+def test_a_case_that_hangs_is_ended_and_only_its_own_time_counts(tmp_path: Path) -> None:
+    scenarios = PASSES + '''
+
+async def test_hangs(rig):
+    """It never comes to its end."""
+    import asyncio, bench.rig.emulated
+    bench.rig.emulated.LIMIT_S = 9
+    await stimulus(rig)
+    await asyncio.sleep(3600)
+'''
+    ran = emulated_in(tmp_path, scenarios, "-p", "pytest_timeout", "--timeout", "1")
+    assert ran.verdicts == {"here/passes": "PASS", "here/hangs": "ERROR"}
+    assert "not over 9 s after it began" in ran.output
+
+
 def test_a_stimulus_that_fails_is_repeated(tmp_path: Path) -> None:
     scenarios = '''
 
