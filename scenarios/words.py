@@ -34,6 +34,20 @@ COPY = Table("""
     *        join        | Duplicate dropped(Duplicate) Suppressed
 """)
 
+# Level 1 as one policy (ADR 007, 1a): what a server makes of a reception, whoever else hears it.
+LEVEL_1 = FIRST + COPY + AGAIN
+
+# Level 2 (ADR 007, part 2): what is left of a first copy where another server owns the frame.
+ELSEWHERE = Table("""
+    strategy kind        | elsewhere
+    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed
+    Drop     unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked
+    Mark     confirmed   | NonDuplicate marked Suppressed
+    Mark     unconfirmed | NonDuplicate marked NotAsked
+    None     confirmed   | NonDuplicate forwarded Suppressed
+    None     unconfirmed | NonDuplicate forwarded NotAsked
+""")
+
 # The newest frame once more, when level 1 has forgotten it.
 EXPIRED = Table("""
     strategy kind        | again

@@ -1,0 +1,95 @@
+"""Would anybody notice a network server that answers, joins or remembers wrongly?"""
+
+from tests.mutants.mutant import Mutant
+
+STORE_OUTAGE = "tests/lns/test_store_outage.py"
+DOWNLINK = "tests/lns/test_downlink.py"
+
+MUTANTS = (
+    Mutant(
+        "answer from the wrong station",
+        "lns/connections.py",
+        "            return False\n        connection.protocol.send_downlink(downlink)",
+        "            return False\n"
+        "        connection = max(self._current.items(), key=lambda one: one[0])[1]\n"
+        "        connection.protocol.send_downlink(downlink)",
+    ),
+    Mutant(
+        "FCntDown used again",
+        "lns/end_device.py",
+        "        self.f_cnt_down += 1\n",
+        "",
+    ),
+    Mutant(
+        "answer always in RX1",
+        "lns/receive_window.py",
+        "    if rx1_us >= lead_us:",
+        "    if True:",
+    ),
+    Mutant(
+        "join level 1 before its MIC",
+        "lns/join.py",
+        "        if not request.mic_is_valid(device.app_key):",
+        "        self._note(reception, request)\n"
+        "        if not request.mic_is_valid(device.app_key):",
+    ),
+    Mutant(
+        "DevNonce forgotten",
+        "lns/join.py",
+        "        if request.dev_nonce in used:\n            return Reason.DEV_NONCE_USED",
+        "        used = frozenset()",
+    ),
+    Mutant(
+        "answered before the counter is kept",
+        "lns/downlink_frame.py",
+        "await self._registry.keep(session.dev_eui)",
+        "pass",
+    ),
+    Mutant(
+        "application downlink never done",
+        "lns/downlink.py",
+        "            self._queues.prove(scheduled.dev_eui, scheduled.carries)",
+        "            pass",
+    ),
+    Mutant(
+        "class C through another station",
+        "lns/class_c.py",
+        "        self._last_heard[dev_eui] = station",
+        "        self._last_heard.setdefault(dev_eui, station)",
+    ),
+    Mutant(
+        "session of a join that was not kept",
+        "lns/registry.py",
+        "        kept = False\n        try:",
+        "        kept = True\n        try:",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "join that was not kept shadows copies",
+        "lns/join.py",
+        "self._sightings.forget(self._key(request))",
+        "pass",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "outage spends resubmissions",
+        "lns/uplink.py",
+        "            self._give_back(facts)\n            return facts.withheld",
+        "            return facts.withheld",
+        STORE_OUTAGE,
+    ),
+    Mutant(
+        "report of any station believed",
+        "lns/unreported.py",
+        "        scheduled = self._scheduled.get((station, report.diid))\n"
+        "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
+        "            return None\n"
+        "        del self._scheduled[station, report.diid]\n",
+        "        keys = [key for key in self._scheduled if key[1] == report.diid]\n"
+        "        scheduled = self._scheduled[keys[0]] if keys else None\n"
+        "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
+        "            return None\n"
+        "        del self._scheduled[keys[0]]\n",
+        DOWNLINK,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Would anybody notice a network server that judges copies and counters wrongly?"""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "no slide on a hit",
+        "lns/dedup/concentrator.py",
+        "        self._entries[key] = Sighting(first, now_us)",
+        "        self._entries.setdefault(key, Sighting(first, now_us))",
+    ),
+    Mutant(
+        "station replaced on a hit",
+        "lns/dedup/concentrator.py",
+        "self._entries[key] = Sighting(first, now_us)",
+        "self._entries[key] = Sighting(station, now_us)",
+    ),
+    Mutant(
+        "> for >= at 60 s",
+        "lns/dedup/concentrator.py",
+        "        over_us = now_us - self._retention_us\n",
+        "        over_us = now_us - self._retention_us - 1\n",
+    ),
+    Mutant(
+        "retention half as long",
+        "lns/dedup/concentrator.py",
+        "        self._retention_us = retention_us\n",
+        "        self._retention_us = retention_us // 2\n",
+    ),
+    Mutant(
+        "key without MIC",
+        "lns/uplink.py",
+        "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
+        'DataKey(match.device.dev_eui, type(mic_of(frame))(""), frame.f_cnt)',
+    ),
+    Mutant(
+        "key without DevEUI",
+        "lns/uplink.py",
+        "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
+        'DataKey(type(match.device.dev_eui)(""), mic_of(frame), frame.f_cnt)',
+    ),
+    Mutant(
+        "join key without DevNonce",
+        "lns/join.py",
+        "JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)",
+        "JoinKey(request.join_eui, request.dev_eui, 0)",
+    ),
+    Mutant(
+        "soft duplicate answered",
+        "lns/dedup/strategy.py",
+        "Disposition(_COPY_OF[s])",
+        "Disposition(_COPY_OF[s], answers=True)",
+    ),
+    Mutant(
+        "Duplicate forwarded",
+        "lns/dedup/strategy.py",
+        "_COPY_DROPPED = Disposition(Upstream.DROPPED, Reason.DUPLICATE)",
+        "_COPY_DROPPED = Disposition(Upstream.FORWARDED)",
+    ),
+    Mutant(
+        "None marks copies",
+        "lns/dedup/strategy.py",
+        "Strategy.NONE: Upstream.FORWARDED,",
+        "Strategy.NONE: Upstream.MARKED,",
+    ),
+    Mutant(
+        "unconfirmed resubmission forwarded",
+        "lns/dedup/strategy.py",
+        "repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)",
+        "repeats = may_have_restarted or standing is Standing.EQUAL",
+    ),
+    Mutant(
+        "resubmission sends data under Drop",
+        "lns/dedup/strategy.py",
+        "        Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True",
+        "        Upstream.FORWARDED, answers=True",
+    ),
+    Mutant(
+        "no resubmission limit",
+        "lns/dedup/strategy.py",
+        "RESUBMISSIONS_MAX = 3",
+        "RESUBMISSIONS_MAX = 1_000",
+    ),
+    Mutant(
+        "late copy of an older frame passes",
+        "lns/dedup/strategy.py",
+        "return done if standing is Standing.EQUAL or may_have_restarted else _INVALID",
+        "return done",
+    ),
+    Mutant(
+        "every device may have restarted",
+        "lns/end_device.py",
+        "return self.activation is Activation.ABP and self.relaxed_f_cnt",
+        "return True",
+    ),
+    Mutant(
+        "no gap check",
+        "lns/end_device.py",
+        "return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR",
+        "return Standing.NEWER",
+    ),
+    Mutant(
+        "counter rollover at 65 535",
+        "lns/lorawan/frame_counter.py",
+        "return wire, wire + _WIRE_SPAN",
+        "return (wire,)",
+    ),
+)

@@ -1,0 +1,162 @@
+"""Would anybody notice network servers that ask level 2 wrongly, or do not do what it says?"""
+
+from tests.mutants.mutant import Mutant
+
+COMBINED = "scenarios/test_levels_combined.py"
+SEVERAL = "scenarios/test_several_servers.py"
+DECISION = "tests/lns/dedup/test_claim.py"
+SERVERS = "tests/lns/test_several_servers.py"
+OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
+OUTAGE = "tests/lns/test_claims_outage.py"
+
+STRATEGY = "lns/dedup/strategy.py"
+UPLINK = "lns/uplink.py"
+CLAIMING = "lns/claiming.py"
+
+MUTANTS = (
+    Mutant(
+        "claim after publish",
+        UPLINK,
+        "        facts, bid = await self._claim(facts)\n"
+        "        done = facts.disposition\n"
+        "        if done.reason is Reason.STORE_UNAVAILABLE:\n"
+        "            self._roll_back(facts, before)\n"
+        "            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)\n"
+        "        try:\n"
+        "            await self._publish(facts)\n",
+        "        bid = None\n"
+        "        try:\n"
+        "            await self._publish(facts)\n"
+        "            facts, bid = await self._claim(facts)\n"
+        "            done = facts.disposition\n",
+        COMBINED,
+    ),
+    Mutant(
+        "SoftDuplicate asks",
+        UPLINK,
+        "if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(device):",
+        "if not self._claiming.is_asked_for(device):",
+        SERVERS,
+    ),
+    Mutant(
+        "Duplicate asks",
+        UPLINK,
+        "if not done.answers and done.upstream is Upstream.DROPPED:",
+        "if False:",
+        SERVERS,
+    ),
+    Mutant(
+        "pinned device asks",
+        CLAIMING,
+        "return not self._alone and device.server is None",
+        "return not self._alone",
+        SERVERS,
+    ),
+    Mutant(
+        "pinned device is anybody's",
+        UPLINK,
+        "if match.device.server not in (None, self._lns):",
+        "if False:",
+        SEVERAL,
+    ),
+    Mutant(
+        "Drop forwards what another server owns",
+        STRATEGY,
+        "Strategy.DROP: Disposition(Upstream.DROPPED, Reason.DUPLICATE_AT_OTHER_SERVER),",
+        "Strategy.DROP: Disposition(Upstream.FORWARDED),",
+        COMBINED,
+    ),
+    Mutant(
+        "Mark does not mark what another owns",
+        STRATEGY,
+        "Strategy.MARK: Disposition(Upstream.MARKED),",
+        "Strategy.MARK: Disposition(Upstream.FORWARDED),",
+        COMBINED,
+    ),
+    Mutant(
+        "None marks what another server owns",
+        STRATEGY,
+        "Strategy.NONE: Disposition(Upstream.FORWARDED),",
+        "Strategy.NONE: Disposition(Upstream.MARKED),",
+        COMBINED,
+    ),
+    Mutant(
+        "policy lets the loser answer",
+        STRATEGY,
+        "done = _with(_ELSEWHERE[strategy], advances=done.advances)",
+        "left = _ELSEWHERE[strategy]\n"
+        "        done = Disposition(left.upstream, left.reason, done.answers, done.advances)",
+        DECISION,
+    ),
+    Mutant(
+        "loser answers",
+        UPLINK,
+        "        if facts.claim.level2 is Level2.NOT_OWNER:\n            return facts.withheld\n"
+        "        try:\n            answer = await self._answer(facts) if facts.disposition.answers",
+        "        try:\n            answer = await self._answer(facts) if facts.requests.ack",
+        COMBINED,
+    ),
+    Mutant(
+        "loser spends the answers it may repeat",
+        UPLINK,
+        "        self._give_back(facts)\n        left = after_claim(",
+        "        left = after_claim(",
+        OWNER_FAILS,
+    ),
+    Mutant(
+        "two messages with one id",
+        UPLINK,
+        "first=done.advances and facts.claim.level2 is not Level2.NOT_OWNER,",
+        "first=done.advances,",
+        COMBINED,
+    ),
+    Mutant(
+        "undelivered frame stays claimed",
+        UPLINK,
+        "if done.advances and bid is not None:",
+        "if False:",
+        SERVERS,
+    ),
+    Mutant(
+        "on_outage ignored",
+        STRATEGY,
+        "elif level2 is Level2.UNAVAILABLE and on_outage is OnOutage.OPEN:",
+        "elif level2 is Level2.UNAVAILABLE:",
+        DECISION,
+    ),
+    Mutant(
+        "on_outage always closed",
+        STRATEGY,
+        "elif level2 is Level2.UNAVAILABLE and on_outage is OnOutage.OPEN:",
+        "elif False:",
+        OUTAGE,
+    ),
+    Mutant(
+        "Unavailable answers",
+        STRATEGY,
+        "done = Disposition(done.upstream, done.reason, advances=done.advances)",
+        "done = Disposition(done.upstream, done.reason, done.answers, done.advances)",
+        OUTAGE,
+    ),
+    Mutant(
+        "unverified not told",
+        UPLINK,
+        "unverified=facts.claim.level2 is Level2.UNAVAILABLE,",
+        "unverified=False,",
+        OUTAGE,
+    ),
+    Mutant(
+        "claim waited for beyond RX1",
+        CLAIMING,
+        "CLAIM_US = 250_000",
+        "CLAIM_US = 2_500_000",
+        OUTAGE,
+    ),
+    Mutant(
+        "FCntDown of the others not learned",
+        CLAIMING,
+        "session.f_cnt_down = max(session.f_cnt_down, claim.next_f_cnt_down)",
+        "pass",
+        SERVERS,
+    ),
+)

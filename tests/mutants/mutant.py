@@ -1,0 +1,19 @@
+"""What is broken on purpose, and who must notice it?"""
+
+from dataclasses import dataclass
+
+SCENARIOS = "scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One deliberate bug: `old` stands exactly once in `file` and becomes `new`.
+
+    `noticed_by`: what must notice it, the scenarios, one file of them or one test file.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    noticed_by: str = SCENARIOS
