@@ -5,13 +5,16 @@ know what all servers together know of it. A device that has one server is never
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, Claims, Level2, SoleServer
 from lns.end_device import EndDevice, Session
 from lns.events import Claimed
-from lns.lorawan.identifiers import Mic
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import Patience, StoreUnavailable
 from lns.reception import Reception
 
@@ -19,6 +22,8 @@ log = logging.getLogger(__name__)
 
 # Claim, write of the counters and way to the station end before RX1 opens.
 CLAIM_US = 250_000
+
+REFUSED_MAX = 100_000  # sessions of which the newest refused frame is remembered
 
 _NOBODY_SAYS = Claim(level2=Level2.UNAVAILABLE)
 
@@ -33,6 +38,7 @@ class Claiming:
         self._record = record
         nobody_says = "nobody can say who owns a frame until it is back"
         self._store = Patience("the store of the claims", CLAIM_US, nobody_says, log)
+        self._refused: OrderedDict[tuple[Eui, DevAddr], int] = OrderedDict()
 
     def is_asked_for(self, device: EndDevice) -> bool:
         """Whether another server may own what this device sends."""
@@ -53,6 +59,7 @@ class Claiming:
         else:
             session.f_cnt_down = max(session.f_cnt_down, claim.next_f_cnt_down)
             session.life = max(session.life, claim.life)
+            claim = self._compare_with_before(bid, claim)
         self._record(
             Claimed(
                 lns=self._lns,
@@ -109,8 +116,22 @@ class Claiming:
         """What was granted could not be made durable: another server may deliver its copy."""
         if claim.level2 is not Level2.OWNER:
             return
+        if claim.given_back:
+            self._refused[bid.dev_eui, bid.dev_addr] = bid.f_cnt
         try:
             await self._store.wait_for(self._claims.release(bid))
         except StoreUnavailable:
             # This server is granted the frame again when it comes again.
             log.warning("%s: frame %d stays claimed", bid.dev_eui, bid.f_cnt)
+
+    def _compare_with_before(self, bid: Bid, claim: Claim) -> Claim:
+        """Find out whether what is granted now is the frame that was refused last."""
+        session = bid.dev_eui, bid.dev_addr
+        if claim.level2 is Level2.OWNER:
+            given_back = self._refused.pop(session, None) == bid.f_cnt
+            return replace(claim, given_back=given_back) if given_back else claim
+        self._refused[session] = bid.f_cnt
+        self._refused.move_to_end(session)
+        if len(self._refused) > REFUSED_MAX:
+            self._refused.popitem(last=False)
+        return claim

@@ -46,6 +46,13 @@ class Facts(Struct, frozen=True):
         """Whether nobody else handles this frame, as far as anybody can say."""
         return self.claim.level2 in (Level2.NOT_ASKED, Level2.OWNER)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody has delivered this frame before, as far as anybody can say."""
+        if self.claim.level2 is Level2.NOT_OWNER:
+            return False
+        return self.disposition.advances or self.claim.given_back
+
 
 @dataclass(slots=True)
 class Fate:

@@ -16,7 +16,15 @@ from lns.data_uplink import Facts, Fate, mic_of, outcome, refusal
 from lns.deadline import within
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
-from lns.dedup.strategy import Reason, Status, Upstream, after_claim, decide, status_of
+from lns.dedup.strategy import (
+    Reason,
+    Status,
+    Upstream,
+    after_claim,
+    decide,
+    given_back,
+    status_of,
+)
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of
 from lns.downlink import Downlinks
@@ -146,7 +154,7 @@ class Uplinks:
             await self._publish(facts)
         except UpstreamUnavailable:
             self._roll_back(facts, before)
-            if done.advances and bid is not None:
+            if facts.is_first and bid is not None:
                 await self._claiming.give_back(facts.claim, bid)
             reason = Reason.UPSTREAM_UNAVAILABLE
             return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
@@ -192,6 +200,8 @@ class Uplinks:
         frame_id = facts.frame.frame_id
         claim = await self._claiming.ask(facts.reception, frame_id, bid, session)
         facts = replace(facts, claim=claim)
+        if claim.given_back and facts.status is Status.RESUBMISSION:
+            return replace(facts, disposition=given_back(done)), bid
         if facts.owned:
             return facts, bid
         self._give_back(facts)
@@ -214,7 +224,7 @@ class Uplinks:
             facts.frame,
             facts.reception,
             received_at=self._utc(),
-            first=done.advances and facts.claim.level2 is not Level2.NOT_OWNER,
+            first=facts.is_first,
             dup_msg=done.upstream is Upstream.MARKED,
             unverified=facts.claim.level2 is Level2.UNAVAILABLE,
         )

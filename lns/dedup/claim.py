@@ -55,7 +55,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """The answer of level 2: its word, and the LNS that owns the frame where that is known.
 
     `f_cnt_down` was taken for this frame's answer, by its owner only and never twice;
-    `next_f_cnt_down` and `life` are what all servers together know of the session.
+    `next_f_cnt_down` and `life` are what all servers together know of the session. `given_back`:
+    this server was refused the frame before, and its owner could not deliver it.
     """
 
     level2: Level2
@@ -63,6 +64,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     f_cnt_down: int | None = None
     next_f_cnt_down: int = 0
     life: int = 0
+    given_back: bool = False
 
 
 class State(Struct, frozen=True):

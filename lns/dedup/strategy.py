@@ -182,5 +182,10 @@ def after_claim(
     return done
 
 
+def given_back(done: Disposition) -> Disposition:
+    """What is done with a resubmission that its former owner could not deliver: nobody has."""
+    return Disposition(Upstream.FORWARDED, answers=done.answers, spends=done.spends)
+
+
 def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:
     return Disposition(done.upstream, done.reason, done.answers, advances, spends)

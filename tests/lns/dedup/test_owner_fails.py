@@ -43,15 +43,27 @@ def test_what_was_not_answered_is_not_spent(strategy: Strategy) -> None:
     assert counters(servers.b) == [1]
 
 
-@pytest.mark.xfail(
-    reason="level 1 takes the retry for a resubmission of a frame that was never delivered",
-    strict=True,
-)
-def test_nothing_is_acknowledged_that_no_server_has_delivered() -> None:
+@pytest.mark.parametrize("strategy", Strategy)
+def test_nothing_is_acknowledged_that_no_server_has_delivered(strategy: Strategy) -> None:
     async def scenario(servers: Servers) -> None:
         await refused_to_b(servers, 1)
         await servers.hear((servers.b.east, FRAME))
 
-    servers = serve_both(scenario, device(Strategy.DROP))
+    servers = serve_both(scenario, device(strategy))
     assert servers.a.application.ids == []
-    assert len(servers.b.application.ids) == len(counters(servers.b))
+    assert len(counters(servers.b)) == 1
+    copies = 0 if strategy is Strategy.DROP else 1
+    assert len(servers.b.application.ids) == copies + 1
+    first = [copy_id for copy_id in servers.b.application.ids if copy_id.count("-") == 2]
+    assert len(first) == 1
+
+
+def test_what_was_given_back_twice_is_still_delivered_before_it_is_acknowledged() -> None:
+    async def scenario(servers: Servers) -> None:
+        await refused_to_b(servers, 1)
+        servers.b.application.refusals = 1
+        await servers.hear((servers.b.east, FRAME))
+        await servers.hear((servers.b.east, FRAME))
+
+    servers = serve_both(scenario, device(Strategy.DROP))
+    assert len(servers.b.application.ids) == len(counters(servers.b)) == 1
