@@ -161,8 +161,9 @@ class DedupSection(Section):
 class StoreSection(Section):
     """`[store]`: sessions and DevNonces. "memory://", "sqlite://PATH" or "redis[s]://…".
 
-    Servers with the same Redis share their devices. `on_outage`: what becomes of a frame while
-    nobody can say which of them owns it.
+    Servers with the same Redis share their devices. "redis://host1:6379,host2:6380/0" names a
+    master and its replicas, in any order: the one that is master is used, and looked for again when
+    it is lost. `on_outage`: what becomes of a frame while nobody can say which server owns it.
     """
 
     url: str = "memory://"

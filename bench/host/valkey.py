@@ -34,7 +34,7 @@ def valkey_program() -> str:
 
 
 class Valkey(PolledListener):
-    """One store with its files in `folder`.
+    """One store with its files in `folder`, and any further `lines` in its configuration.
 
     `port` 0: chosen at the first start, and it stays. With `append_only` every write is on disk
     before it is answered, so that not even SIGKILL loses one; without, nothing is ever on disk.
@@ -43,7 +43,7 @@ class Valkey(PolledListener):
     def __init__(
         self,
         folder: Path,
-        *,
+        *lines: str,
         port: int = 0,
         password: str | None = None,
         append_only: bool = True,
@@ -51,6 +51,7 @@ class Valkey(PolledListener):
         super().__init__("valkey", folder / "valkey.log", port=port)
         self._program = valkey_program()
         self._folder = folder
+        self._lines = lines
         self._password = password
         self._append_only = append_only
 
@@ -67,6 +68,7 @@ class Valkey(PolledListener):
         if self._password is not None:
             quoted = self._password.replace("\\", "\\\\").replace('"', '\\"')
             lines.append(f'requirepass "{quoted}"')
+        lines += self._lines
         config = self._folder / "valkey.conf"
         config.unlink(missing_ok=True)
         with open(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

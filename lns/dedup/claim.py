@@ -80,12 +80,16 @@ def decide(state: State | None, bid: Bid, *, seen: bool = False) -> State | None
 
     Not a duplicate: a higher counter, or an equal one of the same LNS (ADR 007). A first message
     of a relaxed ABP device may be lower, for its counter may have restarted; `seen` says that
-    this very message was granted a short while ago, so that elsewhere it is a copy.
+    this very message was granted a short while ago, so that elsewhere it is a copy, even where a
+    message before it came late and was taken for a restart.
     """
-    if state is None or bid.f_cnt > state.f_cnt_up:
-        life = bid.life if state is None else max(bid.life, state.life)
-        return State(bid.f_cnt, bid.lns, life)
+    if state is None:
+        return State(bid.f_cnt, bid.lns, bid.life)
     mine = state.owner == bid.lns
+    if bid.f_cnt > state.f_cnt_up:
+        if seen and (bid.advances or not mine):
+            return None
+        return State(bid.f_cnt, bid.lns, max(bid.life, state.life))
     if bid.f_cnt == state.f_cnt_up and mine:
         return State(bid.f_cnt, bid.lns, max(bid.life, state.life))
     if bid.first_message is None:

@@ -242,7 +242,7 @@ class RedisStore:
             own = None if opening else self._lns.encode()
             self._dev_nonces[dev_eui] |= {
                 int(dev_nonce)
-                for dev_nonce, lns in used.items()
+                for dev_nonce, lns in zip(used[::2], used[1::2], strict=True)
                 if lns != own
             }
         except ValueError:

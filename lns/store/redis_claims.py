@@ -31,11 +31,12 @@ local granted, f_cnt_up = true, f_cnt
 if known[1] then
     local newest, mine, lived = tonumber(known[1]), known[2] == lns, tonumber(known[3])
     life = math.max(life, lived)
-    if f_cnt > newest or (f_cnt == newest and mine) then
+    local overtook = f_cnt > newest and seen and (advances or not mine)
+    if not overtook and (f_cnt > newest or (f_cnt == newest and mine)) then
         f_cnt_up = f_cnt
     elseif first and mine and not advances then
         f_cnt_up, life = newest, lived
-    elseif first and advances and (mine or not seen) then
+    elseif first and advances and not overtook and (mine or not seen) then
         life = math.max(life, lived + 1)
     else
         return {0, known[2], -1, f_cnt_down, lived}
@@ -79,6 +80,9 @@ class RedisClaims:
     StoreUnavailable when Redis is away, slower than `patience_us` or refuses; it is asked again
     with the next call. A claim whose reply was lost may have been granted; its server is granted
     it again. Nothing is asked on entering: a server that is away then may come later.
+
+    Where `server` names several, a replica that becomes master knows the claims that had reached
+    it: Redis answers before they do.
     """
 
     def __init__(

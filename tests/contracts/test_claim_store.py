@@ -210,6 +210,17 @@ def test_a_late_copy_of_a_first_message_restarts_nothing(store: Asked) -> None:
     assert store.claim("lns-b", 2).life == 0
 
 
+@pytest.mark.parametrize("late", ["lns-a", "lns-b"])
+def test_a_first_message_that_was_overtaken_takes_nothing_back(store: Asked, late: str) -> None:
+    """It looks like a restart; copies of what overtook it are copies all the same."""
+    assert store.word("lns-a", 1, first_message=MIC) == OWN_A
+    assert store.word(late, 0, first_message=OTHER_MIC) == (Level2.OWNER, late)
+    for lns in ("lns-b", "lns-c"):
+        assert store.word(lns, 1, first_message=MIC) == (Level2.NOT_OWNER, late)
+    again = store.word("lns-a", 1, first_message=MIC, advances=False)
+    assert again == (OWN_A if late == "lns-a" else OF_B)
+
+
 def test_another_first_message_is_a_restart(store: Asked) -> None:
     store.claim("lns-a", 0, first_message=MIC)
     restarted = store.claim("lns-b", 0, first_message=OTHER_MIC)

@@ -5,8 +5,8 @@ Over memory in virtual time, or over a real Redis in real time; the scenarios ar
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from bench.chance import stream
@@ -20,6 +20,7 @@ from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
 from lns.store.memory_claims import MemoryClaims
 from lns.store.redis import RedisStore
+from lns.store.redis_claims import PATIENCE_US as CLAIMS_US
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from tests.lns.served_network import START_US, Network, Station
@@ -145,39 +146,37 @@ def serve_both_over_redis(
     scenario: Scenario, valkey: Valkey, *devices: EndDevice, on_outage: OnOutage = OnOutage.OPEN
 ) -> Servers:
     """Play over a Redis, with connections of its own for each server."""
-
-    async def body() -> Servers:
-        async with AsyncExitStack() as stack:
-            both = [
-                await stack.enter_async_context(_over_redis(lns, valkey, devices, on_outage))
-                for lns in ("lns-a", "lns-b")
-            ]
-            servers = Servers(*both)
-            await _play(scenario, servers)
-            return servers
-
-    return asyncio.run(body())
+    return asyncio.run(play_over_redis(scenario, valkey.url, *devices, on_outage=on_outage))
 
 
-@asynccontextmanager
-async def _over_redis(
-    lns: str, valkey: Valkey, devices: tuple[EndDevice, ...], on_outage: OnOutage
-) -> AsyncIterator[Network]:
-    server = redis_server(valkey.url)
-    known = [device.dev_eui for device in devices]
-    async with (
-        RedisStore(server, lns, known, patience_us=PATIENCE_US) as store,
-        RedisClaims(server) as claims,
-    ):
-        yield Network(
-            *devices,
-            lns=lns,
-            store=store,
-            claims=claims,
-            shared=store,
-            on_outage=on_outage,
-            entropy=random.Random(lns),
-        )
+async def play_over_redis(
+    scenario: Scenario,
+    url: str,
+    *devices: EndDevice,
+    on_outage: OnOutage = OnOutage.OPEN,
+    claims_us: int = CLAIMS_US,
+    patience_us: int = PATIENCE_US,
+) -> Servers:
+    """The same inside a running loop; so long may a claim take, and whatever else is kept."""
+    async with AsyncExitStack() as stack:
+
+        async def server(lns: str) -> Network:
+            there, known = redis_server(url), [device.dev_eui for device in devices]
+            store = RedisStore(there, lns, known, patience_us=patience_us)
+            claims = RedisClaims(there, patience_us=claims_us)
+            return Network(
+                *devices,
+                lns=lns,
+                store=await stack.enter_async_context(store),
+                claims=await stack.enter_async_context(claims),
+                shared=store,
+                on_outage=on_outage,
+                entropy=random.Random(lns),
+            )
+
+        servers = Servers(await server("lns-a"), await server("lns-b"))
+        await _play(scenario, servers)
+        return servers
 
 
 async def _play(scenario: Scenario, servers: Servers) -> None:
@@ -188,5 +187,3 @@ async def _play(scenario: Scenario, servers: Servers) -> None:
         await servers.b.play(with_b)
 
     await servers.a.play(with_a)
-
-

@@ -21,15 +21,15 @@ DECIDED = (
     Mutant(
         "equal counter of anybody is granted",
         CLAIM,
-        "if state is None or bid.f_cnt > state.f_cnt_up:",
-        "if state is None or bid.f_cnt >= state.f_cnt_up:",
+        "if bid.f_cnt > state.f_cnt_up:",
+        "if bid.f_cnt >= state.f_cnt_up:",
         COMBINED,
     ),
     Mutant(
         "equal counter of anybody (Redis)",
         REDIS,
-        "if f_cnt > newest or",
-        "if f_cnt >= newest or",
+        "if not overtook and (f_cnt > newest or",
+        "if not overtook and (f_cnt >= newest or",
         STORES,
     ),
     Mutant(
@@ -54,10 +54,24 @@ DECIDED = (
         COMBINED,
     ),
     Mutant(
+        "overtaken first message is a restart",
+        CLAIM,
+        "if seen and (bid.advances or not mine):",
+        "if False:",
+        STORES,
+    ),
+    Mutant(
+        "overtaken first message (Redis)",
+        REDIS,
+        "local overtook = f_cnt > newest and seen and",
+        "local overtook = false and",
+        STORES,
+    ),
+    Mutant(
         "owner not granted its frame (Redis)",
         REDIS,
-        "or (f_cnt == newest and mine) then",
-        "then",
+        "(f_cnt > newest or (f_cnt == newest and mine)) then",
+        "f_cnt > newest then",
         STORES,
     ),
     Mutant(
@@ -84,7 +98,7 @@ DECIDED = (
     Mutant(
         "copy of a first message (Redis)",
         REDIS,
-        "advances and (mine or not seen) then",
+        "not overtook and (mine or not seen) then",
         "advances then",
         STORES,
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from redis.exceptions import AuthenticationError
+from redis.exceptions import AuthenticationError, OutOfMemoryError
 
 from bench.host import valkey
 from bench.host.program import ProgramMissing
@@ -49,6 +49,15 @@ def test_a_store_that_keeps_nothing_comes_back_empty(tmp_path: Path) -> None:
     with client(store.url) as redis:
         assert redis.get("claim") is None
     store.kill_now()
+
+
+def test_further_lines_are_part_of_its_configuration(tmp_path: Path) -> None:
+    store = Valkey(tmp_path, "maxmemory 1", 'appendonly "no"').start_now()
+    with client(store.url) as redis:
+        with pytest.raises(OutOfMemoryError):
+            redis.set("claim", "west")
+        assert redis.config_get("appendonly") == {"appendonly": "no"}  # the last line counts
+    store.stop_now()
 
 
 def test_a_password_is_asked_for_and_not_told(tmp_path: Path) -> None:

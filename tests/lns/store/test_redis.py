@@ -1,6 +1,7 @@
 """The Redis store beyond the contract of `tests/contracts/test_session_store.py`: its outages."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,22 +14,28 @@ from redis.asyncio import Redis
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
 from lns.clock import now_us
-from lns.dedup.claim import Bid
+from lns.dedup.claim import Bid, Level2
 from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import RedisServer, redis_server
+from lns.store.redis_wire import PATIENCE_US, RedisServer, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 SESSION = Session(dev_eui=ALPHA, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=0x1FFFE, f_cnt_down=7)
-SHAPE = r"redis://\[\[user\]:password@\]host\[:port\]\[/database\], or rediss://"
+BUSY_HOST_US = 10_000_000
+SHAPE = re.escape(
+    "redis://[[user]:password@]host[:port][,host[:port]...][/database], or rediss://"
+)
 
 
-def store_at(port: int, lns: str = "lns-a", *devices: Eui) -> RedisStore:
-    return RedisStore(RedisServer("127.0.0.1", port), lns, devices or (ALPHA, BETA))
+def store_at(
+    port: int, lns: str = "lns-a", *devices: Eui, patience_us: int = BUSY_HOST_US
+) -> RedisStore:
+    server = RedisServer("127.0.0.1", port)
+    return RedisStore(server, lns, devices or (ALPHA, BETA), patience_us=patience_us)
 
 
 @asynccontextmanager
@@ -66,6 +73,17 @@ async def told(port: int, *command: Any) -> Any:
             RedisServer("cache", 7000, 1, user="me", password="hunter2"),
             "redis://cache:7000/1",
         ),
+        (
+            "redis://me:hunter2@cache,spare:7000,[::1]:7001/1",
+            RedisServer(
+                "cache",
+                database=1,
+                user="me",
+                password="hunter2",
+                others=(("spare", 7000), ("::1", 7001)),
+            ),
+            "redis://cache:6379,spare:7000,[::1]:7001/1",
+        ),
     ],
 )
 def test_a_url_names_a_server_and_shows_no_password(
@@ -86,6 +104,12 @@ def test_a_url_names_a_server_and_shows_no_password(
         ("memcached://cache", "not the URL of"),
         ("redis://:hunter2@cache/first", "ends with a database"),
         ("redis://cache/0?password=hunter2", "ends with a database"),
+        ("redis://cache/\u00b2", "ends with a database"),
+        ("redis://:hunter2@cache,", "not the URL of"),
+        ("redis://:hunter2@cache:1,spare:99999", "not the URL of"),
+        ("redis://:hunter2@cache:1,spare:2/0,third:3", "ends with a database"),
+        ("redis://:hunter2@cache,spare,cache:6379", "names one of its hosts twice"),
+        ("redis://:hunter2@cache,:hunter2@spare/0", "user and password stand once"),
     ],
 )
 def test_another_url_is_refused_with_its_shape(url: str, why: str) -> None:
@@ -163,7 +187,10 @@ def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
 @pytest.mark.fault("store", "late")
 def test_a_server_that_does_not_answer_is_given_up_before_rx1(tmp_path: Path) -> None:
     async def body() -> None:
-        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+        async with (
+            wired(tmp_path) as (relay, _),
+            store_at(relay.port, patience_us=PATIENCE_US) as store,
+        ):
             await store.keep_sessions(ALPHA, (SESSION,))
             relay.hold()
             began_us = now_us()
@@ -179,6 +206,30 @@ def test_a_server_that_does_not_answer_is_given_up_before_rx1(tmp_path: Path) ->
             assert store.sessions(ALPHA) == (SESSION,)
             await relay.restore()
             await store.keep_sessions(BETA, (SESSION,))
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "late")
+@pytest.mark.parametrize("others", [(), (("127.0.0.1", 1),)], ids=["alone", "one of two"])
+def test_no_connection_stays_to_a_server_that_hangs_at_the_login(
+    others: tuple[tuple[str, int], ...],
+) -> None:
+    async def body() -> None:
+        said: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            said.put_nowait(await reader.read())
+            writer.close()
+
+        async with await asyncio.start_server(hang, "127.0.0.1", 0) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            server = RedisServer("127.0.0.1", port, password="hunter2", others=others)
+            async with RedisClaims(server) as claims:
+                with pytest.raises(StoreUnavailable, match="does not answer within"):
+                    await claims.claim(Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1))
+                async with asyncio.timeout(20):
+                    assert (await said.get()).startswith(b"*2\r\n$4\r\nAUTH")  # then the end
 
     asyncio.run(body())
 
@@ -202,7 +253,10 @@ def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
     tmp_path: Path,
 ) -> None:
     async def body() -> None:
-        async with wired(tmp_path) as (relay, server), store_at(relay.port) as store:
+        async with (
+            wired(tmp_path) as (relay, server),
+            store_at(relay.port, patience_us=1_000_000) as store,
+        ):
             await store.keep_sessions(BETA, ())
             relay.swallow("down")
             with pytest.raises(StoreUnavailable):
@@ -238,6 +292,46 @@ def test_a_foreign_value_under_our_key_is_told(
             with pytest.raises(StoreUnavailable, match=said):
                 async with store_at(server.port):
                     pass
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "reordered")
+def test_no_claim_overtakes_one_that_waits_for_its_script(tmp_path: Path) -> None:
+    """Nobody has run it yet; another server does while this one is on its way."""
+
+    async def body() -> None:
+        async with (
+            wired(tmp_path) as (relay, server),
+            RedisClaims(RedisServer("127.0.0.1", relay.port), patience_us=BUSY_HOST_US) as a,
+            RedisClaims(RedisServer("127.0.0.1", server.port), patience_us=BUSY_HOST_US) as b,
+        ):
+            bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=0)
+            await a._wire.do("PING")
+            relay.delay(200_000, "down")
+            before = relay.octets("up")
+            first = asyncio.create_task(a.claim(bid))
+            while relay.octets("up") == before:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+            second = asyncio.create_task(a.claim(replace(bid, f_cnt=1)))
+            await b.claim(replace(bid, lns="lns-b", dev_eui=BETA))
+            assert [(await one).level2 for one in (first, second)] == [Level2.OWNER] * 2
+
+    asyncio.run(body())
+
+
+def test_a_script_that_was_forgotten_is_sent_again(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server:
+            there = RedisServer("127.0.0.1", server.port)
+            async with RedisClaims(there, patience_us=BUSY_HOST_US) as claims:
+                for f_cnt in range(3):
+                    bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=f_cnt)
+                    assert (await claims.claim(bid)).owner == "lns-a"
+                    await told(server.port, "SCRIPT", "FLUSH")
+            runs = await told(server.port, "INFO", "commandstats")
+            calls = [runs[f"cmdstat_{name}"]["calls"] for name in ("eval", "evalsha")]
+            assert calls == [3, 2]  # by its digest, unknown, whole
 
     asyncio.run(body())
 

@@ -1,0 +1,179 @@
+"""Several servers in one URL: whichever is master is used, and nothing of it is lost that was
+replicated."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from bench.host.relay import Relay
+from lns.clock import now_us
+from lns.dedup.claim import Bid, Level2
+from lns.end_device import Session
+from lns.lorawan.identifiers import Eui
+from lns.outage import StoreUnavailable
+from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_server import RedisServer, redis_server
+from tests.lns.served_network import DEV_ADDR, KEYS
+from tests.lns.store.replicated import Pair, pair_in, told
+
+ALPHA = Eui("70B3D57ED0000001")
+BID = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=10, takes_f_cnt_down=True)
+SESSION = Session(dev_eui=ALPHA, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=10, f_cnt_down=7)
+PATIENCE_US = 10_000_000  # this host may be busy
+
+
+def claims_at(url: str, patience_us: int = PATIENCE_US) -> RedisClaims:
+    return RedisClaims(redis_server(url), patience_us=patience_us)
+
+
+async def owner(claims: RedisClaims, lns: str, f_cnt: int) -> tuple[str | None, int | None]:
+    claim = await claims.claim(replace(BID, lns=lns, f_cnt=f_cnt))
+    assert (claim.level2 is Level2.OWNER) == (claim.owner == lns)
+    return claim.owner, claim.f_cnt_down
+
+
+@pytest.mark.fault("store", "lost")
+def test_a_lost_master_is_followed_by_the_replica_that_was_promoted(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
+            for f_cnt in range(11):
+                assert await owner(claims, "lns-a", f_cnt) == ("lns-a", f_cnt)
+            await pair.replicated(pair.first)
+            await pair.first.kill()
+            with pytest.raises(StoreUnavailable, match="none is master") as nobody:
+                await owner(claims, "lns-b", 10)
+            assert f"127.0.0.1:{pair.second.port} slave" in str(nobody.value)
+            assert f"127.0.0.1:{pair.first.port} is away" in str(nobody.value)
+            await pair.promote(pair.second)
+            assert await owner(claims, "lns-b", 10) == ("lns-a", None)
+            assert await owner(claims, "lns-b", 11) == ("lns-b", 11)
+            await pair.first.start()
+            await pair.follow(pair.first, pair.second)
+            assert await owner(claims, "lns-a", 11) == ("lns-b", None)
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "cut / restarted")
+def test_a_master_that_became_a_replica_costs_nobody_an_answer(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
+            assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
+            for master, replica in ((pair.second, pair.first), (pair.first, pair.second)):
+                await pair.replicated(replica)
+                await pair.promote(master)
+                await pair.follow(replica, master)
+                assert await owner(claims, "lns-b", 10) == ("lns-a", None)
+            assert await owner(claims, "lns-b", 11) == ("lns-b", 1)
+
+    asyncio.run(body())
+
+
+def test_the_master_may_stand_anywhere_in_the_url(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with pair_in(tmp_path, password="hunter2") as pair:
+            turned = Pair(pair.second, pair.first)
+            for url in (pair.url, turned.url):
+                async with claims_at(url) as claims:
+                    assert (await owner(claims, "lns-a", 10))[0] == "lns-a"
+            assert await told(pair.first, "HGET", f"lns:{{{ALPHA}}}:f_cnt_down", DEV_ADDR) == b"2"
+
+    asyncio.run(body())
+
+
+def test_of_two_masters_none_is_used(tmp_path: Path) -> None:
+    """Whoever stays with the old one would own what another owns at the new one."""
+
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair, claims_at(pair.url) as connected:
+            assert await owner(connected, "lns-a", 10) == ("lns-a", 0)
+            await pair.promote(pair.second)
+            async with claims_at(pair.url) as late:
+                with pytest.raises(StoreUnavailable, match="more than one is master, so none"):
+                    await owner(late, "lns-b", 10)
+                await pair.first.kill()
+                assert await owner(late, "lns-b", 11) == ("lns-b", 1)
+                assert await owner(connected, "lns-a", 11) == ("lns-b", None)
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "late")
+def test_a_server_that_hangs_is_away(tmp_path: Path) -> None:
+    """The replica: only while the master is looked for. The master: until it is followed."""
+    patience_us = 2_000_000
+
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair:
+            pair.second.pause()
+            began_us = now_us()
+            async with claims_at(pair.url, patience_us) as claims:
+                assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
+                assert now_us() - began_us >= patience_us // 2
+            pair.second.resume()
+            await pair.replicated(pair.first)
+            async with claims_at(pair.url, patience_us) as claims:
+                assert await owner(claims, "lns-a", 11) == ("lns-a", 1)
+                await pair.replicated(pair.first)
+                pair.first.pause()
+                with pytest.raises(StoreUnavailable, match="does not answer within 2000000 us"):
+                    await owner(claims, "lns-a", 12)
+                await pair.promote(pair.second)
+                assert await owner(claims, "lns-b", 11) == ("lns-a", None)
+
+    asyncio.run(body())
+
+
+def test_sessions_and_dev_nonces_follow_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair:
+            server = redis_server(pair.url)
+            async with RedisStore(server, "lns-a", [ALPHA], patience_us=PATIENCE_US) as store:
+                assert await store.keep_join(ALPHA, 7, (SESSION,))
+                await pair.replicated(pair.first)
+                await pair.first.kill()
+                with pytest.raises(StoreUnavailable, match="none is master"):
+                    await store.keep_sessions(ALPHA, ())
+                await pair.promote(pair.second)
+                assert not await store.keep_join(ALPHA, 7, ())
+                await store.refresh(ALPHA)
+                assert store.sessions(ALPHA) == (SESSION,)
+                await store.keep_sessions(ALPHA, (replace(SESSION, f_cnt_up=11),))
+            async with RedisStore(server, "lns-b", [ALPHA], patience_us=PATIENCE_US) as other:
+                [kept] = other.sessions(ALPHA)
+                assert (kept.f_cnt_up, other.dev_nonces(ALPHA)) == (11, frozenset({7}))
+
+    asyncio.run(body())
+
+
+def test_a_server_that_is_the_only_one_is_asked_again_what_it_refused(tmp_path: Path) -> None:
+    """Over a new connection: behind the same name there may be the new master by now."""
+
+    async def body() -> None:
+        async with pair_in(tmp_path) as pair, Relay("127.0.0.1", pair.second.port) as relay:
+            alone = RedisServer("127.0.0.1", relay.port)
+            async with RedisClaims(alone, patience_us=PATIENCE_US) as claims:
+                for _ in range(2):
+                    before = relay.connections
+                    with pytest.raises(StoreUnavailable, match=r"refuses: .*read only replica"):
+                        await owner(claims, "lns-a", 10)
+                    assert relay.connections > before
+                await pair.promote(pair.second)
+                assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
+
+    asyncio.run(body())
+
+
+def test_nothing_of_the_login_is_told(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with pair_in(tmp_path, password="hunter2") as pair:
+            async with claims_at(pair.url.replace("hunter2", "hunter3")) as claims:
+                with pytest.raises(StoreUnavailable, match="none is master") as refused:
+                    await owner(claims, "lns-a", 10)
+            assert str(refused.value).count("invalid username-password pair") == 2
+            assert "hunter" not in str(refused.value)
+
+    asyncio.run(body())
