@@ -1,10 +1,11 @@
 """One case: its lines in the capture, and the verdict they add up to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event, contents
+from bench.evidence import ABSENT
 from bench.expectation import Due, Result, Verdict, judge
 from lns.capture import Capture
 from lns.end_device import EndDevice
@@ -41,6 +42,7 @@ class Case:
         self._early: list[tuple[str, str, dict[str, object]]] = []
         self._begun = False
         self._rows: dict[str, int] = {}
+        self._races = 0
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write one event of any source that happens now."""
@@ -121,24 +123,34 @@ class Case:
         """Tell that a network server starts or restarts."""
         self._fact("case.lns", {"lns": lns, "event": event, **facts})
 
-    def expect_outcome(self, frame_id: str, station: Eui, due: Due) -> None:
+    def expect_outcome(
+        self, frame_id: str, station: Eui, due: Due, *, race: int | None = None
+    ) -> None:
         """Expect the words of the next reception of a frame, in order of arrival at the LNS."""
         n = self._rows.get(frame_id, 0)
         self._rows[frame_id] = n + 1
         words = due.words
-        self._fact(
-            "case.expect",
-            {
-                "expect": "outcome",
-                "frame_id": frame_id,
-                "n": n,
-                "station": station,
-                "status": words.status,
-                "upstream": words.upstream,
-                "reason": words.reason,
-                "answer": words.answer,
-            },
-        )
+        fields: dict[str, object] = {
+            "expect": "outcome",
+            "frame_id": frame_id,
+            "n": n,
+            "station": station,
+            "status": words.status,
+            "upstream": words.upstream,
+            "reason": words.reason,
+            "answer": words.answer,
+        }
+        if words.level2 != ABSENT:
+            fields["level2"] = words.level2
+        if race is not None:
+            fields["race"] = race
+        self._fact("case.expect", fields)
+
+    def expect_race(self, frame_id: str, due: Mapping[Eui, Due]) -> None:
+        """Expect stations to deliver a frame at one moment, each with the words of any of them."""
+        self._races += 1
+        for station, one in due.items():
+            self.expect_outcome(frame_id, station, one, race=self._races)
 
     def expect_line(self, dev_eui: Eui, line: str) -> None:
         """Expect a device to say something, after what it was expected to say before.

@@ -5,7 +5,7 @@ server nothing.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,24 +21,30 @@ _SIGNAL = re.compile(r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of an outcome; "-" where one is absent."""
+    """The words of an outcome; "-" where one is absent, or of no interest as `level2` may be."""
 
     status: str
     upstream: str
     reason: str
     answer: str
+    level2: str = ABSENT
 
     def __str__(self) -> str:
         reason = "" if self.reason == ABSENT else f"({self.reason})"
-        return f"{self.status} {self.upstream}{reason} {self.answer}"
+        level2 = "" if self.level2 == ABSENT else f" {self.level2}"
+        return f"{self.status} {self.upstream}{reason} {self.answer}{level2}"
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One `case.expect` row of a frame, in order of arrival at the network server."""
+    """One `case.expect` row of a frame, in order of arrival at the network server.
+
+    Rows with the same number `race` stand for receptions at the same moment; see `_settled`.
+    """
 
     station: str
     words: Words
+    race: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,17 @@ class ExpectedBody:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One reception as it left the tap towards the network server, with its outcome."""
+    """One reception as it left the tap towards the network server, with its outcome.
+
+    The outcome has the word of level 2 where what is due names one.
+    """
 
     station: str
     frame_id: str | None
     xtime: int | None
     t_us: int
     outcome: Words | None = None
+    level2: str = ABSENT
 
 
 @dataclass(slots=True)
@@ -129,6 +139,9 @@ class Evidence:
             if read is not None:
                 read(evidence, event)
         evidence._pair()
+        evidence._ask_level2()
+        for frame_id, rows in evidence.expected.items():
+            evidence.expected[frame_id] = _settled(rows, evidence.heard.get(frame_id, []))
         return evidence
 
     def _pair(self) -> None:
@@ -139,8 +152,44 @@ class Evidence:
         for index, reception in enumerate(self.receptions):
             queue = waiting[reception.station, reception.xtime]
             if queue:
-                self.receptions[index] = replace(reception, outcome=_words(queue.pop(0)))
+                event = queue.pop(0)
+                told, level2 = _words(event), event.get("level2", ABSENT)
+                self.receptions[index] = replace(reception, outcome=told, level2=level2)
         self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
+
+    def _ask_level2(self) -> None:
+        """Let an outcome tell its word of level 2 where the row that is due there has one."""
+        turns: Counter[str | None] = Counter()
+        for index, heard in enumerate(self.receptions):
+            rows = self.expected.get(heard.frame_id or "", ())
+            turn, turns[heard.frame_id] = turns[heard.frame_id], turns[heard.frame_id] + 1
+            asked = turn < len(rows) and rows[turn].words.level2 != ABSENT
+            if asked and heard.outcome is not None:
+                told = replace(heard.outcome, level2=heard.level2)
+                self.receptions[index] = replace(heard, outcome=told)
+
+
+def _settled(rows: Sequence[Expected], heard: Sequence[Heard]) -> list[Expected]:
+    """What is due of one frame, each race with the stations and words that it came out with.
+
+    Whichever station came first, and whichever got which of the words, is right: the receptions of
+    a race, in order of their words, get the words that are due, in order too. Without the stations
+    of the race at its places nothing is settled, and the rows stand as they were written.
+    """
+    settled = list(rows)
+    places_of: defaultdict[int, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        if row.race is not None:
+            places_of[row.race].append(place)
+    for places in places_of.values():
+        ran = [heard[place].station for place in places if place < len(heard)]
+        if sorted(ran) != sorted(rows[place].station for place in places):
+            continue
+        by_words = sorted(places, key=lambda place: str(heard[place].outcome or ""))
+        due = sorted((rows[place].words for place in places), key=str)
+        for place, words in zip(by_words, due, strict=True):
+            settled[place] = replace(rows[place], station=heard[place].station, words=words)
+    return settled
 
 
 def without_signal(line: str) -> str:
@@ -170,7 +219,8 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
         case "on_air":
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
         case _:
-            row = Expected(event["station"], _words(event))
+            words = replace(_words(event), level2=event.get("level2", ABSENT))
+            row = Expected(event["station"], words, event.get("race"))
             evidence.expected[event["frame_id"]].append(row)
 
 

@@ -1,7 +1,8 @@
 """What is due, what was there, and what verdict follows?
 
 Expectations are data: the words of one reception in the order station, status, upstream with its
-reason, answer ("east Duplicate dropped(Duplicate) Suppressed"). A verdict is a reading of the
+reason, answer ("east Duplicate dropped(Duplicate) Suppressed"), and the word of level 2 where that
+is due ("west NonDuplicate forwarded RX1 Owner"). A verdict is a reading of the
 events of one case and of nothing else; the Spark score of the same events gives the same one.
 """
 
@@ -14,6 +15,7 @@ from itertools import cycle, zip_longest
 from bench.capture.reading import Event
 from bench.evidence import ABSENT, Evidence, Heard, Words, without_signal
 from bench.ledger import violations
+from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.receive_window import Answer
 
@@ -119,6 +121,22 @@ class Table:
             Due(next(players[role]), due) for role, due in zip(self._roles, row, strict=True)
         )
 
+    def race(
+        self, strategy: Strategy, kind: str, stations: Sequence[str]
+    ) -> tuple[Due, ...]:
+        """What is due when stations deliver at one moment, each column for any one of them.
+
+        ValueError where there are not as many stations as columns, or only some columns name a
+        word of level 2.
+        """
+        row = self._rows[strategy.value, kind]
+        if len(set(stations)) != len(stations) or len(stations) != len(row):
+            said = ", ".join(stations)
+            raise ValueError(f"a race of {len(row)} needs as many stations, not {said or 'none'}")
+        if len({words.level2 == ABSENT for words in row}) > 1:
+            raise ValueError("in a race either every column names a word of level 2, or none does")
+        return tuple(map(Due, stations, row))
+
 
 def _table(roles: tuple[str, ...], rows: dict[Key, Row]) -> Table:
     table = Table.__new__(Table)
@@ -127,20 +145,24 @@ def _table(roles: tuple[str, ...], rows: dict[Key, Row]) -> Table:
     return table
 
 
-_WORDS = re.compile(r"(\S+)\s+(\w+)(?:\((\w+)\))?\s+(\w+)")
+_WORDS = re.compile(r"(\S+)\s+(\w+)(?:\((\w+)\))?\s+(\w+)(?:\s+(\w+))?")
 
 
 def words(text: str) -> Words:
-    """Read "status upstream(reason) answer"; the status is "-" where level 1 is not reached."""
+    """Read "status upstream(reason) answer", and a word of level 2 if there is one.
+
+    The status is "-" where level 1 is not reached.
+    """
     found = _WORDS.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not 'status upstream(reason) answer'")
-    status, upstream, reason, answer = found.groups(default=ABSENT)
+    status, upstream, reason, answer, level2 = found.groups(default=ABSENT)
     _check(status, {ABSENT, *Status}, "status", text)
     _check(upstream, set(Upstream), "upstream", text)
     _check(reason, {ABSENT, *Reason}, "reason", text)
     _check(answer, set(Answer), "answer", text)
-    return Words(status, upstream, reason, answer)
+    _check(level2, {ABSENT, *Level2}, "word of level 2", text)
+    return Words(status, upstream, reason, answer, level2)
 
 
 def judge(

@@ -4,18 +4,8 @@ import pytest
 
 from bench.duration import milliseconds, seconds
 from bench.expectation import Table
-from scenarios.words import AGAIN, COPY, FIRST
+from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST
 
-# What the server that does not own the frame makes of its first copy.
-ELSEWHERE = Table("""
-    strategy kind        | elsewhere
-    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed
-    Drop     unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked
-    Mark     confirmed   | NonDuplicate marked Suppressed
-    Mark     unconfirmed | NonDuplicate marked NotAsked
-    None     confirmed   | NonDuplicate forwarded Suppressed
-    None     unconfirmed | NonDuplicate forwarded NotAsked
-""")
 JOINED_ELSEWHERE = Table("""
     strategy kind | elsewhere
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed

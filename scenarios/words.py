@@ -83,3 +83,28 @@ TOO_LATE = Table("""
     *        confirmed   | NonDuplicate forwarded TooLate
     *        unconfirmed | NonDuplicate forwarded NotAsked
 """)
+
+# The server that may answer, and the word of level 2 that says so.
+OWNED = Table("""
+    strategy kind        | owned
+    *        confirmed   | NonDuplicate forwarded RX1 Owner
+    *        unconfirmed | NonDuplicate forwarded NotAsked Owner
+""")
+
+# A server that is told that another one owns the frame.
+LOST = Table("""
+    strategy kind        | lost
+    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
+    Drop     unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked NotOwner
+    Mark     confirmed   | NonDuplicate marked Suppressed NotOwner
+    Mark     unconfirmed | NonDuplicate marked NotAsked NotOwner
+    None     confirmed   | NonDuplicate forwarded Suppressed NotOwner
+    None     unconfirmed | NonDuplicate forwarded NotAsked NotOwner
+""")
+
+# A server that nobody tells who owns the frame; `on_outage` is "open".
+UNVERIFIED = Table("""
+    strategy kind        | unverified
+    *        confirmed   | NonDuplicate forwarded Suppressed Unavailable
+    *        unconfirmed | NonDuplicate forwarded NotAsked Unavailable
+""")

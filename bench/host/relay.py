@@ -7,50 +7,14 @@ octets both ways, late, not at all, or until it is cut.
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
 
 from bench.host.ports import LOOPBACK, free_port
+from bench.host.relayed import Connection, Ended, Way, take, until_ended
 from lns.clock import now_us
 
 Note = Callable[[str, Mapping[str, object]], None]
 
-_CHUNK = 65_536
 _WAITING_MAX = 256
-
-
-@dataclass(slots=True)
-class _Way:
-    """One direction of all connections, and what happens to octets on it."""
-
-    delay_us: int = 0
-    swallowed: bool = False
-    octets: int = 0
-
-
-class _Ended(Exception):
-    """A connection is to end."""
-
-
-@dataclass(slots=True, eq=False)
-class _Connection:
-    """One client, and its connection to the other side."""
-
-    client: asyncio.StreamWriter
-    server: asyncio.StreamWriter
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def abort(self) -> None:
-        self.client.transport.abort()
-        self.server.transport.abort()
-        self.ended.set()
-
-    async def close(self) -> None:
-        for writer in (self.client, self.server):
-            writer.close()
-        for writer in (self.client, self.server):
-            with suppress(OSError):
-                await writer.wait_closed()
 
 
 class Relay:
@@ -68,14 +32,15 @@ class Relay:
         self.connections = 0
         self._to = to_host, to_port
         self._note = note or (lambda kind, fields: None)
-        self._ways = {"up": _Way(), "down": _Way()}
+        self._ways = {"up": Way(), "down": Way()}
         self._faults: dict[str, dict[str, object]] = {}
         self._passing = asyncio.Event()
         self._passing.set()
         self._left_up: int | None = None
+        self._asked: asyncio.Future[None] | None = None
         self._server: asyncio.Server | None = None
         self._reserved: socket.socket | None = None
-        self._open: set[_Connection] = set()
+        self._open: set[Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> "Relay":
@@ -143,6 +108,11 @@ class Relay:
         self._left_up = octets
         self._begin("drop", {"after_octets": octets})
 
+    def hold_after_next(self) -> asyncio.Future[None]:
+        """Carry the next octets on the way up, then `hold`; done when that has happened."""
+        self._asked = asyncio.get_running_loop().create_future()
+        return self._asked
+
     async def restore(self) -> None:
         """Undo `cut`, `hold` and `swallow`."""
         for way in self._ways.values():
@@ -164,7 +134,7 @@ class Relay:
             self._end(fault)
         await self.restore()
 
-    def _chosen(self, direction: str | None) -> list[_Way]:
+    def _chosen(self, direction: str | None) -> list[Way]:
         return list(self._ways.values()) if direction is None else [self._ways[direction]]
 
     def _begin(self, fault: str, detail: dict[str, object]) -> None:
@@ -203,7 +173,7 @@ class Relay:
         except OSError:
             client.transport.abort()
         else:
-            await self._serve(reader, from_server, _Connection(client, server))
+            await self._serve(reader, from_server, Connection(client, server))
         finally:
             self._serving.discard(task)
 
@@ -211,7 +181,7 @@ class Relay:
         self,
         from_client: asyncio.StreamReader,
         from_server: asyncio.StreamReader,
-        connection: _Connection,
+        connection: Connection,
     ) -> None:
         """Carry octets both ways until both have ended, or the wire is cut."""
         self._open.add(connection)
@@ -219,12 +189,12 @@ class Relay:
             connection.abort()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_until_ended(connection))
+                tasks.create_task(until_ended(connection))
                 async with asyncio.TaskGroup() as ways:
                     ways.create_task(self._carry(from_client, connection.server, "up"))
                     ways.create_task(self._carry(from_server, connection.client, "down"))
-                raise _Ended
-        except* (OSError, _Ended):
+                raise Ended
+        except* (OSError, Ended):
             pass
         finally:
             await connection.close()
@@ -237,11 +207,11 @@ class Relay:
         waiting: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_WAITING_MAX)
         way = self._ways[direction]
         async with asyncio.TaskGroup() as ends:
-            ends.create_task(_take(reader, waiting, way))
+            ends.create_task(take(reader, waiting, way))
             ends.create_task(self._give(writer, waiting, way))
 
     async def _give(
-        self, writer: asyncio.StreamWriter, waiting: asyncio.Queue[tuple[int, bytes]], way: _Way
+        self, writer: asyncio.StreamWriter, waiting: asyncio.Queue[tuple[int, bytes]], way: Way
     ) -> None:
         while True:
             due_us, octets = await waiting.get()
@@ -254,28 +224,19 @@ class Relay:
             if way is self._ways["up"] and self._left_up is not None:
                 octets, left = octets[: self._left_up], self._left_up - len(octets)
                 self._left_up = max(0, left)
+            asked = self._asked if way is self._ways["up"] else None
+            if asked is not None:
+                self._asked = None
+                self.hold()  # before the other side can reply
             way.octets += len(octets)
             writer.write(octets)
             if way is self._ways["up"] and self._left_up == 0:
                 self._left_up = None
                 self._end("drop")
-                raise _Ended
+                raise Ended
             await writer.drain()
-
-
-async def _until_ended(connection: _Connection) -> None:
-    await connection.ended.wait()
-    raise _Ended
-
-
-async def _take(
-    reader: asyncio.StreamReader, waiting: asyncio.Queue[tuple[int, bytes]], way: _Way
-) -> None:
-    while True:
-        octets = await reader.read(_CHUNK)
-        await waiting.put((now_us() + way.delay_us, octets))
-        if not octets:
-            return
+            if asked is not None and not asked.done():
+                asked.set_result(None)
 
 
 def _bound(port: int) -> socket.socket:

@@ -23,6 +23,7 @@ from bench.rig.station import VirtualRigStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from lns.clock import now_us
+from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
@@ -62,6 +63,7 @@ class Assembly(Rig):
         self._wall_clock_start = wall_clock_start
         self._retention_us = retention_us
         self._number = number
+        self._on_outage = OnOutage.OPEN
         self._beside: dict[str, NetworkServer] = {}
         self._devices: dict[str, VirtualRigDevice] = {}
         self._stations: dict[str, VirtualRigStation] = {}
@@ -140,6 +142,12 @@ class Assembly(Rig):
         for server in self.servers:
             server.region = self.region
 
+    def on_outage(self, word: str) -> None:
+        self._before_start(f"on_outage {word!r}")
+        self._on_outage = OnOutage(word)
+        for server in self.servers:
+            server.on_outage = self._on_outage
+
     def station(self, name: str) -> VirtualRigStation:
         if name not in self._stations:
             self._before_start(f"station {name!r}")
@@ -181,6 +189,7 @@ class Assembly(Rig):
         if lns not in self._beside:
             self._before_start(f"network server {lns!r}")
             self._beside[lns] = self.new_server(lns)
+            self._beside[lns].on_outage = self._on_outage
         return self._beside[lns]
 
     def put_on(self, lns: str, *stations: str) -> None:
@@ -251,7 +260,7 @@ class Assembly(Rig):
                 case.device(device.provisioned.record, f_cnt_up=device.provisioned.f_cnt_up)
         facts = {"region": self.region.name, "retention_us": self._retention_us}
         for server in self.servers:
-            case.lns(server.lns, "start", **facts)
+            case.lns(server.lns, "start", **facts, on_outage=server.on_outage)
         self._connect_air()
         self._attenuate_air()
         for device in self._devices.values():

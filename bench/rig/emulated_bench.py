@@ -13,18 +13,16 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from bench.capture.reading import Event, contents
 from bench.case import Case
 from bench.host.mosquitto import Mosquitto
 from bench.host.open_files import take_all_allowed
-from bench.host.ports import LOOPBACK
-from bench.host.relay import Note, Relay
 from bench.host.valkey import Valkey
 from bench.rig.latency import HostGuard
-from bench.rig.lns_files import by_way_of
-from bench.rig.lns_program import SQLITE, LnsProgram, Relays
+from bench.rig.lns_program import LnsProgram
+from bench.rig.lns_programs import LnsPrograms, subfolder
 from bench.rig.provisioning import Provisioned
 from bench.rig.trust import Trust
 from bench.station import web_socket
@@ -36,12 +34,11 @@ from lns.delivery.posting import post
 from lns.delivery.subscription import Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.store.redis_wire import redis_server
 
 LNS = "lns-a"
 AT_ONCE = 60
-STORE_FILE = f"{SQLITE}store.sqlite"
-STARTING_MAX = 2
+PLACES_OF_A_SERVER = 2
+"""A network server that only one case uses takes memory, and a second of a processor to start."""
 BETWEEN_BEGINS_S = 0.1
 """Cases begin one after another: all at once would make this host stall."""
 
@@ -71,7 +68,8 @@ class EmulatedBench:
     """The programs of one run; use it as `async with`.
 
     `retention_us` is that of every network server; with `tls` all stations use wss://. The store is
-    started too, unless `redis_url` names one. At most `at_once` cases run side by side.
+    started too, unless `redis_url` names one. At most `at_once` cases run side by side, and fewer
+    where they have network servers of their own.
     Entering: HostError when a program is missing or does not start.
     """
 
@@ -93,14 +91,13 @@ class EmulatedBench:
         self._stack = AsyncExitStack()
         self._work: asyncio.TaskGroup = asyncio.TaskGroup()
         self._door = asyncio.Lock()
-        self._starting = asyncio.Semaphore(STARTING_MAX)
         self._places = asyncio.Semaphore(at_once)
         self._shared: list[LnsProgram] = []
         self._waiting: dict[Guest, asyncio.Future[None]] = {}
         self._still_to_come = 0
         self._owners: dict[Eui, Case] = {}
         self._cases: set[Case] = set()
-        self._programs = 0
+        self._stores = 0
         self.guard = HostGuard(self._stalled)
 
     async def __aenter__(self) -> "EmulatedBench":
@@ -117,15 +114,16 @@ class EmulatedBench:
         take_all_allowed()
         # Not in the run's folder: devices.toml holds keys.
         self.folder = Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="lorabench-")))
-        self._mosquitto = Mosquitto(self._subfolder("broker"))
+        self._mosquitto = Mosquitto(subfolder(self.folder, "broker"))
         await self._mosquitto.start()
         keep.push_async_callback(self._mosquitto.stop)
-        if self._redis_url is None:
-            valkey = Valkey(self._subfolder("redis"), append_only=False)
+        store_url = self._redis_url
+        if store_url is None:
+            valkey = Valkey(subfolder(self.folder, "redis"), append_only=False)
             await valkey.start()
             keep.push_async_callback(valkey.stop)
-        self._store_url = self._redis_url or valkey.url
-        self.trust = Trust(self._subfolder("trust")) if self._tls else None
+            store_url = valkey.url
+        self.trust = Trust(subfolder(self.folder, "trust")) if self._tls else None
         self.taps = TapServer(ssl=self.trust.server() if self.trust else None)
         await self.taps.start()
         keep.push_async_callback(self.taps.stop)
@@ -134,6 +132,11 @@ class EmulatedBench:
         )
         await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)
+        self.programs = LnsPrograms(
+            self.folder, self._work, self._said, self._stalled,
+            broker_port=self._mosquitto.port, store_url=store_url,
+            retention_us=self.retention_us, trust=self.trust, has_past=self._redis_url is not None,
+        )  # fmt: skip
         tasks = [self._work.create_task(self.guard.run())]
         keep.callback(lambda: [task.cancel() for task in tasks])
 
@@ -158,8 +161,9 @@ class EmulatedBench:
         begins = self._waiting[rig] = asyncio.get_running_loop().create_future()
         self._came()
         await begins
-        await self._places.acquire()
         async with self._door:
+            for _ in range(_places(rig)):
+                await self._places.acquire()
             await asyncio.sleep(BETWEEN_BEGINS_S)
         self._cases.add(rig.case)
 
@@ -169,7 +173,8 @@ class EmulatedBench:
 
     def leave(self, rig: Guest) -> None:
         """The case is over; another one may begin."""
-        self._places.release()
+        for _ in range(_places(rig)):
+            self._places.release()
         self._cases.discard(rig.case)
 
     async def connect(self, uri: str, station: Eui) -> WebSocketLink:
@@ -182,6 +187,13 @@ class EmulatedBench:
     async def post(self, topic: str, body: bytes) -> None:
         """Publish something as an application does; BrokerLost."""
         await post(broker(self._mosquitto.url), topic, body)
+
+    async def new_store(self, *, port: int = 0) -> Valkey | None:
+        """A store for one case alone, which knows nothing; None where the store was given."""
+        if self._redis_url is not None:
+            return None
+        self._stores += 1
+        return await Valkey(subfolder(self.folder, f"store-{self._stores}"), port=port).start()
 
     def own(self, case: Case, eui: Eui) -> None:
         """What is said of this device or station from now on belongs to this case."""
@@ -201,7 +213,7 @@ class EmulatedBench:
                 for lns in () if rig.has_own_server else rig.lns_ids:
                     sharing.setdefault((lns, rig.region.name), []).append(rig)
             for (lns, _), rigs in sharing.items():
-                program = self.new_program(lns, rigs[0].region)
+                program = self.programs.new(lns, rigs[0].region)
                 await program.start([known for rig in rigs for known in rig.known_devices()])
                 for rig in rigs:
                     rig.use(program)
@@ -214,50 +226,6 @@ class EmulatedBench:
                 begins.set_result(None)
 
     # --- what they share ----------------------------------------------------------------------
-
-    def new_program(
-        self, lns: str, region: Region, *, note: Note | None = None, own_store: bool = False
-    ) -> LnsProgram:
-        """One more network server, not started yet.
-
-        With `note`, which is told of faults, the bench stands on its wires to broker and store.
-        With `own_store` it shares its sessions with nobody and keeps them in a file.
-        """
-        relays = None
-        store_url, broker_port = self._store_url, self._mosquitto.port
-        if note is not None:
-            store = redis_server(store_url)
-            relays = Relays(
-                to_broker=Relay(LOOPBACK, broker_port, name="upstream", note=note),
-                to_store=Relay(store.host, store.port, name="store", note=note),
-            )
-            broker_port = relays.to_broker.port
-            store_url = by_way_of(store_url, relays.to_store.port)
-        self._programs += 1
-        name = f"{lns}-{self._programs}"
-        settings: dict[str, dict[str, Any]] = {
-            "lns": {"id": lns, "listen": "127.0.0.1:0", "region": region.name},
-            "dedup": {"retention_s": self.retention_us // 1_000_000},
-            "store": {"url": STORE_FILE if own_store else store_url},
-            "upstream": {
-                "url": f"mqtt://127.0.0.1:{broker_port}",
-                "outbox": "outbox.sqlite",
-                "client_id": name,
-            },
-            "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},
-        }
-        if self.trust is not None:
-            settings["tls"] = dict(self.trust.settings)
-        folder = self._subfolder(name)
-        return LnsProgram(
-            folder, settings, self._said, self._work, self._starting, self._stalled, relays,
-            has_past=self._redis_url is not None and not own_store,
-        )  # fmt: skip
-
-    def _subfolder(self, name: str) -> Path:
-        folder = self.folder / name
-        folder.mkdir(mode=0o700)
-        return folder
 
     def _said(self, event: Event) -> None:
         """A line of a network server's capture."""
@@ -281,6 +249,11 @@ class EmulatedBench:
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
         for case in self._cases:
             case.witness(event)
+
+
+def _places(rig: Guest) -> int:
+    """How many places a case takes."""
+    return 1 + (PLACES_OF_A_SERVER * len(rig.lns_ids) if rig.has_own_server else 0)
 
 
 def _subject(event: Event) -> Eui:

@@ -6,15 +6,20 @@ from typing import Protocol
 
 from bench.rig.provisioning import Provisioned
 from bench.station.link import TextLink
+from lns.dedup.claim import OnOutage
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 
 
 class NetworkServer(Protocol):
-    """One LNS, in this process or as a program of its own; `lns` is its id."""
+    """One LNS, in this process or as a program of its own; `lns` is its id.
+
+    `on_outage`: what it does with a frame whose owner nobody can name.
+    """
 
     lns: str
     region: Region
+    on_outage: OnOutage
 
     async def start(self, tasks: asyncio.TaskGroup, provisioned: Sequence[Provisioned]) -> None:
         """Start it with the devices that it is to know."""

@@ -4,12 +4,13 @@ The verbs stand here once; below them a rig brings its own devices, air, station
 server. A scenario never asks which rig it is on.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from bench.device.seam import Joining, Sent
 from bench.expectation import Table
+from bench.rig.faults import Faults
 from lns.dedup.strategy import Strategy
 
 Frame = Sent | Joining
@@ -85,7 +86,7 @@ class RigStation(Protocol):
         """Let it send no more than EU868 allows in each band; before the first act."""
 
 
-class Rig(ABC):
+class Rig(Faults):
     """Devices, stations and a network server in a known state, and what may happen to them."""
 
     strategy: Strategy
@@ -201,61 +202,10 @@ class Rig(ABC):
         """Deliver the device's next join request with a wrong MIC."""
 
     @abstractmethod
-    async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = "lns-a") -> None:
-        """Restart a network server; what it had in memory only is gone.
-
-        `f_cnt_up`: the newest counter that it had made durable, if that was not its newest.
-        """
-
-    @abstractmethod
-    async def kill_lns(self, lns: str = "lns-a") -> None:
-        """End a network server at once, as a crash does, until `start_lns`."""
-
-    @abstractmethod
-    async def start_lns(self, lns: str = "lns-a") -> None:
-        """Start the network server that was killed, and wait until the stations are back."""
-
-    @abstractmethod
-    def pause_lns(self) -> None:
-        """Let the network server do nothing, until `resume_lns`."""
-
-    @abstractmethod
-    def resume_lns(self) -> None:
-        """Let the network server go on."""
-
-    @abstractmethod
-    def cut_upstream(self) -> None:
-        """Cut the wire between the network server and the application, until `restore_upstream`."""
-
-    @abstractmethod
-    async def restore_upstream(self) -> None:
-        """Mend the wire; the network server finds it when its back-off is over."""
-
-    @abstractmethod
     async def queue_downlink(
         self, device: RigDevice, *, payload: bytes, port: int = 2, confirmed: bool = False
     ) -> None:
         """Let the application want something sent to a device; it waits in the server then."""
-
-    @abstractmethod
-    def cut_store(self) -> None:
-        """Cut the wire between the network server and its store, until `restore_store`."""
-
-    @abstractmethod
-    async def restore_store(self) -> None:
-        """Mend the wire to the store."""
-
-    @abstractmethod
-    def delay_upstream(self, us: int, messages: int = 1) -> None:
-        """Let the application take each of the next messages only after so long."""
-
-    @abstractmethod
-    def refuse_upstream(self, messages: int = 1) -> None:
-        """Let the application take none of the next messages."""
-
-    @abstractmethod
-    def step_wall_clock(self, us: int) -> None:
-        """Set the wall clock of the network server's host forward or back."""
 
     @abstractmethod
     async def wait(self, us: int) -> None:
@@ -276,6 +226,13 @@ class Rig(ABC):
     @abstractmethod
     def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
         """Expect the receptions of a frame to become what the table says for this strategy."""
+
+    @abstractmethod
+    def expect_race(self, frame: Frame, table: Table, *, between: Sequence[str]) -> None:
+        """Expect stations to deliver a frame at one moment, each column of the table for one.
+
+        Any of them may get the words of any column, and exactly one each.
+        """
 
     @abstractmethod
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:

@@ -11,15 +11,15 @@ from bench.chance import stream
 from bench.radio.medium import Record
 from bench.rig.application import Application
 from bench.rig.provisioning import Provisioned
+from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from lns.clock import now_us
+from lns.dedup.claim import OnOutage
 from lns.downlink_queue import ApplicationDownlink
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.network_server import NetworkServer
-from lns.store.memory import MemoryStore
-from lns.store.memory_claims import MemoryClaims
 
 LINK_US = 2_000
 
@@ -27,25 +27,26 @@ LINK_US = 2_000
 class SimulatedServer:
     """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not.
 
-    With `beside` it shares them with another one; `claims` says who owns a frame then.
+    They are in `store`, at the end of a wire that may be cut or slow.
     """
 
     def __init__(
         self,
         lns: str,
         region: Region,
+        store: SimulatedStore,
         application: Application,
         seed: int,
         record: Record,
         wall_clock_start: datetime,
         *,
         retention_us: int,
-        beside: "SimulatedServer | None" = None,
     ) -> None:
         self.lns = lns
-        self.store: MemoryStore = MemoryStore(beside.store if beside is not None else None)
-        self.claims: MemoryClaims | None = None
         self.region = region
+        self.on_outage = OnOutage.OPEN
+        self.to_store = StoreWire(lns, record)
+        self._store = store
         self._application = application
         self._seed = seed
         self._record = record
@@ -65,7 +66,7 @@ class SimulatedServer:
         for device in self._provisioned:
             session = device.session()
             if session is not None:
-                self.store.preset(device.dev_eui, (session,))
+                self._store.of(self.lns).preset(device.dev_eui, (session,))
         self._server = self._new_server()
 
     async def kill(self) -> None:
@@ -75,10 +76,11 @@ class SimulatedServer:
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
         """Begin with an empty level 1 and what the store has, its counters replaced if given."""
         if f_cnt_up is not None:
+            store = self._store.of(self.lns)
             for device in self._provisioned:
-                kept = self.store.sessions(device.dev_eui)
+                kept = store.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
-                self.store.preset(device.dev_eui, stale)
+                store.preset(device.dev_eui, stale)
         self._server = self._new_server()
 
     def stop(self) -> None:
@@ -101,6 +103,8 @@ class SimulatedServer:
     def step_wall_clock(self, us: int) -> None:
         """Set the wall clock of its host forward or back."""
         self._stepped_us += us
+        told: dict[str, object] = {"seam": "clock", "fault": "step", "origin": "injected"}
+        self._record("bench", "fault.begin", told | {"lns": self.lns, "detail": {"us": us}})
 
     async def connect(self, station: Eui) -> TextLink:
         """A link to the server for one station; LinkClosed when it does not run."""
@@ -113,18 +117,21 @@ class SimulatedServer:
 
     def _new_server(self) -> NetworkServer:
         self._starts += 1
+        store = FarStore(self.lns, self._store, self.to_store)
+        has_others = self._store.claims is not None
         return NetworkServer(
             self.lns,
             self.region,
             [device.record for device in self._provisioned],
-            store=self.store,
+            store=store,
             application=self._application,
             record=partial(_record_event, self._record, self.lns),
             utc=self._utc,
             entropy=stream(self._seed, self.lns, str(self._starts)),
             retention_us=self._retention_us,
-            claims=self.claims,
-            shared=self.store if self.claims is not None else None,
+            claims=store if has_others else None,
+            on_outage=self.on_outage,
+            shared=store if has_others else None,
         )
 
     def _utc(self) -> datetime:

@@ -1,7 +1,8 @@
 """The verbs of a scenario, as every rig with virtual devices and stations carries them out."""
 
 import asyncio
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.device import crafted
@@ -13,11 +14,13 @@ from bench.rig.injection import first_channel, last_heard_us, reception_text, se
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
 from lns.clock import now_us
+from lns.dedup.claim import Bid
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 SETTLE_US = 3_000_000
+DEAD_LNS = "lns-x"
 
 
 class Stimulation(Assembly):
@@ -147,10 +150,26 @@ class Stimulation(Assembly):
     async def _run_server_again(self, lns: str, f_cnt_up: int | None) -> None:
         await self.server_of(lns).start_again(f_cnt_up=f_cnt_up)
 
-    def pause_lns(self) -> None:
+    async def orphan_next_frame(self, device: Any) -> None:
+        await self.start()
+        session = device.firmware.session
+        dev_eui, f_cnt = device.provisioned.dev_eui, session.f_cnt_up
+        self.note_store("fault.begin", "orphan", lns=DEAD_LNS, dev_eui=dev_eui, f_cnt=f_cnt)
+        await self.claim(
+            Bid(lns=DEAD_LNS, dev_eui=dev_eui, dev_addr=session.dev_addr, f_cnt=f_cnt)
+        )
+
+    @abstractmethod
+    async def claim(self, bid: Bid) -> None:
+        """Claim a frame in the name of a server that is none of this rig's."""
+
+    async def pause_lns_in_mid_claim(self, lns: str = "lns-a") -> None:
         raise self._is_missing("wires")
 
-    def resume_lns(self) -> None:
+    def pause_lns(self, lns: str = "lns-a") -> None:
+        raise self._is_missing("wires")
+
+    def resume_lns(self, lns: str = "lns-a") -> None:
         raise self._is_missing("wires")
 
     def cut_upstream(self) -> None:
@@ -159,13 +178,18 @@ class Stimulation(Assembly):
     async def restore_upstream(self) -> None:
         raise self._is_missing("wires")
 
-    def cut_store(self) -> None:
+    def pause_store(self) -> None:
         raise self._is_missing("wires")
 
-    async def restore_store(self) -> None:
+    def resume_store(self) -> None:
         raise self._is_missing("wires")
 
-    def step_wall_clock(self, us: int) -> None:
+    def note_store(self, kind: str, fault: str, **detail: object) -> None:
+        """Tell of a fault at the store that all network servers meet."""
+        told: dict[str, object] = {"seam": "store", "fault": fault, "origin": "injected"}
+        self.record("bench", kind, told | {"detail": detail})
+
+    def step_wall_clock(self, us: int, *, lns: str = "lns-a") -> None:
         raise self._is_missing("wall clock")
 
     def _is_missing(self, capability: str) -> RuntimeError:
@@ -195,15 +219,16 @@ class Stimulation(Assembly):
     # --- what is due ----------------------------------------------------------------------------
 
     def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
-        kind = "join"
-        if isinstance(frame, Sent):
-            kind = "confirmed" if frame.confirmed else "unconfirmed"
-        for due in table.row(self.strategy, kind, stations):
+        for due in table.row(self.strategy, _kind_of(frame), stations):
             self.expect_due(frame, due)
 
     def expect_due(self, frame: Frame, due: Due) -> None:
         """Expect the words of the next reception of a frame."""
         self.case.expect_outcome(frame.frame_id, self._stations[due.station].eui, due)
+
+    def expect_race(self, frame: Frame, table: Table, *, between: Sequence[str]) -> None:
+        due = table.race(self.strategy, _kind_of(frame), between)
+        self.case.expect_race(frame.frame_id, {self._stations[d.station].eui: d for d in due})
 
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         if line is None:
@@ -222,3 +247,9 @@ class Stimulation(Assembly):
 
     def expect_on_air(self, frame: Frame, *windows: str) -> None:
         self.case.expect_on_air(frame.frame_id, windows)
+
+
+def _kind_of(frame: Frame) -> str:
+    if isinstance(frame, Joining):
+        return "join"
+    return "confirmed" if frame.confirmed else "unconfirmed"

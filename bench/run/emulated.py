@@ -20,7 +20,6 @@ ATTEMPTS_MAX = 3
 class EmulatedRun:
     """Plays what was announced side by side; whoever asks for a verdict waits for that case."""
 
-    capabilities = EmulatedRig.capabilities
     limits_itself = True
 
     def __init__(
@@ -35,6 +34,9 @@ class EmulatedRun:
         self._retention_us = retention_s * 1_000_000
         self._tls = tls
         self._redis_url = redis_url
+        # A store that was given is not this bench's to stop.
+        missing = {"own store"} if redis_url is not None else set()
+        self.capabilities = EmulatedRig.capabilities - missing
         self._bench = SideBySide(self._open)
         self._is_open = False
         self._verdicts: dict[str, Future[Verdict]] = {}

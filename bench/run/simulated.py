@@ -32,7 +32,10 @@ class SimulatedRun:
             nonlocal case
             case = Case(play.title, self._record.open(), rig=self._record.rig)
             rig = SimulatedRig(
-                seed=self._record.seed, case=play.title.case, strategy=play.strategy
+                wants_store="store" in play.faults,
+                seed=self._record.seed,
+                case=play.title.case,
+                strategy=play.strategy,
             )
             return self._next(await perform(case, rig, play))
 

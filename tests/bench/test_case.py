@@ -191,3 +191,20 @@ def test_what_concerns_all_is_judged_but_not_written_again(
     case.witness({"t_us": 1, "source": "bench", "seq": 9, "kind": "host.stalled", "late_us": 1})
     assert case.events[-1]["kind"] == "host.stalled"
     assert [fact["kind"] for fact in written(tmp_path)] == ["case.begin"]
+
+
+def test_the_rows_of_a_race_have_its_number(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    owned = Due("west", Words("NonDuplicate", "forwarded", "-", "RX1", "Owner"))
+    lost = Due("east", Words("NonDuplicate", "marked", "-", "Suppressed", "NotOwner"))
+    for frame in (FRAME, "another"):
+        case.expect_race(frame, {Eui(WEST): owned, Eui(EAST): lost})
+    case.expect_outcome(FRAME, Eui(WEST), DUE[WEST])
+    rows = [line for line in written(tmp_path) if line["kind"] == "case.expect"]
+    told = [(row["frame_id"], row["n"], row.get("race"), row.get("level2")) for row in rows]
+    assert told == [
+        (FRAME, 0, 1, "Owner"), (FRAME, 1, 1, "NotOwner"),
+        ("another", 0, 2, "Owner"), ("another", 1, 2, "NotOwner"),
+        (FRAME, 2, None, None),
+    ]  # fmt: skip

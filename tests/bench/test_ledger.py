@@ -16,6 +16,7 @@ from tests.bench.written_case import (
     good,
     heard,
     heard_join,
+    in_order,
     outcome,
     published,
     restart,
@@ -203,3 +204,14 @@ def test_lines_of_other_cases_may_stand_between_two_of_a_case() -> None:
     [violation] = violations(Evidence.of(events), numbers={"lns-a": own})
     assert (violation.rule, violation.owner) == (GAPS, "bench")
     assert judge(events, numbers={"lns-a": own}).result == "FAIL"
+
+
+@pytest.mark.parametrize(("west", "east"), [(False, True), (True, True), (False, False)])
+def test_what_nobody_could_verify_may_come_again_under_one_id(west: bool, east: bool) -> None:
+    unanswered = "NonDuplicate forwarded - Suppressed"
+    events = in_order(
+        transmit(), heard(WEST, 11), heard(EAST, 22),
+        outcome(WEST, 11, unanswered), outcome(EAST, 22, unanswered),
+        published(WEST, unverified=west), published(EAST, unverified=east),
+    )  # fmt: skip
+    assert rules(events) == ([] if west or east else [PUBLISHED])

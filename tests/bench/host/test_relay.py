@@ -220,3 +220,23 @@ def test_all_faults_are_cleared_together() -> None:
     told = play(scenario).told
     ended = sorted(str(fields["fault"]) for kind, fields in told if kind == "fault.end")
     assert ended == ["cut", "delay", "drop", "hold"]
+
+
+def test_what_was_asked_arrives_and_no_answer_comes_back() -> None:
+    async def scenario(wire: Wire) -> None:
+        reader, writer = await wire.client()
+        asked = wire.relay.hold_after_next()
+        writer.write(b"question")
+        await asked
+        answer = asyncio.create_task(reader.readexactly(8))
+        while bytes(wire.received) != b"question":  # type: ignore[attr-defined]  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        writer.write(b" again")
+        await asyncio.sleep(0.05)
+        assert not answer.done()
+        assert bytes(wire.received) == b"question"  # type: ignore[attr-defined]
+        await wire.relay.restore()
+        assert await answer == b"question"
+
+    told = [(kind, fields["fault"]) for kind, fields in play(scenario).told]
+    assert told == [("fault.begin", "hold"), ("fault.end", "hold")]

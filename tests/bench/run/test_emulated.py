@@ -63,6 +63,42 @@ async def test_kills(rig):
     assert '@pytest.mark.fault("lns", …)' in ran.output
 
 
+STORES = '''
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_own(rig):
+    """It says that it disturbs the store, and has one of its own."""
+    await stimulus(rig)
+    await rig.restart_store(empty=True)
+    await stimulus(rig)
+
+
+async def test_shared(rig):
+    """It forgot to say so."""
+    await stimulus(rig)
+    await rig.restart_store(empty=True)
+'''
+
+
+def test_only_a_store_of_its_own_is_restarted(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, STORES)
+    assert ran.verdicts == {"here/own": "PASS", "here/shared": "ERROR"}, ran.output
+    assert '@pytest.mark.fault("store", …)' in ran.output
+    [begin, end] = [event for event in ran.events if event.get("seam") == "store"]
+    assert (begin["kind"], end["kind"]) == ("fault.begin", "fault.end")
+
+
+def test_a_store_that_was_given_is_nobodys_to_restart(tmp_path: Path) -> None:
+    store = Valkey(tmp_path).start_now()
+    try:
+        ran = emulated_in(tmp_path, PASSES + STORES, "--redis", store.url, "-k", "own or passes")
+        [left_out] = [event for event in ran.events if event["kind"] == "case.left_out"]
+        assert (left_out["case"], left_out["missing"]) == ("here/own", ["own store"])
+    finally:
+        store.stop_now()
+
+
 def test_a_case_that_hangs_is_ended_and_only_its_own_time_counts(tmp_path: Path) -> None:
     scenarios = PASSES + '''
 

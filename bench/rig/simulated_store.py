@@ -1,0 +1,174 @@
+"""What do the network servers of one process share, and what lies between?
+
+`SimulatedStore` is what they share, `StoreWire` the way to it and what a fault does to that,
+`FarStore` what a server sees of it.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from bench.radio.medium import Record
+from lns.clock import now_us
+from lns.dedup.claim import Bid, Claim
+from lns.end_device import Session
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.outage import StoreUnavailable
+from lns.store.memory import MemoryStore
+from lns.store.memory_claims import MemoryClaims
+from lns.store.redis_wire import PATIENCE_US
+
+T = TypeVar("T")
+
+
+class SimulatedStore:
+    """Sessions, DevNonces and claims of all network servers of a case, until it loses them.
+
+    Without `claims` there is one server, which has nobody to ask.
+    """
+
+    def __init__(self, *, retention_us: int) -> None:
+        self.claims: MemoryClaims | None = None
+        self._retention_us = retention_us
+        self._stores: dict[str, MemoryStore] = {}
+
+    def of(self, lns: str) -> MemoryStore:
+        """What it keeps, as one server knows it."""
+        if lns not in self._stores:
+            first = next(iter(self._stores.values()), None)
+            self._stores[lns] = MemoryStore(first)
+        return self._stores[lns]
+
+    def begin_claims(self) -> None:
+        """Let servers ask who owns a frame, from now on."""
+        if self.claims is None:
+            self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
+
+    def lose_everything(self) -> None:
+        """Know nothing any more."""
+        self._stores = {}
+        if self.claims is not None:
+            self.claims = None
+            self.begin_claims()
+
+
+class StoreWire:
+    """The wire of one network server; whole, slow or cut.
+
+    A server waits for an answer as long as it would for that of a Redis: what arrives later than
+    `PATIENCE_US` is lost, although it was done.
+    """
+
+    def __init__(self, lns: str, record: Record) -> None:
+        self._lns = lns
+        self._record = record
+        self._is_cut = False
+        self._delay_us = 0
+        self._faults: dict[str, dict[str, int]] = {}
+
+    async def carry(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The answer from the other end; StoreUnavailable when it does not come in time."""
+        if self._is_cut:
+            raise StoreUnavailable("the wire to the store is cut")
+        answer, delay_us = await work(), self._delay_us
+        if delay_us:
+            await asyncio.sleep(min(delay_us, PATIENCE_US) / 1_000_000)
+        if delay_us >= PATIENCE_US:
+            raise StoreUnavailable(f"the store does not answer within {PATIENCE_US} us")
+        return answer
+
+    def cut(self) -> None:
+        """Let nothing pass until `restore`."""
+        self._is_cut = True
+        self._begin("cut", {})
+
+    def delay(self, us: int) -> None:
+        """Let every answer arrive so much later, until `restore`."""
+        self._delay_us = us
+        self._begin("delay", {"after_us": us})
+
+    def restore(self) -> None:
+        """Let everything pass at once again."""
+        self._is_cut, self._delay_us = False, 0
+        for fault in list(self._faults):
+            self._end(fault)
+
+    def _begin(self, fault: str, detail: dict[str, int]) -> None:
+        self._end(fault)
+        self._faults[fault] = detail
+        self._record("bench", "fault.begin", self._told(fault, detail))
+
+    def _end(self, fault: str) -> None:
+        detail = self._faults.pop(fault, None)
+        if detail is not None:
+            self._record("bench", "fault.end", self._told(fault, detail))
+
+    def _told(self, fault: str, detail: dict[str, int]) -> dict[str, object]:
+        told: dict[str, object] = {"seam": "store", "fault": fault, "origin": "injected"}
+        return told | {"lns": self._lns, "detail": detail}
+
+
+class FarStore:
+    """Store and claims at the other end of a wire, as one run of a network server uses them.
+
+    What the server has read or written of DevNonces it knows itself.
+    """
+
+    def __init__(self, lns: str, store: SimulatedStore, wire: StoreWire) -> None:
+        self._lns = lns
+        self._far = store
+        self._wire = wire
+        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        """The sessions of a device, newest first."""
+        return self._store().sessions(dev_eui)
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        """Every DevNonce that was ever accepted of a device."""
+        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Make the sessions of a device durable; StoreUnavailable."""
+        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
+
+    async def keep_join(
+        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
+    ) -> bool:
+        """Use a DevNonce and keep the sessions; False when it was used; StoreUnavailable."""
+        if dev_nonce in self._dev_nonces[dev_eui]:
+            return False
+        kept = await self._wire.carry(
+            lambda: self._store().keep_join(dev_eui, dev_nonce, sessions)
+        )
+        self._dev_nonces[dev_eui].add(dev_nonce)
+        return kept
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        """Read again what is kept of a device; StoreUnavailable."""
+        await self._wire.carry(lambda: self._store().refresh(dev_eui))
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices that have a session with this DevAddr; StoreUnavailable."""
+        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
+
+    async def claim(self, bid: Bid) -> Claim:
+        """Claim one frame of a session for a server; StoreUnavailable."""
+        return await self._wire.carry(lambda: self._claims().claim(bid))
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        """One more downlink counter; None when another server owns it; StoreUnavailable."""
+        return await self._wire.carry(lambda: self._claims().take_f_cnt_down(bid))
+
+    async def release(self, bid: Bid) -> None:
+        """Give back a frame that was granted; StoreUnavailable."""
+        await self._wire.carry(lambda: self._claims().release(bid))
+
+    def _store(self) -> MemoryStore:
+        return self._far.of(self._lns)
+
+    def _claims(self) -> MemoryClaims:
+        assert self._far.claims is not None, "this server has nobody to ask"
+        return self._far.claims

@@ -1,0 +1,170 @@
+"""One network server owns a frame: races for it, owners that die or stand still, and time.
+
+ADR 007, part 2: the first server that asks owns the frame, and only the owner answers.
+"""
+
+import pytest
+
+from bench.duration import milliseconds, minutes, seconds
+from bench.expectation import Table
+from scenarios.words import LOST, OWNED, UNVERIFIED
+
+DAYS = minutes(3 * 24 * 60)
+
+# A join that two servers hear: one of them uses the DevNonce, and the other finds it used.
+JOIN_RACE = Table("""
+    strategy kind | accepted                  | refused
+    *        join | NonDuplicate dropped RX1  | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+
+# The owner of a frame that the application does not take.
+GIVEN_BACK = Table("""
+    strategy kind        | back
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+""")
+
+# The newest frame at a server that has restarted since, and does not own it.
+AFTER_RESTART = Table("""
+    strategy kind        | late
+    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
+    Mark     confirmed   | NonDuplicate marked Suppressed NotOwner
+    None     confirmed   | NonDuplicate forwarded Suppressed NotOwner
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
+""")
+
+
+# --- races ------------------------------------------------------------------------------------
+
+
+async def test_of_two_servers_at_the_same_moment_one_owns_the_frame(rig, strategy, confirmed):
+    """Whichever asks first owns the frame; never both, never none, and one answers."""
+    rig.put_on("lns-b", "east")
+    for uplink in [await rig.alpha.send(confirmed=confirmed) for _ in range(3)]:
+        rig.expect_race(uplink, OWNED + LOST, between=("west", "east"))
+        rig.expect_reply(uplink)
+
+
+async def test_of_three_servers_at_the_same_moment_one_owns_the_frame(rig, strategy, confirmed):
+    """However many servers ask at once, one of them owns the frame."""
+    rig.put_on("lns-b", "east")
+    rig.put_on("lns-c", "north")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect_race(uplink, OWNED + LOST * 2, between=("west", "east", "north"))
+    rig.expect_reply(uplink)
+
+
+async def test_of_two_servers_at_the_same_moment_one_accepts_a_join(rig, strategy):
+    """The DevNonce is used once, whichever server is the first."""
+    rig.put_on("lns-b", "east")
+    joining = await rig.bravo.join()
+    rig.expect_race(joining, JOIN_RACE, between=("west", "east"))
+    rig.expect_reply(joining)
+
+
+# --- servers that die or stand still ----------------------------------------------------------
+
+
+async def test_a_frame_stays_with_the_server_that_died(rig, strategy, confirmed):
+    """A claim is no lock that runs out: until the next frame nobody else may answer.
+
+    Catalogue: G09. Under Drop the frame is lost with the server that had claimed it; the next one
+    has an owner at once.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("east")
+    await rig.orphan_next_frame(rig.alpha)
+    orphan = await rig.alpha.send(confirmed=confirmed)
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(orphan, LOST, lost="east")
+    rig.expect_on_air(orphan)
+    rig.expect(after, OWNED, owned="east")
+    rig.expect_reply(after)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("upstream", "refuses")
+async def test_an_owner_that_cannot_deliver_gives_the_frame_back(rig, strategy, confirmed):
+    """It lives, and says that it could not keep the message: the other server delivers it."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    rig.refuse_upstream(1)
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, GIVEN_BACK + OWNED, back="west", owned="east")
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("wires")
+@pytest.mark.fault("store", "owner stands still")
+async def test_an_owner_that_stands_still_delivers_late_and_flagged(rig, strategy, confirmed):
+    """It was granted the frame and learns it too late: nobody answers, and nothing is lost."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(600))
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.pause_lns_in_mid_claim()
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(10))
+    rig.resume_lns()
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, UNVERIFIED + LOST, unverified="west", lost="east")
+    rig.expect_upstream(during, through="west", unverified=True)
+    rig.expect_on_air(during)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_loser_that_restarts_does_not_own_the_retry(rig, strategy, confirmed):
+    """It has forgotten that it heard the frame; whose it is, the store knows."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.restart_lns(lns="lns-b")
+    await rig.replay(uplink, by="east")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, OWNED + LOST + AFTER_RESTART, owned="west", lost="east", late="east")
+    rig.expect(after, OWNED + LOST, owned="west", lost="east")
+    for answered in (uplink, after):
+        rig.expect_reply(answered)
+
+
+# --- time -------------------------------------------------------------------------------------
+
+
+@pytest.mark.requires("wall clock")
+async def test_clocks_that_differ_make_no_difference(rig, strategy, confirmed):
+    """The clock of one host is 5 s ahead; then the clocks jump by days, to and fro.
+
+    Catalogue: G19.
+    """
+    rig.put_on("lns-b", "east")
+    rig.step_wall_clock(seconds(5), lns="lns-b")
+    rig.east.delay_uplinks(milliseconds(150))
+    await rig.meanwhile(milliseconds(150), lambda: rig.step_wall_clock(DAYS, lns="lns-b"))
+    uplinks = [await rig.alpha.send(confirmed=confirmed)]
+    rig.step_wall_clock(-DAYS, lns="lns-a")
+    uplinks += [await rig.alpha.send(confirmed=confirmed)]
+    for uplink in uplinks:
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")
+async def test_who_owned_a_frame_is_known_for_a_day(rig, strategy, confirmed):
+    """After 23 h the claim still stands; after 25 h the next frame passes, whoever hears it.
+
+    Catalogue: G17.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=confirmed)
+    await rig.replay(first, by="east", after=minutes(23 * 60))
+    await rig.wait(minutes(2 * 60))
+    rig.only("east")
+    second = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(first, OWNED + LOST, owned="west", lost="east")
+    rig.expect(second, OWNED, owned="east")
+    for uplink in (first, second):
+        rig.expect_reply(uplink)

@@ -1,0 +1,208 @@
+"""The store that network servers share is away, for one of them or for all.
+
+ADR 007, part 2, and the configuration word `on_outage`. A server that cannot ask who owns a frame
+never answers it; what it delivers is flagged (`open`), or it delivers nothing (`closed`).
+"""
+
+import pytest
+
+from bench.duration import milliseconds
+from bench.expectation import Table
+from scenarios.words import FIRST, LOST, OWNED, UNVERIFIED
+
+# A server that nobody tells who owns the frame; `on_outage` is "closed".
+REFUSED = Table("""
+    strategy kind        | refused
+    *        confirmed   | NonDuplicate dropped(StoreUnavailable) Suppressed Unavailable
+    *        unconfirmed | NonDuplicate dropped(StoreUnavailable) NotAsked Unavailable
+""")
+
+NO_JOIN = Table("""
+    strategy kind | refused
+    *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
+""")
+
+# A pinned device while the store is away: its counters cannot be kept, so it is not answered.
+PINNED = Table("""
+    strategy kind        | pinned
+    *        confirmed   | NonDuplicate forwarded Suppressed NotAsked
+    *        unconfirmed | NonDuplicate forwarded NotAsked NotAsked
+""")
+
+
+# --- one server cut off -----------------------------------------------------------------------
+
+
+@pytest.mark.fault("store", "partition")
+async def test_a_server_cut_off_delivers_flagged_beside_a_healthy_one(rig, strategy, confirmed):
+    """It cannot know that the other one owns the frame, and so does not answer it.
+
+    After the partition it is asked and told again, without a restart.
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store("lns-b")
+    divided = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store("lns-b")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(divided, OWNED + UNVERIFIED, owned="west", unverified="east")
+    rig.expect_upstream(divided, through="east", unverified=True)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+    for uplink in (before, divided, after):
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "partition")
+async def test_a_server_cut_off_takes_nothing_from_a_healthy_one(rig, strategy, confirmed):
+    """It hears the frame first, and its copy is no reason for the other one not to answer."""
+    rig.put_on("lns-b", "east")
+    rig.west.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store("lns-b")
+    divided = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(before, OWNED + LOST, owned="east", lost="west")
+    rig.expect(divided, UNVERIFIED + OWNED, unverified="east", owned="west")
+    for uplink in (before, divided):
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "partition")
+async def test_a_server_cut_off_and_closed_drops_what_the_healthy_one_delivers(
+    rig, strategy, confirmed
+):
+    """With `closed` there is one delivery, by the server that owns the frame."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store("lns-b")
+    divided = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store("lns-b")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(divided, OWNED + REFUSED, owned="west", refused="east")
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "partition")
+async def test_two_healthy_servers_agree_beside_one_that_is_cut_off(rig, strategy, confirmed):
+    """Of those that can ask one owns the frame; the third delivers it flagged."""
+    rig.put_on("lns-b", "east")
+    rig.put_on("lns-c", "north")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store("lns-b")
+    divided = await rig.alpha.send(confirmed=confirmed)
+    for uplink in (before, divided):
+        rig.expect_race(uplink, OWNED + LOST, between=("west", "north"))
+        rig.expect_reply(uplink)
+    rig.expect(before, LOST, lost="east")
+    rig.expect(divided, UNVERIFIED, unverified="east")
+
+
+# --- the store away for all of them -----------------------------------------------------------
+
+
+@pytest.mark.fault("store", "away")
+async def test_without_the_store_every_server_delivers_flagged_and_none_answers(
+    rig, strategy, confirmed
+):
+    """Nobody can say who owns the frame: each delivers it unverified; the next one has an owner.
+
+    Catalogue: G10.
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store()
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, UNVERIFIED * 2, unverified=("west", "east"))
+    rig.expect_on_air(during)
+    for station in ("west", "east"):
+        rig.expect_upstream(during, through=station, unverified=True)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "away")
+async def test_without_the_store_closed_servers_deliver_nothing(rig, strategy, confirmed):
+    """With `closed` a frame that nobody owns is dropped, and the next one is delivered again."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store()
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, REFUSED * 2, refused=("west", "east"))
+    rig.expect_on_air(during)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "away")
+async def test_what_a_closed_server_dropped_is_new_when_it_comes_again(rig, strategy, confirmed):
+    """It was not delivered, so it was not heard: neither level 1 nor the counter knows it."""
+    rig.put_on("lns-b", "north")
+    rig.on_outage("closed")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.cut_store()
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store()
+    await rig.replay(during, by="east")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(during, REFUSED + OWNED, refused="west", owned="east")
+
+
+@pytest.mark.parametrize("word", ["open", "closed"])
+@pytest.mark.fault("store", "away")
+async def test_without_the_store_nobody_joins(rig, strategy, word):
+    """A DevNonce that cannot be used for ever is not used: the join is as new as before."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage(word)
+    rig.east.delay_uplinks(milliseconds(150))
+    await rig.alpha.send()
+    rig.cut_store()
+    refused = await rig.bravo.join()
+    await rig.restore_store()
+    rig.only("west")
+    joining = await rig.bravo.join()
+    rig.only("east")
+    uplink = await rig.bravo.send(confirmed=True)
+    rig.expect(refused, NO_JOIN * 2, refused=("west", "east"))
+    rig.expect(joining, FIRST, first="west")
+    rig.expect(uplink, OWNED, owned="east")
+    rig.expect_reply(joining)
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.parametrize("word", ["open", "closed"])
+@pytest.mark.fault("store", "away")
+async def test_a_pinned_device_needs_nobody_to_be_asked(rig, strategy, confirmed, word):
+    """It has one server, which delivers it without a flag, whatever is to be done in an outage.
+
+    It is not answered: counters that cannot be kept are not used.
+    """
+    rig.put_on("lns-b", "north")
+    rig.on_outage(word)
+    rig.only("west")
+    pinned = rig.provision("pinned", f_cnt=10, server="lns-a")
+    before = await pinned.send(confirmed=confirmed)
+    rig.cut_store()
+    during = await pinned.send(confirmed=confirmed)
+    await rig.restore_store()
+    after = await pinned.send(confirmed=confirmed)
+    rig.expect(during, PINNED, pinned="west")
+    rig.expect_upstream(during, through="west", unverified=None)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

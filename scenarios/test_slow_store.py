@@ -1,0 +1,123 @@
+"""The store that network servers share answers too late, not at all, or restarts.
+
+ADR 007, part 2: a server that is not told in time who owns a frame cannot answer it. What the
+store forgets, the servers still know for themselves.
+"""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from scenarios.words import AGAIN, LOST, OWNED, UNVERIFIED
+
+# --- a store that is there, and no help -------------------------------------------------------
+
+
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_after_rx1_is_none(rig, strategy, confirmed):
+    """The store grants the frame and says so too late: delivered flagged, and not answered.
+
+    The other server is told that the frame has an owner; the claim of the next one is not late.
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(600))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.slow_store(seconds(1), "lns-a")
+    slow = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store("lns-a")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(slow, UNVERIFIED + LOST, unverified="west", lost="east")
+    rig.expect_upstream(slow, through="west", unverified=True)
+    rig.expect_on_air(slow)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_store_that_says_nothing_for_long_holds_nothing_up(rig, strategy, confirmed):
+    """Nobody says for 15 s who owns the frame: the only copy is delivered at once, flagged.
+
+    Catalogue: G08.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("east")
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.slow_store(seconds(15))
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, UNVERIFIED, unverified="east")
+    rig.expect_upstream(during, through="east", unverified=True)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED, owned="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("own store", "wires")
+@pytest.mark.fault("store", "paused")
+async def test_a_store_that_stands_still_is_away(rig, strategy, confirmed):
+    """It takes every question and answers none; what it was told meanwhile does no harm later."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(600))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.pause_store()
+    during = await rig.alpha.send(confirmed=confirmed)
+    rig.resume_store()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, UNVERIFIED * 2, unverified=("west", "east"))
+    rig.expect_on_air(during)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+# --- a store that restarts --------------------------------------------------------------------
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_store_that_restarts_knows_who_owned_what(rig, strategy, confirmed):
+    """What it granted before is granted still: the other server does not answer the retry."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.restart_store(empty=False)
+    await rig.replay(uplink, by="east")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+    rig.expect(after, OWNED, owned="west")
+    for answered in (uplink, after):
+        rig.expect_reply(answered)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_store_that_forgot_everything_is_told_again(rig, strategy, confirmed):
+    """The servers know the counters themselves: the next frame has an owner and a right answer."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150), receptions=1)
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.restart_store(empty=True)
+    rig.west.delay_uplinks(milliseconds(150))
+    after = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    for uplink in after:
+        rig.expect(uplink, OWNED + LOST, owned="east", lost="west")
+    for uplink in (before, *after):
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_retry_after_the_store_forgot_is_answered_as_before(rig, strategy):
+    """The server that delivered the frame knows it still, and answers with a counter that is new.
+
+    (A server that was refused it could not tell this from a frame that its owner gave back.)
+    """
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.restart_store(empty=True)
+    await rig.replay(uplink, by="west")
+    rig.expect(uplink, OWNED + LOST + AGAIN, owned="west", lost="east", again="west")
+    rig.expect_on_air(uplink, "RX1", "RX1")
