@@ -8,12 +8,15 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, Claims, Level2, SoleServer
+from lns.dedup.strategy import RESUBMISSIONS_MAX
 from lns.end_device import EndDevice, Session
 from lns.events import Claimed
+from lns.lorawan.frame_counter import MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import Patience, StoreUnavailable
 from lns.reception import Reception
@@ -23,9 +26,18 @@ log = logging.getLogger(__name__)
 # Claim, write of the counters and way to the station end before RX1 opens.
 CLAIM_US = 250_000
 
-REFUSED_MAX = 100_000  # sessions of which the newest refused frame is remembered
+ANSWERS_MAX = 1 + RESUBMISSIONS_MAX  # of one frame
+NOT_OWNED_MAX = 100_000  # sessions whose newest frame of another server is remembered
 
 _NOBODY_SAYS = Claim(level2=Level2.UNAVAILABLE)
+
+
+class NotOwned(Struct, frozen=True):
+    """The newest frame of a session that this server did not own, why, and how many in a row."""
+
+    f_cnt: int
+    level2: Level2
+    frames: int
 
 
 class Claiming:
@@ -38,7 +50,7 @@ class Claiming:
         self._record = record
         nobody_says = "nobody can say who owns a frame until it is back"
         self._store = Patience("the store of the claims", CLAIM_US, nobody_says, log)
-        self._refused: OrderedDict[tuple[Eui, DevAddr], int] = OrderedDict()
+        self._not_owned: OrderedDict[tuple[Eui, DevAddr], NotOwned] = OrderedDict()
 
     def is_asked_for(self, device: EndDevice) -> bool:
         """Whether another server may own what this device sends."""
@@ -59,7 +71,7 @@ class Claiming:
         else:
             session.f_cnt_down = max(session.f_cnt_down, claim.next_f_cnt_down)
             session.life = max(session.life, claim.life)
-            claim = self._compare_with_before(bid, claim)
+        claim = self._compare_with_before(bid, claim)
         self._record(
             Claimed(
                 lns=self._lns,
@@ -83,10 +95,14 @@ class Claiming:
         f_cnt: int,
         *,
         takes_f_cnt_down: bool,
+        heard: int | None = None,
         first_message: Mic | None = None,
         advances: bool = True,
     ) -> Bid:
-        """What this server asks for, from what it knows of the session."""
+        """What this server asks for, from what it knows of the session.
+
+        `heard` is the newest counter that it knew of before this frame.
+        """
         return Bid(
             lns=self._lns,
             dev_eui=session.dev_eui,
@@ -94,6 +110,7 @@ class Claiming:
             f_cnt=f_cnt,
             f_cnt_down=session.f_cnt_down,
             takes_f_cnt_down=takes_f_cnt_down,
+            f_cnt_down_missed=self._missed(session, f_cnt, heard),
             life=session.life,
             first_message=first_message,
             advances=advances,
@@ -106,7 +123,8 @@ class Claiming:
         """
         if not self.is_asked_for(device):
             return session.take_f_cnt_down()
-        bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
+        heard = session.f_cnt_up
+        bid = self.bid(session, heard or 0, takes_f_cnt_down=True, heard=heard)
         f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
         if f_cnt_down is not None:
             session.f_cnt_down = max(session.f_cnt_down, f_cnt_down + 1)
@@ -117,21 +135,39 @@ class Claiming:
         if claim.level2 is not Level2.OWNER:
             return
         if claim.given_back:
-            self._refused[bid.dev_eui, bid.dev_addr] = bid.f_cnt
+            self._note_not_owned(bid, Level2.NOT_OWNER)
         try:
             await self._store.wait_for(self._claims.release(bid))
         except StoreUnavailable:
             # This server is granted the frame again when it comes again.
             log.warning("%s: frame %d stays claimed", bid.dev_eui, bid.f_cnt)
 
+    def _missed(self, session: Session, f_cnt: int, heard: int | None) -> int:
+        """How many answers others may have given that this server has not heard of.
+
+        No more than a device takes for one step (LoRaWAN 1.0.3, 4.3.1.5).
+        """
+        frames = f_cnt - (-1 if heard is None else heard) - 1
+        others = self._not_owned.get((session.dev_eui, session.dev_addr))
+        frames = max(0, frames) + (others.frames if others else 0)
+        return min(frames * ANSWERS_MAX, MAX_GAP // 2)
+
     def _compare_with_before(self, bid: Bid, claim: Claim) -> Claim:
         """Find out whether what is granted now is the frame that was refused last."""
+        if claim.level2 is not Level2.OWNER:
+            self._note_not_owned(bid, claim.level2)
+            return claim
+        others = self._not_owned.pop((bid.dev_eui, bid.dev_addr), None)
+        if others is None or (others.f_cnt, others.level2) != (bid.f_cnt, Level2.NOT_OWNER):
+            return claim
+        return replace(claim, given_back=True)
+
+    def _note_not_owned(self, bid: Bid, level2: Level2) -> None:
         session = bid.dev_eui, bid.dev_addr
-        if claim.level2 is Level2.OWNER:
-            given_back = self._refused.pop(session, None) == bid.f_cnt
-            return replace(claim, given_back=given_back) if given_back else claim
-        self._refused[session] = bid.f_cnt
-        self._refused.move_to_end(session)
-        if len(self._refused) > REFUSED_MAX:
-            self._refused.popitem(last=False)
-        return claim
+        before = self._not_owned.get(session)
+        is_another = before is None or before.f_cnt != bid.f_cnt
+        frames = (before.frames if before else 0) + is_another
+        self._not_owned[session] = NotOwned(bid.f_cnt, level2, frames)
+        self._not_owned.move_to_end(session)
+        if len(self._not_owned) > NOT_OWNED_MAX:
+            self._not_owned.popitem(last=False)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from lns.dedup.claim import STATE_US
 from lns.dedup.strategy import Reason, Standing
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable, in_time
@@ -18,6 +19,10 @@ ASK_US = 250_000
 AGAIN_US = 5_000_000  # the same DevAddr is not asked for twice in this time
 ASKED_MAX = 10_000
 UNDER_WAY_MAX = 64
+# A claim is remembered for a day: who has looked since half of that knows every counter that a
+# claim has forgotten.
+FRESH_US = STATE_US // 2
+FRESH_MAX = 1_000_000
 _DEVICES_MAX = 8  # more than a few that share a DevAddr are no accident
 
 
@@ -46,6 +51,12 @@ class KnownElsewhere:
         self._now_us = now_us
         self._asked_us: OrderedDict[DevAddr, int] = OrderedDict()
         self._under_way: dict[DevAddr, asyncio.Event] = {}
+        self._began_us = 0
+        self._learnt_us: OrderedDict[DevAddr, int] = OrderedDict()
+
+    def begin(self) -> None:
+        """Everything that the store knows has just been read; only the first call counts."""
+        self._began_us = self._began_us or self._now_us()
 
     def may_help(self, match: Match | Reason, *, seen: bool) -> bool:
         """Whether a frame looks as if this server missed something; `seen`: it is a copy."""
@@ -55,7 +66,7 @@ class KnownElsewhere:
             return False
         standing = match.session.standing(match.f_cnt)
         restarted = standing is Standing.OLDER and match.device.may_restart_counter
-        return standing is Standing.TOO_FAR or restarted
+        return standing is Standing.TOO_FAR or restarted or self._is_out_of_date(match)
 
     async def ask(self, dev_addr: DevAddr) -> bool:
         """Learn what the store knows of a DevAddr; False when nothing was asked or answered."""
@@ -68,6 +79,7 @@ class KnownElsewhere:
         done = self._under_way[dev_addr] = asyncio.Event()
         try:
             await in_time("the store", ASK_US, self._learn(dev_addr))
+            self._note_learnt(dev_addr)
             return True
         except StoreUnavailable:
             return False
@@ -100,3 +112,14 @@ class KnownElsewhere:
             if self._registry.device(dev_eui) is not None:
                 await self._shared.refresh(dev_eui)
                 self._registry.catch_up(dev_eui)
+
+    def _is_out_of_date(self, match: Match) -> bool:
+        """Whether claims that this server has not heard of may be forgotten by now."""
+        learnt_us = self._learnt_us.get(match.session.dev_addr, self._began_us)
+        return self._now_us() - learnt_us >= FRESH_US
+
+    def _note_learnt(self, dev_addr: DevAddr) -> None:
+        self._learnt_us[dev_addr] = self._now_us()
+        self._learnt_us.move_to_end(dev_addr)
+        if len(self._learnt_us) > FRESH_MAX:
+            self._learnt_us.popitem(last=False)

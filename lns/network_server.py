@@ -86,6 +86,7 @@ class NetworkServer:
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
         elsewhere = KnownElsewhere(registry, shared, now_us) if shared is not None else None
+        self._elsewhere = elsewhere
         claiming = Claiming(lns, claims or SoleServer(), record)
         downlinks = self._downlinks = Downlinks(
             lns, region, self._connections, registry, record, utc, claiming
@@ -131,6 +132,8 @@ class NetworkServer:
 
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
+        if self._elsewhere is not None:
+            self._elsewhere.begin()
         protocol = StationProtocol(Side.LNS, region=self._region, utc=self._utc)
         clock = self._connections.clock(station)
         clock.connected(now_us())

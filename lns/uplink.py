@@ -145,7 +145,7 @@ class Uplinks:
         if not done.answers and done.upstream is Upstream.DROPPED:
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         before = _count(facts)
-        facts, bid = await self._claim(facts)
+        facts, bid = await self._claim(facts, before)
         done = facts.disposition
         if done.reason is Reason.STORE_UNAVAILABLE:
             self._roll_back(facts, before)
@@ -183,7 +183,7 @@ class Uplinks:
             self._give_back(facts)
             return facts.withheld
 
-    async def _claim(self, facts: Facts) -> tuple[Facts, Bid | None]:
+    async def _claim(self, facts: Facts, before: Session) -> tuple[Facts, Bid | None]:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
         if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(device):
@@ -194,6 +194,7 @@ class Uplinks:
             session,
             f_cnt,
             takes_f_cnt_down=done.answers and self._may_answer(facts),
+            heard=before.f_cnt_up,
             first_message=facts.key.mic if first_message else None,
             advances=done.advances,
         )

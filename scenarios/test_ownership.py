@@ -24,6 +24,13 @@ GIVEN_BACK = Table("""
     *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
 """)
 
+# An old frame, for a server that knows what the others have heard since.
+TOO_OLD = Table("""
+    strategy kind        | old
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
+""")
+
 # The newest frame at a server that has restarted since, and does not own it.
 AFTER_RESTART = Table("""
     strategy kind        | late
@@ -168,3 +175,18 @@ async def test_who_owned_a_frame_is_known_for_a_day(rig, strategy, confirmed):
     rig.expect(second, OWNED, owned="east")
     for uplink in (first, second):
         rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")
+async def test_what_claims_have_forgotten_counters_remember(rig, strategy, confirmed):
+    """A frame of the day before is replayed to a server that has never heard the device."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.replay(uplinks[0], by="east", after=minutes(25 * 60))
+    rig.only("east")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplinks[0], OWNED + TOO_OLD, owned="west", old="east")
+    rig.expect(uplinks[1], OWNED, owned="west")
+    rig.expect(after, OWNED, owned="east")
+    rig.expect_reply(after)

@@ -35,9 +35,11 @@ class Bid(Struct, frozen=True, kw_only=True):
     """One server asks for one frame of a session; `f_cnt` has 32 bits.
 
     `f_cnt_down` is the next downlink counter that this server knows of, and `takes_f_cnt_down`
-    asks for one to answer with. `life` is how often the counter restarted, as far as this server
-    knows. `first_message` is the MIC of a frame that a relaxed ABP device may have restarted its
-    counter with; `advances`: level 1 has not seen it, so this server takes it for a new one.
+    asks for one to answer with; `f_cnt_down_missed`, how many others may have taken meanwhile,
+    counts where the store knows of none. `life` is how often the counter restarted, as far as
+    this server knows. `first_message` is the MIC of a frame that a relaxed ABP device may have
+    restarted its counter with; `advances`: level 1 has not seen it, so this server takes it for a
+    new one.
     """
 
     lns: str
@@ -46,6 +48,7 @@ class Bid(Struct, frozen=True, kw_only=True):
     f_cnt: int
     f_cnt_down: int = 0
     takes_f_cnt_down: bool = False
+    f_cnt_down_missed: int = 0
     life: int = 0
     first_message: Mic | None = None
     advances: bool = True

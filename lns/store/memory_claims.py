@@ -43,7 +43,7 @@ class MemoryClaims:
         session = bid.dev_eui, bid.dev_addr
         state = self._state(session)
         after = decide(state, bid, seen=self._seen(session, bid))
-        next_f_cnt_down = max(bid.f_cnt_down, self._f_cnt_down.get(session, 0))
+        next_f_cnt_down = self._next_f_cnt_down(session, bid)
         if after is None:
             assert state is not None
             return Claim(
@@ -69,7 +69,7 @@ class MemoryClaims:
         state = self._state(session)
         if state is not None and state.owner != bid.lns:
             return None
-        f_cnt_down = max(bid.f_cnt_down, self._f_cnt_down.get(session, 0))
+        f_cnt_down = self._next_f_cnt_down(session, bid)
         self._f_cnt_down[session] = f_cnt_down + 1
         return f_cnt_down
 
@@ -88,6 +88,10 @@ class MemoryClaims:
             del self._f_cnt_down[session]
         for first in [known for known in self._first_messages if known[0][0] == dev_eui]:
             del self._first_messages[first]
+
+    def _next_f_cnt_down(self, session: Session, bid: Bid) -> int:
+        known = self._f_cnt_down.get(session, bid.f_cnt_down + bid.f_cnt_down_missed)
+        return max(bid.f_cnt_down, known)
 
     def _state(self, session: Session) -> State | None:
         known = self._states.get(session)

@@ -44,12 +44,12 @@ return 1
 """
 # Another server may have written since: its newer counters stay, and so do sessions that this one
 # has not met. KEYS: sessions. ARGV: what this server found there, what it writes, the DevAddrs that
-# it has met. Reply: what is there now, nil for what it wrote.
+# it has met. Reply: what is there now, nil for what it wrote, 0 if there was nothing.
 _KEEP = Script("""
 local there = redis.call('GET', KEYS[1])
 if not there or there == ARGV[1] or there == ARGV[2] then
     redis.call('SET', KEYS[1], ARGV[2])
-    return false
+    return not there and 0
 end
 local function newest(session)
     local f_cnt_up = session.f_cnt_up
@@ -155,6 +155,9 @@ class RedisStore:
         self._known[dev_eui] = written
         keys = (sessions_of(dev_eui),)
         there = await self._wire.run(_KEEP, keys, known, written, *sorted(met))
+        if there == 0:
+            there = None
+            await self._name(dev_eui, kept)
         if there is not None:
             kept = _decode(there)
         await self._let_go(dev_eui, kept)
@@ -221,6 +224,12 @@ class RedisStore:
             self._known[dev_eui] = written
             self._met[dev_eui] = {session.dev_addr for session in kept}
         return is_new
+
+    async def _name(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Let other servers find a device by its DevAddr, when Redis has lost what it knew."""
+        names = [("SADD", devices_with(session.dev_addr), dev_eui) for session in sessions]
+        if names:
+            await self._wire.do_together(*names)
 
     async def _let_go(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Nobody needs to find a device by the DevAddr of a session that is no more."""

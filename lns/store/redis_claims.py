@@ -15,7 +15,8 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 
 # KEYS: claim, downlink counters, first message. ARGV: server, counter, next downlink counter,
 # takes one, life, MIC of a first message or "", advances, DevAddr, expiry of claim and of first
-# message (ms). Reply: granted, owner, downlink counter taken or -1, next one, life.
+# message (ms), downlink counters missed. Reply: granted, owner, downlink counter taken or -1, next
+# one, life.
 _CLAIM = Script("""
 local known = redis.call('HMGET', KEYS[1], 'f_cnt_up', 'owner', 'life')
 local lns, f_cnt, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
@@ -25,7 +26,7 @@ if first then
     seen = redis.call('GET', KEYS[3]) == ARGV[6]
     redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[10])
 end
-local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[8]) or '0')
+local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[8]) or ARGV[3] + ARGV[11])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[3]))
 local granted, f_cnt_up = true, f_cnt
 if known[1] then
@@ -53,11 +54,11 @@ redis.call('HSET', KEYS[2], ARGV[8], f_cnt_down)
 return {1, lns, taken, f_cnt_down, life}
 """)
 
-# KEYS: claim, downlink counters. ARGV: server, next downlink counter, DevAddr.
+# KEYS: claim, downlink counters. ARGV: server, next downlink counter, DevAddr, counters missed.
 _TAKE = Script("""
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if owner and owner ~= ARGV[1] then return -1 end
-local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or '0')
+local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or ARGV[2] + ARGV[4])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[2]))
 redis.call('HSET', KEYS[2], ARGV[3], f_cnt_down + 1)
 return f_cnt_down
@@ -127,6 +128,7 @@ class RedisClaims:
             bid.dev_addr,
             self._state_ms,
             self._retention_ms,
+            bid.f_cnt_down_missed,
         )
         return Claim(
             level2=Level2.OWNER if granted else Level2.NOT_OWNER,
@@ -139,7 +141,8 @@ class RedisClaims:
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
         """One more downlink counter; None when another server owns it; StoreUnavailable."""
         keys = claim_of(bid.dev_eui, bid.dev_addr), f_cnt_down_of(bid.dev_eui)
-        taken = int(await self._wire.run(_TAKE, keys, bid.lns, bid.f_cnt_down, bid.dev_addr))
+        known = bid.lns, bid.f_cnt_down, bid.dev_addr, bid.f_cnt_down_missed
+        taken = int(await self._wire.run(_TAKE, keys, *known))
         return None if taken < 0 else taken
 
     async def release(self, bid: Bid) -> None:

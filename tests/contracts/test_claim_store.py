@@ -210,6 +210,14 @@ def test_a_late_copy_of_a_first_message_restarts_nothing(store: Asked) -> None:
     assert store.claim("lns-b", 2).life == 0
 
 
+def test_downlink_counters_that_others_may_have_used_are_left_out(store: Asked) -> None:
+    """The server has missed so many; a store that knows the session knows better."""
+    known = {"f_cnt_down": 5, "f_cnt_down_missed": 12, "takes_f_cnt_down": True}
+    assert store.claim("lns-a", 10, **known).f_cnt_down == 17
+    assert store.claim("lns-b", 11, **known).f_cnt_down == 18
+    assert store.claim("lns-b", 12, **(known | {"f_cnt_down": 30})).f_cnt_down == 30
+
+
 @pytest.mark.parametrize("late", ["lns-a", "lns-b"])
 def test_a_first_message_that_was_overtaken_takes_nothing_back(store: Asked, late: str) -> None:
     """It looks like a restart; copies of what overtook it are copies all the same."""

@@ -22,7 +22,7 @@ from lns.store.memory_claims import MemoryClaims
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIMS_US
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import redis_server
+from lns.store.redis_wire import RedisWire, redis_server
 from tests.lns.served_network import START_US, Network, Station
 
 PATIENCE_US = 10_000_000  # of the store; this host may be busy
@@ -39,6 +39,12 @@ class Servers:
     b: Network
     claims: "OutagedClaims | None" = None
     store: "CountedStore | None" = None
+    forget: Callable[[], Awaitable[None]] | None = None
+
+    async def forget_everything(self) -> None:
+        """Let the store that they share be empty, as after a restart without persistence."""
+        assert self.forget is not None
+        await self.forget()
 
     async def settled(self, receptions: int) -> None:
         """Until both together have told what became of so many receptions, and answers arrived."""
@@ -137,7 +143,12 @@ def serve_both(
             entropy=stream(1, lns),
         )
 
-    servers = Servers(server("lns-a", of_a), server("lns-b", of_b), claims, of_a)
+    async def forget() -> None:
+        for device in devices:
+            claims.forget(device.dev_eui)
+            of_a.preset(device.dev_eui, ())
+
+    servers = Servers(server("lns-a", of_a), server("lns-b", of_b), claims, of_a, forget)
     run(_play(scenario, servers), start_us=START_US)
     return servers
 
@@ -174,7 +185,12 @@ async def play_over_redis(
                 entropy=random.Random(lns),
             )
 
-        servers = Servers(await server("lns-a"), await server("lns-b"))
+        async def forget() -> None:
+            wire = RedisWire(redis_server(url), patience_us=patience_us)
+            await wire.do("FLUSHALL")
+            await wire.close()
+
+        servers = Servers(await server("lns-a"), await server("lns-b"), forget=forget)
         await _play(scenario, servers)
         return servers
 

@@ -23,7 +23,7 @@ from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import DevAddr, Eui
 from tests.lns.served_network import uplink
 from tests.lns.several_servers import Servers, play_over_redis
-from tests.lns.test_several_servers import counters, device, words
+from tests.lns.test_several_servers import MISSED, counters, device, words
 
 CLAIMS_US = 1_000_000  # ten times as long as a busy host needs
 SLOW_US = 5 * CLAIMS_US
@@ -169,7 +169,7 @@ def test_nothing_is_answered_that_nobody_can_own_and_then_it_goes_on(
         async with fault(store):
             await servers.hear((a, during), (b, during))
             await servers.hear((a, during), (b, during))
-            assert counters(servers.a, servers.b) == [0, 0]  # of each device, before
+            assert len(counters(servers.a, servers.b)) == 2  # of each device, before
         await servers.hear_in_turn((a, during), (b, during))
         assert len(counters(servers.a, servers.b)) == 3
         await servers.hear_in_turn((b, after), (a, after), (b, OF_BETA))
@@ -191,7 +191,7 @@ def test_nothing_is_answered_that_nobody_can_own_and_then_it_goes_on(
     assert sorted(word[4] for word in again) == ["NotOwner", "Owner"]
     assert sorted(word[3] for word in again) == ["RX", "Suppressed"]
     *old, answered, newest = sorted(counters(servers.a, servers.b))
-    assert old == [0, 0] and 0 < answered < newest  # a claim that was heard late took one too
+    assert max(old) < answered < newest  # a claim that was heard late took one too
     ids = servers.a.application.ids + servers.b.application.ids
     copies = 2 if on_outage is OnOutage.OPEN else 1
     assert ids.count("70B3D57ED0000001-01ABCDEF-11") == copies
@@ -220,4 +220,7 @@ def test_a_store_that_comes_back_empty_is_filled_again(tmp_path: Path, on_outage
     outage = DROPPED if on_outage is OnOutage.CLOSED else FORWARDED
     assert words(servers.a) == [OWNED, OWNED, outage, LOST, LOST]
     assert words(servers.b) == [LOST, LOST, outage, OWNED, OWNED]
-    assert counters(servers.a, servers.b) == [0, 1, 2, 3]
+    [*before, third, fourth] = counters(servers.a, servers.b)
+    assert before == [MISSED, MISSED + 1]
+    # Frame 12 may have been answered by somebody who is heard of no more, and so may 11.
+    assert third >= MISSED + 2 + 2 * 4 and fourth == third + 1

@@ -9,12 +9,15 @@ from bench.host.valkey import Valkey
 from lns import claiming, known_elsewhere
 from lns.dedup.strategy import Strategy
 from lns.end_device import EndDevice, LoRaWanVersion, Session
+from lns.lorawan.frame_counter import MAX_GAP
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS, Network, uplink
 from tests.lns.several_servers import Scenario, Servers, serve_both, serve_both_over_redis
 from tests.lns.test_join import request as join_request
 from tests.lns.test_join import session_of
 
 Serve = Callable[..., Servers]
+# FCnt 0 to 9, which nobody here has heard, may each have had four answers from somebody else.
+MISSED = 10 * 4
 BY_STRATEGY = {
     Strategy.DROP: ("dropped", "DuplicateAtOtherServer"),
     Strategy.MARK: ("marked", "-"),
@@ -113,8 +116,8 @@ def test_a_newer_frame_changes_the_owner_and_downlink_counters_go_on(serve: Serv
 
     servers = serve(scenario, device(Strategy.DROP))
     assert [claim.owner for claim in servers.a.claims] == ["lns-a", "lns-b", "lns-b", "lns-a"]
-    assert [claim.f_cnt_down for claim in servers.a.claims] == [0, None, None, 3]
-    assert sorted(counters(servers.a, servers.b)) == [0, 1, 2, 3]
+    assert [claim.f_cnt_down for claim in servers.a.claims] == [MISSED, None, None, MISSED + 3]
+    assert sorted(counters(servers.a, servers.b)) == [MISSED + number for number in range(4)]
     assert sorted(servers.a.application.ids + servers.b.application.ids) == [
         f"70B3D57ED0000001-01ABCDEF-{f_cnt}" for f_cnt in (10, 11, 12, 13)
     ]
@@ -135,7 +138,7 @@ def test_a_repetition_is_answered_by_the_owner_only(serve: Serve, strategy: Stra
     suppressed = reason if strategy is not Strategy.DROP else "ResubmissionSuppressed"
     assert words(servers.a)[1] == (again, upstream, suppressed, "RX", "Owner")
     assert words(servers.b)[1] == (again, upstream, reason, "Suppressed", "NotOwner")
-    assert counters(servers.a) == [0, 1]
+    assert counters(servers.a) == [MISSED, MISSED + 1]
     assert counters(servers.b) == []
     ids = servers.a.application.ids + servers.b.application.ids
     assert len(ids) == len(set(ids)) == (1 if strategy is Strategy.DROP else 4)
@@ -197,7 +200,7 @@ def test_what_the_owner_could_not_deliver_another_server_may(serve: Serve) -> No
     assert words(servers.a)[0][:3] == ("NonDuplicate", "dropped", "UpstreamUnavailable")
     assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
     assert servers.b.application.ids == ["70B3D57ED0000001-01ABCDEF-10"]
-    assert counters(servers.b) == [1]  # 0 went to a, for an answer that never left
+    assert counters(servers.b) == [MISSED + 1]  # one went to a, for an answer that never left
 
 
 def test_a_counter_rolls_over_at_another_server(serve: Serve) -> None:
@@ -261,7 +264,7 @@ def test_counters_that_went_on_elsewhere_are_no_gap(serve: Serve) -> None:
 
     servers = serve(scenario, device())
     assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
-    assert counters(servers.b) == [5]
+    assert counters(servers.b) == [MAX_GAP // 2 + 5]
 
 
 @pytest.mark.parametrize("version", LoRaWanVersion)
@@ -376,4 +379,30 @@ def test_the_owner_writes_and_the_loser_reads(serve: Serve) -> None:
 
     serve(scenario, device(Strategy.DROP))
     for [session] in kept:
-        assert (session.f_cnt_up, session.f_cnt_down, session.keys) == (15, 6, KEYS)
+        assert (session.f_cnt_up, session.f_cnt_down, session.keys) == (15, MISSED + 6, KEYS)
+
+
+def test_a_store_that_forgot_lets_no_server_answer_with_a_used_counter(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        for f_cnt in (10, 11, 12):
+            await servers.hear((a, uplink(f_cnt, confirmed=True)))
+        await servers.forget_everything()
+        await servers.hear((b, uplink(13, confirmed=True)))
+
+    servers = serve(scenario, device())
+    assert max(counters(servers.a)) < min(counters(servers.b))
+
+
+def test_a_store_that_forgot_is_told_again_who_has_joined(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        dev_addr, keys = session_of(a.dnmsgs[-1], 7)
+        await servers.forget_everything()
+        for station, f_cnt in ((a, 0), (b, 1)):
+            frame = uplink(f_cnt, keys=keys, dev_addr=dev_addr, confirmed=True)
+            await servers.hear((station, frame))
+
+    servers = serve(scenario, GAMMA)
+    assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
