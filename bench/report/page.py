@@ -18,8 +18,17 @@ from bench.report.histogram import AIM_GAP_MS
 from bench.report.left_out import SCENARIOS_MAX, left_out_groups
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
+from bench.report.store_calls import calls
 from bench.report.stories import OUTSIDE_MAX, stories
-from bench.report.tables import ANSWERS, IMPORTED, answer_rows, heat, percent, situations
+from bench.report.tables import (
+    ANSWERS,
+    IMPORTED,
+    STRATEGIES,
+    answer_rows,
+    heat,
+    percent,
+    situations,
+)
 from bench.report.timing import host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
@@ -62,6 +71,8 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         stories=told,
         answer_names=ANSWERS,
         answers=answer_rows(score.answers),
+        strategies=STRATEGIES,
+        calls=calls(score.store_calls),
         timing=timing(score),
         host=host_words(score),
         left_out=left_out_groups(score.left_out),

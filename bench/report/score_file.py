@@ -91,6 +91,21 @@ class OracleAgreement:
     receptions: int = 0
     status_agree: int = 0
     disposition_agree: int = 0
+    level2_agree: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCalls:
+    """How many receptions of one kind there were where level 2 may be asked, and how many asked.
+
+    `uplinks` counts the frames whose first reception was of this kind.
+    """
+
+    status: str
+    receptions: int
+    asked: int
+    uplinks: int = 0
+    strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +209,7 @@ class Score:
     oracle_agreement: OracleAgreement = field(default_factory=OracleAgreement)
     findings: tuple[Finding, ...] = ()
     answers: tuple[Answers, ...] = ()
+    store_calls: tuple[StoreCalls, ...] = ()
     margins: tuple[Margins, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     host: Host = field(default_factory=Host)

@@ -9,6 +9,8 @@ from bench.report.facts import facts
 from bench.report.foreign_text import shown
 from bench.report.left_out import left_out_groups
 from bench.report.score_file import Score, Verdict
+from bench.report.store_calls import Asked, calls
+from bench.report.tables import STRATEGIES
 from bench.report.timing import host_words, timing
 
 CASES_MAX = 20
@@ -30,6 +32,7 @@ def summary(score: Score, manifest: dict[str, Any]) -> str:
         "",
         *_cases(score),
         *_rules(score),
+        *_store_calls(score),
         *_timing(score),
         *_left_out(score),
         "## Run",
@@ -94,6 +97,31 @@ def _rules(score: Score) -> list[str]:
         "| owner | rule | count |",
         "|---|---|---:|",
         *(f"| {_text(owner)} | {_text(rule)} | {n} |" for (owner, rule), n in ranked[:RULES_MAX]),
+        "",
+    ]
+
+
+def _store_calls(score: Score) -> list[str]:
+    found = calls(score.store_calls)
+    if found is None:
+        return []
+
+    def told(place: Asked | None) -> str:
+        return f"{place.asked} of {place.receptions}" if place else "–"
+
+    return [
+        "## Calls to the shared store",
+        "",
+        f"{found.asked} calls for {found.uplinks} uplinks, heard {found.receptions} times:"
+        f" {found.per_uplink} calls an uplink. Duplicate and SoftDuplicate never ask.",
+        "",
+        f"| status | {' | '.join(STRATEGIES)} | all |",
+        f"|---|{'---:|' * (len(STRATEGIES) + 1)}",
+        *(
+            f"| {_text(row.status)} | {' | '.join(told(place) for place in row.places)} "
+            f"| {told(row.total)} |"
+            for row in found.rows
+        ),
         "",
     ]
 

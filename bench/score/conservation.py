@@ -15,7 +15,7 @@ from bench.score.station_text import dnmsgs
 _ABSENT = ("frame_id", "station", "expected", "observed")
 
 
-def _rows(broken: DataFrame, rule: str, text: Column, **columns: Column) -> DataFrame:
+def violation_rows(broken: DataFrame, rule: str, text: Column, **columns: Column) -> DataFrame:
     """The violations of one law; `columns` are those of _ABSENT it can fill, and `explained`."""
     explained = columns.pop("explained", F.lit(None)).isNotNull()
     filled = [columns.get(name, F.lit(None)).cast("string").alias(name) for name in _ABSENT]
@@ -36,7 +36,7 @@ def one_outcome_per_reception(matched: DataFrame) -> DataFrame:
     lost = F.when(F.col("heard"), F.concat(named, F.lit(" has no outcome"))).when(
         F.col("told"), F.concat(named, F.lit(": an outcome without a reception"))
     )
-    return _rows(
+    return violation_rows(
         matched.where(~(F.col("heard") & F.col("told")) & F.col("case").isNotNull()),
         "one outcome per reception",
         lost,
@@ -69,7 +69,7 @@ def forwarded_means_published(outcomes: DataFrame, published: DataFrame) -> Data
     text = F.format_string(
         "%s FCnt %s: %d %s by outcome, %d published", "dev_eui", "f_cnt", "owed", word, "got"
     )
-    return _rows(
+    return violation_rows(
         counted,
         "forwarded means published",
         text,
@@ -80,16 +80,20 @@ def forwarded_means_published(outcomes: DataFrame, published: DataFrame) -> Data
 
 
 def one_message_per_id(published: DataFrame, lines: DataFrame) -> DataFrame:
-    """A message id is used once in a case; after a restart of the server it may be sent again."""
+    """A message id is used once in a case; after a restart of the server it may be sent again.
+
+    An unverified message counts for nothing: nobody could say whether another server sends it too.
+    """
+    verified = F.coalesce(F.col("said.unverified"), F.lit("false")) != "true"
     restarted = lines.where((F.col("kind") == "case.lns") & (F.col("event") == "restart"))
     used = (
-        published.where(F.col("case").isNotNull())
+        published.where(F.col("case").isNotNull() & verified)
         .groupBy("run", "case", "message_id")
         .agg(F.count("*").alias("times"), F.max("t_us").alias("t_us"))
         .where(F.col("times") > 1)
         .join(restarted.select("run", "case"), on=["run", "case"], how="left_anti")
     )
-    return _rows(
+    return violation_rows(
         used,
         "forwarded means published",
         F.format_string("message id %s was used %d times", "message_id", "times"),
@@ -127,7 +131,7 @@ def one_answer_per_reception(
         "sent",
         "tapped",
     )
-    return _rows(
+    return violation_rows(
         counted,
         "one answer per reception",
         text,
@@ -141,7 +145,7 @@ def answer_through_the_station_that_heard(matched: DataFrame, passed: DataFrame)
     """A downlink goes through a station that delivered the reception it answers."""
     key = ["run", "case", "station", "xtime"]
     heard = matched.where("heard").select(*key)
-    return _rows(
+    return violation_rows(
         passed.where(F.col("case").isNotNull()).join(heard, on=key, how="left_anti"),
         "answer through the station that heard it",
         F.format_string("a downlink for xtime %s, which this station never reported", "xtime"),
@@ -155,7 +159,7 @@ def nothing_accepted_that_nobody_sent(outcomes: DataFrame, lines: DataFrame) -> 
         (F.col("kind") == "radio.transmit") & (F.col("direction") == "up") & F.col("genuine")
     ).select("run", "case", "frame_id")
     accepted = outcomes.where((F.col("upstream") != "dropped") & F.col("case").isNotNull())
-    return _rows(
+    return violation_rows(
         accepted.join(sent, on=["run", "case", "frame_id"], how="left_anti"),
         "nothing accepted that nobody sent",
         F.format_string("%s went upstream and no device sent it", "frame_id"),
@@ -176,7 +180,7 @@ def no_downlink_counter_twice(downlinks: DataFrame) -> DataFrame:
         .withColumn("greatest", F.max("f_cnt_down").over(before))
         .where(F.col("f_cnt_down") <= F.col("greatest"))
     )
-    return _rows(
+    return violation_rows(
         counted,
         "no downlink counter twice",
         F.format_string("%s: FCntDown %s after %s", "dev_eui", "f_cnt_down", "greatest"),
@@ -202,7 +206,7 @@ def no_gaps_in_seq(lines: DataFrame, torn: DataFrame) -> DataFrame:
         .where(F.col("seq") != F.col("due"))
         .join(streams, on=["run", "stream"], how="left")
     )
-    return _rows(
+    return violation_rows(
         counted,
         "no gaps in seq",
         F.format_string("%s goes on with seq %s where %s was due", "stream", "seq", "due"),

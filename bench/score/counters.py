@@ -4,6 +4,8 @@ LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP), ADR 007 and the bench's rule for resubmis
 that was already accepted is answered again three times, when the frame is confirmed.
 """
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -64,7 +66,7 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     new_counter = F.when(is_new, F.col("f_cnt"))
     too_far = is_new & (F.col("f_cnt") - F.greatest("greatest", F.lit(0)) > MAX_GAP)
     return (
-        receptions.withColumn("first_message", _first_message())
+        receptions.withColumn("first_message", first_message())
         .withColumn("life", F.count(F.when(is_new & F.col("first_message"), 1)).over(so_far))
         .withColumn("preset", F.coalesce(preset, F.lit(_NOBODY)))
         .withColumn(
@@ -82,18 +84,18 @@ def _with_last(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
     )
 
 
-def _first_message() -> Column:
+def first_message() -> Column:
     """FCnt 0 or 1 of a relaxed ABP device: it may have started again."""
     relaxed = (F.col("device.activation") == "abp") & F.col("device.relaxed_f_cnt")
     return F.coalesce(relaxed & (F.col("f_cnt") <= 1), F.lit(False))
 
 
-def _is_next(f_cnt: Column, last: Column) -> Column:
+def is_next(f_cnt: Column, last: Column) -> Column:
     return (f_cnt > last) & (f_cnt - F.greatest(last, F.lit(0)) <= MAX_GAP)
 
 
 def _follow(last: Column, f_cnt: Column) -> Column:
-    accepted = _is_next(f_cnt, last)
+    accepted = is_next(f_cnt, last)
     return F.when(accepted, f_cnt).when(~accepted, last)
 
 
@@ -101,7 +103,7 @@ def _with_claims(rows: DataFrame) -> DataFrame:
     f_cnt, last, status = F.col("f_cnt"), F.col("last"), F.col("status")
     confirmed, first = F.col("confirmed"), F.col("first_message")
     equal = f_cnt == last
-    newer = (status == NON_DUPLICATE) & (_is_next(f_cnt, last) | first)
+    newer = (status == NON_DUPLICATE) & (is_next(f_cnt, last) | first)
     repeated = (status == NON_DUPLICATE) & ~newer & equal
     resubmitted = (status == RESUBMISSION) & (equal | first)
     # The counter on the wire stands for one near the last one, or for itself.
@@ -143,12 +145,16 @@ def _with_later_session(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:
         .orderBy(*order)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    new = F.col("status") == NON_DUPLICATE
-    accepted = F.col("reaches") & new & (F.col("newer") | (F.col("spends") & ~F.col("limited")))
-    newest = F.max(F.when(accepted, F.col("session"))).over(before)
+    newest = F.max(F.when(is_accepted(), F.col("session"))).over(before)
     return rows.withColumn("outlived", F.coalesce(newest > F.col("session"), F.lit(False))).select(
         "*"
     )
+
+
+def is_accepted() -> Column:
+    """Whether a reception is the first one of a frame, and its server takes it."""
+    new = F.col("status") == NON_DUPLICATE
+    return F.col("reaches") & new & (F.col("newer") | (F.col("spends") & ~F.col("limited")))
 
 
 def admitted() -> Column:
@@ -159,3 +165,14 @@ def admitted() -> Column:
     first = F.col("first_message") & ~F.col("confirmed")
     again = (status == RESUBMISSION) & (F.col("spends") | first)
     return soft | new | again
+
+
+def asks_level2(of: Callable[[str], Column] = F.col) -> Column:
+    """Whether a copy gets so far that its owner matters; `of` names the facts of its row.
+
+    ADR 007: what is a Duplicate or a SoftDuplicate within one server is asked about by none. A
+    resubmission that is neither forwarded nor answered is not either.
+    """
+    first = (of("status") == RESUBMISSION) & of("first_message") & ~of("confirmed")
+    repeated = of("spends") & ~of("limited")
+    return of("newer") | repeated | (first & (of("strategy") != "Drop"))

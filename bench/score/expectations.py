@@ -6,15 +6,20 @@ from pyspark.sql import functions as F
 from bench.score.outcomes import WORDS
 from bench.score.read import ARRIVAL
 
+_DUE = (*WORDS, "level2", "race")
+
 
 def expectations(lines: DataFrame) -> DataFrame:
-    """One row per reception that is due: `copy` counts those of a frame in a case from 0."""
+    """One row per reception that is due: `copy` counts those of a frame in a case from 0.
+
+    `level2` is null where that word is not asked about; rows of one `race` are due at one moment.
+    """
     of_frame = Window.partitionBy("frame_id", "run", "case").orderBy("seq")
     return (
         lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "outcome"))
-        .select("night", "run", "case", "frame_id", "station", *WORDS, *ARRIVAL)
+        .select("night", "run", "case", "frame_id", "station", *_DUE, *ARRIVAL)
         .withColumn("copy", F.row_number().over(of_frame) - 1)
-        .select("night", "run", "case", "frame_id", "copy", "station", *WORDS, "seq")
+        .select("night", "run", "case", "frame_id", "copy", "station", *_DUE, "seq")
     )
 
 

@@ -16,6 +16,13 @@ _DEVICE = (
     "server",
 )
 RETENTION_US = 60_000_000
+SERVERS = (
+    "own_lns", "lns_count", "retention_us", "on_outage", "asks", "had_outage", "restarts", "faults",
+    "orphans",
+)  # fmt: skip
+# A server that stands still, or its store, keeps nobody informed.
+_STORE_SEAMS = ("store", "redis", "lns")
+_RESTART = ("t_us", "lns", "f_cnt_up")
 
 
 def devices(lines: DataFrame) -> DataFrame:
@@ -30,16 +37,46 @@ def devices(lines: DataFrame) -> DataFrame:
 
 
 def servers(lines: DataFrame) -> DataFrame:
-    """One row per case: its network server, how many it has, and the retention of level 1 in µs."""
+    """One row per case: its network servers, and what was done to them and to their store.
+
+    own_lns is the first of them, lns_count how many there are, retention_us that of level 1,
+    on_outage what becomes of a frame whose owner nobody can name ("open" or "closed"), asks whether
+    level 2 is asked at all, had_outage whether some server says that it had no store. Arrays of
+    structs: `restarts` of servers, `faults` of them and of their store (one without `lns` concerns
+    all), `orphans`, the claims of a server that is none of this case.
+    """
+    kind = F.col("kind")
+    of_lns, of_fault = kind == "case.lns", kind == "fault.begin"
+    no_store = (F.col("level2") == "Unavailable") | (F.col("reason") == "StoreUnavailable")
+    of_outage = (kind == "lns.outcome") & F.coalesce(no_store, F.lit(False))
+    begun_us = F.when(of_lns, F.struct("t_us", "lns"))
+    restart = F.when(of_lns & (F.col("event") == "restart"), F.struct(*_RESTART))
+    detail = F.from_json("detail", "empty BOOLEAN, lns STRING, dev_eui STRING, f_cnt BIGINT")
+    of_store = of_fault & F.col("seam").isin(*_STORE_SEAMS)
+    emptied = F.coalesce(detail.empty, F.lit(False)).alias("emptied")
+    is_store = (F.col("seam") != "lns").alias("is_store")
+    fault = F.when(
+        of_store & (F.col("fault") != "orphan"), F.struct("t_us", "lns", emptied, is_store)
+    )
+    orphan = F.when(
+        of_store & (F.col("fault") == "orphan"),
+        F.struct("t_us", *(detail[name].alias(name) for name in ("lns", "dev_eui", "f_cnt"))),
+    )
     return (
-        lines.where(F.col("kind") == "case.lns")
+        lines.where(of_lns | of_fault | (kind == "lns.claim") | of_outage)
         .groupBy("run", "case")
         .agg(
-            F.min_by("lns", "t_us").alias("own_lns"),
-            F.count_distinct("lns").alias("lns_count"),
-            F.min_by("retention_us", "t_us").alias("retention_us"),
+            F.min_by("lns", begun_us).alias("own_lns"),
+            F.size(F.collect_set(F.when(of_lns, F.col("lns")))).alias("lns_count"),
+            F.min_by("retention_us", begun_us).alias("retention_us"),
+            F.coalesce(F.min_by("on_outage", begun_us), F.lit("open")).alias("on_outage"),
+            F.max(kind == "lns.claim").alias("asks"),
+            F.max(kind == "lns.outcome").alias("had_outage"),
+            F.collect_list(restart).alias("restarts"),
+            F.collect_list(fault).alias("faults"),
+            F.collect_list(orphan).alias("orphans"),
         )
-        .select("run", "case", "own_lns", "lns_count", "retention_us")
+        .select("run", "case", *SERVERS)
     )
 
 

@@ -2,7 +2,7 @@
 
 A finding has an owner (LNS, device, air or bench) and a `result`: FAIL or INCONCLUSIVE where it
 decides the verdict of its case, null where it only stands in the report, as the disagreements of
-the oracle do.
+the oracle and the laws between servers do.
 """
 
 from functools import reduce
@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score import conservation
+from bench.score import between_servers, conservation
 from bench.score.answers import unsaid, wrong_bodies, wrong_windows
 from bench.score.expectations import (
     expected_bodies,
@@ -18,8 +18,7 @@ from bench.score.expectations import (
     expected_windows,
     said_lines,
 )
-from bench.score.oracle import oracle_sentence
-from bench.score.outcomes import WORDS, sentence, told
+from bench.score.oracle import oracle_sentence, told_sentence
 from bench.score.read import night
 from bench.score.scores import Grade
 
@@ -213,7 +212,7 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         "observed",
         "t_us",
         F.concat(rule, F.lit(": "), F.col("text"), through).alias("text"),
-        F.when(rule != _EXPLAINED, FAIL).alias("result"),
+        F.when(~rule.isin(_EXPLAINED, *between_servers.RULES), FAIL).alias("result"),
         F.when(of_bench, 5).when(~of_bench, 4).alias("phase"),
         F.col("t_us").alias("place"),
     )
@@ -221,10 +220,13 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
 
 def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
     """Receptions on which the network server and the oracle differ."""
-    observed = sentence(*(told(word) for word in WORDS))
-    agrees = F.col("status_agrees") & F.col("disposition_agrees")
-    rule = F.when(~F.col("status_agrees"), "oracle status").when(
-        F.col("status_agrees"), "oracle disposition"
+    observed = told_sentence()
+    status, done = F.col("status_agrees"), F.col("disposition_agrees")
+    agrees = status & done & F.col("level2_agrees")
+    rule = (
+        F.when(~status, "oracle status")
+        .when(~F.col("level2_agrees"), "oracle level 2")
+        .when(~done, "oracle disposition")
     )
     frame = F.coalesce("frame_id", F.lit("an unreadable text"))
     return (
@@ -269,6 +271,7 @@ def _violations(
         conservation.nothing_accepted_that_nobody_sent(outcomes, lines),
         conservation.no_downlink_counter_twice(downlinks),
         conservation.no_gaps_in_seq(lines, torn),
+        between_servers.violations(lines, outcomes, published),
     )
     return reduce(DataFrame.unionByName, laws)
 

@@ -23,6 +23,7 @@ from bench.score.schema import TORN
 from bench.score.scores import scores
 from bench.score.session import session
 from bench.score.stalls import excused, stalled
+from bench.score.store_calls import store_calls
 from bench.score.summary import Tables, summaries
 from bench.score.verdicts import verdicts
 
@@ -88,7 +89,8 @@ def _tables(read: DataFrame) -> Tables:
     found = excused(all_found, stalled(whole)).localCheckpoint()
     cases = verdicts(whole, both, found).localCheckpoint()
     early = margins(both, whole).localCheckpoint()
-    return Tables(read, rows, said, due, graded, answers(said), cases, found, early)
+    asked = store_calls(whole, said)
+    return Tables(read, rows, said, due, graded, answers(said), cases, found, early, asked)
 
 
 def _of_lake(tables: Tables) -> dict[str, DataFrame]:

@@ -30,11 +30,12 @@ def with_status(
     retention_us: Column | int = 60_000_000,
     life: str | None = None,
     is_join: Column | None = None,
+    lost: Column | None = None,
 ) -> DataFrame:
     """The receptions with their `status`, in one pass over one window.
 
     `life` is a column whose change empties level 1. A copy of a join is a Duplicate for every
-    strategy.
+    strategy. `lost` is a first copy that could not be made durable: the next one is a first again.
     """
     of_key = Window.partitionBy(*key).orderBy(*order)
     silence_us = F.col("t_us") - F.lag("t_us").over(of_key)
@@ -42,14 +43,16 @@ def with_status(
     if life is not None:
         is_new = is_new | F.coalesce(F.col(life) != F.lag(life).over(of_key), F.lit(True))
     so_far = of_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    started = receptions.select("*", is_new.alias("is_new"))
+    if lost is not None:
+        started = _with_lost(started, key, order, lost)
     first_station = F.last(F.when(F.col("is_new"), F.col(station)), ignorenulls=True).over(so_far)
     hit_by_first = F.col(station) == F.col("first_station")
     status = F.when(F.col("is_new"), NON_DUPLICATE)
     if is_join is not None:
         status = status.when(is_join, DUPLICATE)
     return (
-        receptions.select("*", is_new.alias("is_new"))
-        .withColumn("first_station", first_station)
+        started.withColumn("first_station", first_station)
         .withColumn(
             "status",
             status.when(hit_by_first, RESUBMISSION)
@@ -57,4 +60,22 @@ def with_status(
             .when(~hit_by_first & (F.col(strategy) != "Drop"), SOFT_DUPLICATE),
         )
         .select(*receptions.columns, "status")
+    )
+
+
+def _with_lost(
+    started: DataFrame, key: Sequence[str], order: Sequence[str], lost: Column
+) -> DataFrame:
+    """As long as every copy since the first one was lost, each is a first one again."""
+    of_key = Window.partitionBy(*key).orderBy(*order)
+    so_far = of_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = (
+        Window.partitionBy(*key, "island")
+        .orderBy(*order)
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    return (
+        started.withColumn("island", F.count(F.when(F.col("is_new"), 1)).over(so_far))
+        .withColumn("is_new", F.count(F.when(~lost, 1)).over(before) == 0)
+        .select(*started.columns)
     )

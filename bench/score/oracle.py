@@ -1,17 +1,20 @@
 """What should have become of each reception?
 
 Worked out from the receptions and the facts of a case with window functions, without a look at what
-the network server did, and without a line of its code. Three things cannot be known from
-receptions: what an upstream or a store that failed did to a frame, and what a full level 1
-forgot; such rows carry the reason in `unknowable` and count neither as agreement nor as
-disagreement.
+the network server did, and without a line of its code. Where several servers share devices, their
+sessions are followed one by one (`bench.score.ownership`), each server's level 1 and counters for
+itself. A few things cannot be known from receptions: what an upstream that failed did to a frame,
+what a full level 1 forgot, what a server missed while its store was away; such rows carry the
+reason in `unknowable` and count neither as agreement nor as disagreement.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.counters import admitted, with_counters
-from bench.score.facts import RETENTION_US, addresses, devices, evicted, servers
+from bench.score.claims import NOT_ASKED, NOT_OWNER, OWNER, UNAVAILABLE
+from bench.score.counters import admitted, asks_level2, with_counters
+from bench.score.facts import RETENTION_US, addresses, devices, servers
+from bench.score.joins import with_joins
 from bench.score.level1 import (
     DUPLICATE,
     KEY,
@@ -20,55 +23,104 @@ from bench.score.level1 import (
     with_status,
 )
 from bench.score.outcomes import ABSENT, sentence, told
+from bench.score.races import with_races
+from bench.score.sharing import with_homes, with_sharing
+from bench.score.unknowable import ANSWERED, DUE, OPEN, with_unknowable
 
-DUE = "due"  # an answer is owed: RX1, RX2, or TooLate when both are gone
-OPEN = "open"  # the frame may carry a request that only the keys show
-_ANSWERED = ("RX1", "RX2", "TooLate")
+ORACLE_WORDS = ("status", "upstream", "reason", "answer", "level2")
 # Receptions at the same microsecond are taken in the order in which they were finished.
 _ORDER = ("t_us", "told_seq", "source", "seq")
-_FAILURES = ("UpstreamUnavailable", "StoreUnavailable", "DuplicateAtOtherServer")
+# The same, but whoever won a race comes first in it.
+_RACE_ORDER = ("race_us", "race_rank", *_ORDER)
 
 
 def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
     """The receptions with the words that are due, and whether the network server agrees.
 
     Adds oracle_status ("-" = level 1 not reached), oracle_upstream, oracle_reason, oracle_answer
-    (DUE for any of RX1, RX2 and TooLate), unknowable, status_agrees and disposition_agrees.
+    (DUE for any of RX1, RX2 and TooLate), oracle_level2, unknowable, status_agrees,
+    disposition_agrees and level2_agrees.
     """
     heard = matched.where("heard").withColumn("told_seq", F.col("outcome.seq"))
+    of_case = heard.join(F.broadcast(servers(lines)), on=["run", "case"], how="left")
+    several = F.coalesce((F.col("lns_count") > 1) | F.col("had_outage"), F.lit(False))
     status_agrees = told("status") == F.col("oracle_status")
     disposition_agrees = (
         (told("upstream") == F.col("oracle_upstream"))
         & (told("reason") == F.col("oracle_reason"))
         & _answer_agrees()
     )
+    level2_agrees = F.coalesce("outcome.level2", F.lit(NOT_ASKED)) == F.col("oracle_level2")
+    agree = {
+        "status_agrees": status_agrees,
+        "disposition_agrees": disposition_agrees,
+        "level2_agrees": F.col("told") & level2_agrees,
+    }
     return (
-        _with_parties(heard, lines)
-        .transform(_with_level1)
-        .transform(lambda rows: with_counters(rows, order=_ORDER))
-        .transform(_with_joins)
-        .transform(_with_words)
-        .transform(lambda rows: _with_unknowable(rows, lines))
-        .withColumns(
-            {
-                "status_agrees": F.coalesce(status_agrees, F.lit(False)),
-                "disposition_agrees": F.coalesce(disposition_agrees, F.lit(False)),
-            }
+        _of_one_server(of_case.where(~several), lines)
+        .unionByName(
+            _of_several_servers(of_case.where(several), lines), allowMissingColumns=True
         )
+        .localCheckpoint()
+        .transform(_with_words)
+        .transform(lambda rows: with_unknowable(rows, lines, order=_ORDER))
+        .withColumns({name: F.coalesce(agrees, F.lit(False)) for name, agrees in agree.items()})
         .select(
             *matched.columns,
-            *(f"oracle_{word}" for word in ("status", "upstream", "reason", "answer")),
+            *(f"oracle_{word}" for word in ORACLE_WORDS),
             "unknowable",
-            "status_agrees",
-            "disposition_agrees",
+            *agree,
         )
     )
 
 
+def _of_one_server(receptions: DataFrame, lines: DataFrame) -> DataFrame:
+    """The receptions of cases with one server, whose store was never away."""
+    withheld = F.col("outcome.answer") == "Suppressed"
+    unkept = F.exists("faults", lambda fault: fault["is_store"]) & withheld
+    owned = F.when(F.col("asks") & ~F.col("pinned") & asks_level2(), F.lit(OWNER))
+    never = F.lit(False)
+    return (
+        receptions.withColumn("lns", F.col("own_lns"))
+        .withColumns({"lost": never, "unkept": F.coalesce(unkept, never)})
+        .withColumns({"race_us": F.col("t_us"), "race_rank": F.lit(0)})
+        .transform(lambda rows: _with_parties(rows, lines))
+        .transform(lambda rows: _with_level1(rows, lost=None))
+        .transform(lambda rows: with_joins(rows, order=_RACE_ORDER))
+        .transform(lambda rows: with_counters(rows, order=_ORDER))
+        .withColumn("pinned", F.coalesce(F.col("device.server").isNotNull(), never))
+        .withColumn("level2", F.coalesce(owned, F.lit(NOT_ASKED)))
+        .withColumn("doubtful", never)
+    )
+
+
+def _of_several_servers(receptions: DataFrame, lines: DataFrame) -> DataFrame:
+    """The receptions of cases whose servers share devices, or whose store was away."""
+    return (
+        with_homes(receptions)
+        .transform(lambda rows: _with_parties(rows, lines))
+        .transform(lambda rows: with_races(rows, order=_ORDER))
+        .transform(lambda rows: _with_level1(rows, lost=F.col("lost")))
+        .transform(lambda rows: with_joins(rows, order=_RACE_ORDER))
+        .transform(lambda rows: with_sharing(rows, order=_ORDER))
+    )
+
+
 def oracle_sentence() -> Column:
-    """The words that are due as people write them."""
-    words = (F.col(f"oracle_{word}") for word in ("status", "upstream", "reason", "answer"))
-    return sentence(*words)
+    """The words that are due as people write them, with that of level 2 where one was asked."""
+    words = (F.col(f"oracle_{word}") for word in ORACLE_WORDS[:-1])
+    return F.concat_ws(" ", sentence(*words), _if_asked("oracle_level2"))
+
+
+def told_sentence() -> Column:
+    """The words of the network server, in the same way."""
+    words = (told(word) for word in ORACLE_WORDS[:-1])
+    return F.concat_ws(" ", sentence(*words), _if_asked("outcome.level2"))
+
+
+def _if_asked(level2: str) -> Column:
+    asked = (F.col("oracle_level2") != NOT_ASKED) | (F.col("outcome.level2") != NOT_ASKED)
+    return F.when(asked, F.col(level2))
 
 
 def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
@@ -77,12 +129,11 @@ def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
     owners = addresses(lines, known)
     provable = F.col("genuine") & F.col("device").isNotNull() & ~F.col("elsewhere")
     here = ~F.col("is_join") | (F.col("device.activation") == "otaa")
-    elsewhere = F.col("device.server").isNotNull() & (F.col("device.server") != F.col("own_lns"))
+    elsewhere = F.col("device.server").isNotNull() & (F.col("device.server") != F.col("lns"))
     short = F.coalesce(F.col("device.f_cnt_bits") == 16, F.lit(False))
     on_wire = F.col("f_cnt_wire")
     return (
         heard.join(F.broadcast(known), on=["run", "case", "dev_eui"], how="left")
-        .join(F.broadcast(servers(lines)), on=["run", "case"], how="left")
         .join(F.broadcast(owners), on=["run", "case", "dev_addr"], how="left")
         .withColumns(
             {
@@ -101,7 +152,7 @@ def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
     )
 
 
-def _with_level1(rows: DataFrame) -> DataFrame:
+def _with_level1(rows: DataFrame, *, lost: Column | None) -> DataFrame:
     """The status of what reaches level 1; a join is known by JoinEUI, DevEUI and DevNonce."""
     is_join = F.col("is_join")
     of_frame = rows.withColumn(
@@ -110,32 +161,16 @@ def _with_level1(rows: DataFrame) -> DataFrame:
     return (
         with_status(
             of_frame,
-            key=("key_high", "key_low", *KEY[2:], "is_join", "reaches"),
+            key=("key_high", "key_low", *KEY[2:], "lns", "is_join", "reaches"),
             order=_ORDER,
             retention_us=F.col("retention_us"),
             life="lns_life",
             is_join=is_join,
+            lost=lost,
         )
         .withColumn("status", F.when(F.col("reaches"), F.col("status")))
         .select(*rows.columns, "status")
     )
-
-
-def _with_joins(rows: DataFrame) -> DataFrame:
-    """`nonce_used`: this DevNonce was accepted before, or (LoRaWAN 1.0.4) a greater one was."""
-    of_device = Window.partitionBy("dev_eui_no", "run", "case", "is_join", "reaches")
-    of_nonce = Window.partitionBy("dev_nonce", "dev_eui_no", "run", "case", "is_join", "reaches")
-    rows_before = (Window.unboundedPreceding, -1)
-    # A join with a foreign JoinEUI is refused, and its DevNonce remains unused.
-    own = F.coalesce(F.col("join_eui") == F.col("device.join_eui"), F.lit(True))
-    taken = F.when((F.col("status") == NON_DUPLICATE) & own, F.col("dev_nonce"))
-    greatest = F.max(taken).over(of_device.orderBy(*_ORDER).rowsBetween(*rows_before))
-    times = F.count(taken).over(of_nonce.orderBy(*_ORDER).rowsBetween(*rows_before))
-    is_counter = F.col("device.lorawan") == "1.0.4"
-    used = (times > 0) | (is_counter & (F.col("dev_nonce") <= greatest))
-    return rows.withColumns(
-        {"foreign_join_eui": ~own, "nonce_used": F.coalesce(used, F.lit(False))}
-    ).select("*")
 
 
 def _with_words(rows: DataFrame) -> DataFrame:
@@ -146,7 +181,8 @@ def _with_words(rows: DataFrame) -> DataFrame:
     accepted = of_level1 & refusal.isNull()
     copies = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
     upstream = F.when(~accepted | is_join | (F.col("f_port") == 0), F.lit("dropped"))
-    upstream = upstream.when(status == NON_DUPLICATE, F.lit("forwarded"))
+    owned = F.coalesce(F.col("level2") != NOT_OWNER, F.lit(True))
+    upstream = upstream.when((status == NON_DUPLICATE) & owned, F.lit("forwarded"))
     for strategy, word in copies.items():
         upstream = upstream.when(F.col("strategy") == strategy, F.lit(word))
     return (
@@ -157,6 +193,7 @@ def _with_words(rows: DataFrame) -> DataFrame:
                 "oracle_upstream": upstream,
                 "oracle_reason": F.coalesce("refusal", F.lit(ABSENT)),
                 "oracle_answer": _answer(of_level1),
+                "oracle_level2": F.coalesce(F.when(of_level1, F.col("level2")), F.lit(NOT_ASKED)),
             }
         )
         .select("*")
@@ -186,12 +223,16 @@ def _refusal() -> Column:
     """Why a reception that reached level 1 is dropped; null when it is accepted."""
     status, is_join = F.col("status"), F.col("is_join")
     dropped = F.col("strategy") == "Drop"
+    level2, closed = F.col("level2"), F.col("on_outage") == "closed"
     return (
         F.when(status == DUPLICATE, F.lit("Duplicate"))
+        .when(is_join & F.col("lost"), F.lit("StoreUnavailable"))
         .when(is_join & F.col("nonce_used"), F.lit("DevNonceUsed"))
         .when(is_join & F.col("foreign_join_eui"), F.lit("UnknownDevice"))
         .when(~is_join & ~admitted(), F.lit("InvalidFrameCounter"))
         .when(F.col("limited"), F.lit("ResubmissionLimit"))
+        .when((level2 == NOT_OWNER) & dropped, F.lit("DuplicateAtOtherServer"))
+        .when((level2 == UNAVAILABLE) & closed, F.lit("StoreUnavailable"))
         .when((status == RESUBMISSION) & dropped, F.lit("ResubmissionSuppressed"))
     )
 
@@ -207,13 +248,16 @@ def _answer(of_level1: Column) -> Column:
     )
     by_status = (status == NON_DUPLICATE) | ((status == RESUBMISSION) & confirmed)
     elsewhere = F.col("refusal") == "BelongsToAnotherServer"
+    # Only the server that owns a frame answers it, whatever the strategy (ADR 007, part 2).
+    may = F.coalesce(~F.col("level2").isin(NOT_OWNER, UNAVAILABLE), F.lit(True))
     return (
-        F.when(elsewhere & confirmed, F.lit("Suppressed"))
+        F.when(elsewhere & may_ask, F.lit(OPEN))
+        .when(elsewhere & asks, F.lit("Suppressed"))
         .when(~of_level1, F.lit("NotAsked"))
         .when(is_join & F.col("refusal").isNull(), F.lit(DUE))
         .when(is_join, F.lit("Suppressed"))
-        .when(may_ask | (may_tell & F.col("refusal").isNull()), F.lit(OPEN))
-        .when(asks & by_status & granted, F.lit(DUE))
+        .when(may_ask | (may_tell & may & F.col("refusal").isNull()), F.lit(OPEN))
+        .when(asks & by_status & granted & may, F.lit(DUE))
         .when(asks, F.lit("Suppressed"))
         .when(~asks, F.lit("NotAsked"))
     )
@@ -221,66 +265,4 @@ def _answer(of_level1: Column) -> Column:
 
 def _answer_agrees() -> Column:
     observed, due = told("answer"), F.col("oracle_answer")
-    return (observed == due) | ((due == DUE) & observed.isin(*_ANSWERED)) | (due == OPEN)
-
-
-def _with_unknowable(rows: DataFrame, lines: DataFrame) -> DataFrame:
-    """Why the right words of a row cannot be told from receptions; null when they can.
-
-    A failure that the network server reports is believed only where the capture shows one: an
-    `upstream.failed`, or a fault at the store or the upstream.
-    """
-    failing = F.col("kind").isin("upstream.failed") | (
-        (F.col("kind") == "fault.begin")
-        & F.col("seam").isin("upstream", "store", "broker", "redis")
-    )
-    failed_cases = (
-        lines.where(failing & F.col("case").isNotNull())
-        .groupBy("run", "case")
-        .agg(F.lit(True).alias("has_failure"))
-        .select("run", "case", "has_failure")
-    )
-    requested = (
-        lines.where((F.col("kind") == "lns.request") & (F.col("stage") == "queued"))
-        .groupBy("run", "case", "dev_eui")
-        .agg(F.lit(True).alias("has_request"))
-        .select("run", "case", "dev_eui", "has_request")
-    )
-    so_far = (
-        Window.partitionBy("dev_eui_no", "session", "run", "case")
-        .orderBy(*_ORDER)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    failed = F.col("has_failure") & (
-        F.col("outcome.reason").isin(*_FAILURES) | (F.col("outcome.level2") == "Unavailable")
-    )
-    touched = F.max(F.when(failed, F.col("f_cnt"))).over(so_far)
-    data_key = F.concat_ws(":", "dev_eui", "mic", "f_cnt_wire")
-    # An answer that nobody asked for carries what the application wants sent.
-    went_down = (
-        F.col("has_request")
-        & F.col("outcome.answer").isin(*_ANSWERED)
-        & ~F.col("oracle_answer").isin(DUE, OPEN)
-    )
-    is_join = F.col("is_join")
-    level1_key = F.when(is_join, F.col("frame_id")).when(~is_join, data_key)
-    return (
-        rows.join(F.broadcast(failed_cases), on=["run", "case"], how="left")
-        .join(F.broadcast(requested), on=["run", "case", "dev_eui"], how="left")
-        .withColumn("level1_key", level1_key)
-        .join(
-            F.broadcast(evicted(lines)).withColumnRenamed("key", "level1_key"),
-            on=["run", "case", "level1_key"],
-            how="left",
-        )
-        .withColumn("touched", touched)
-        .withColumn(
-            "unknowable",
-            F.when(F.col("lns_count") > 1, F.lit("more than one network server"))
-            .when(failed, F.lit("upstream or store failed"))
-            .when(F.col("touched") >= F.col("f_cnt"), F.lit("upstream or store had failed"))
-            .when(F.col("evicted_us") <= F.col("t_us"), F.lit("level 1 was full"))
-            .when(went_down, F.lit("the application had something to send")),
-        )
-        .select("*")
-    )
+    return (observed == due) | ((due == DUE) & observed.isin(*ANSWERED)) | (due == OPEN)

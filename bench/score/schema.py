@@ -24,7 +24,8 @@ CAPTURE_FIELDS = """
     dev_addr STRING, mic STRING, level2 STRING, xtime BIGINT,
     stage STRING, diid BIGINT, window STRING, f_cnt_down BIGINT, margin_us BIGINT,
     key STRING, silent_us BIGINT, topic STRING, body STRING,
-    missing ARRAY<STRING>, late_us BIGINT
+    missing ARRAY<STRING>, late_us BIGINT,
+    on_outage STRING, decision STRING, duration_us BIGINT, race INT
 """
 
 

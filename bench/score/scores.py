@@ -10,7 +10,8 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.outcomes import WORDS, sentence, told
+from bench.score.outcomes import ABSENT, WORDS, sentence, told
+from bench.score.settling import settled
 
 
 class Grade(StrEnum):
@@ -34,7 +35,8 @@ def scores(expectations: DataFrame, matched: DataFrame) -> DataFrame:
         F.col("station").alias("due_station"),
         _due_sentence().alias("due"),
         F.col("status").alias("due_status"),
-        F.struct(*WORDS).alias("due_words"),
+        F.struct(*WORDS, "level2").alias("due_words"),
+        "race",
         F.col("seq").alias("due_seq"),
     )
     seen = (
@@ -47,13 +49,25 @@ def scores(expectations: DataFrame, matched: DataFrame) -> DataFrame:
             "told",
             sentence(*(told(word) for word in WORDS)).alias("observed"),
             told("status").alias("observed_status"),
-            F.struct(*(told(word).alias(word) for word in WORDS)).alias("observed_words"),
+            F.struct(*(told(word).alias(word) for word in (*WORDS, "level2"))).alias(
+                "observed_words"
+            ),
             "t_us",
         )
     )
     return (
         due.join(seen, on=key, how="full")
-        .withColumn("night", F.coalesce("night", "heard_night"))
+        .withColumns(
+            {
+                "night": F.coalesce("night", "heard_night"),
+                # The word of level 2 counts only where one is due.
+                "observed": F.concat_ws(" ", "observed", _if_due(F.col("observed_words.level2"))),
+                "observed_words": F.col("observed_words").withField(
+                    "level2", _if_due(F.col("observed_words.level2"))
+                ),
+            }
+        )
+        .transform(settled)
         .withColumn("grade", _grade())
         .select(
             "night",
@@ -83,11 +97,15 @@ def confusion(scores: DataFrame) -> DataFrame:
 
 
 def _due_sentence() -> Column:
-    return sentence(*(F.col(word) for word in WORDS))
+    return F.concat_ws(" ", sentence(*(F.col(word) for word in WORDS)), F.col("level2"))
+
+
+def _if_due(level2: Column) -> Column:
+    return F.when(F.col("due_words.level2").isNotNull(), F.coalesce(level2, F.lit(ABSENT)))
 
 
 def _grade() -> Column:
-    agrees = F.col("due_words") == F.col("observed_words")
+    agrees = F.col("due_words").eqNullSafe(F.col("observed_words"))
     return (
         F.when(F.col("due").isNull(), Grade.NOT_EXPECTED.value)
         .when(F.col("heard_station").isNull(), Grade.NOT_DELIVERED.value)

@@ -23,6 +23,7 @@ _VERDICT = (
 )  # fmt: skip
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
+_STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
 _COUNTED = {
     "outcomes": "lns.outcome",
     "transmissions": "radio.transmit",
@@ -45,6 +46,7 @@ class Tables:
     verdicts: DataFrame
     findings: DataFrame
     margins: DataFrame
+    store_calls: DataFrame
 
 
 def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -60,6 +62,7 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
     confusions = _by_run(confusion(tables.scores).collect())
     answers = _by_run(tables.answers.collect())
     margins = _by_run(of_run(tables.margins).collect())
+    asked = _by_run(tables.store_calls.collect())
     return {
         run: {
             "schema": SCHEMA,
@@ -89,6 +92,7 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
                 key=str,
             ),
             "margins": [_margins(row) for row in sorted(margins.get(run, []), key=_by_kind)],
+            "store_calls": sorted(_objects(asked.get(run, []), _STORE_CALLS), key=str),
             "left_out": _left_out(counts.get(run)),
             "host": _host(counts.get(run)),
         }
@@ -149,7 +153,10 @@ def _receptions(judged: DataFrame) -> DataFrame:
 
 def _agreement(judged: DataFrame) -> DataFrame:
     """How often the oracle and the network server agree, by the words of both."""
-    key = ("run", "unknowable", "oracle_status", "observed", "status_agrees", "disposition_agrees")
+    key = (
+        "run", "unknowable", "oracle_status", "observed",
+        "status_agrees", "disposition_agrees", "level2_agrees",
+    )  # fmt: skip
     return (
         judged.withColumn("observed", F.coalesce(told("status"), F.lit("missing")))
         .groupBy(*key)
@@ -177,6 +184,7 @@ def _oracle(rows: Sequence[Row]) -> dict[str, Any]:
             "receptions": sum(row["count"] for row in known),
             "status_agree": sum(row["count"] for row in known if row["status_agrees"]),
             "disposition_agree": sum(row["count"] for row in known if row["disposition_agrees"]),
+            "level2_agree": sum(row["count"] for row in known if row["level2_agrees"]),
             "unknowable": dict(sorted(reasons.items())),
         },
     }

@@ -390,7 +390,8 @@ def test_a_good_run_in_full(night: Night) -> None:
         {"expected": "NonDuplicate", "observed": "NonDuplicate", "count": 1},
     ]
     assert found["oracle_agreement"] == {
-        "receptions": 2, "status_agree": 2, "disposition_agree": 2, "unknowable": {},
+        "receptions": 2, "status_agree": 2, "disposition_agree": 2, "level2_agree": 2,
+        "unknowable": {},
     }  # fmt: skip
     assert found["answers"] == [
         {"strategy": "Drop", "confirmed": True, "answer": "RX1", "count": 1},
