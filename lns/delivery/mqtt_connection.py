@@ -100,6 +100,7 @@ class _UserProperties(Properties):
     def __init__(self, entry: Entry) -> None:
         pairs = (
             ("messageId", entry.message_id),
+            ("removeDuplicatesKey", entry.remove_duplicates_key),
             ("partitionKey", entry.partition_key),
             ("sequenceNumber", str(entry.sequence_number)),
         )

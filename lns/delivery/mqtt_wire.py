@@ -42,7 +42,9 @@ class MqttWire:
 
     `after_read` is called after every turn in which something may have arrived. With
     `session_s` the broker keeps subscriptions and what they have not brought for so long after
-    the end of the connection; without, it begins anew.
+    the end of the connection; without, it begins anew. With `held_max` whatever arrives is
+    acknowledged by hand (`client.ack`), and at most so many messages wait for it (Receive Maximum,
+    MQTT 5.0, 3.1.2.11.3).
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class MqttWire:
         after_read: Callable[[], None],
         *,
         session_s: int = 0,
+        held_max: int = 0,
     ) -> None:
         self._broker = broker
         self._patience = patience
         self._after_read = after_read
         self._session_s = session_s
+        self._held_max = held_max
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost: asyncio.Future[str] = self._loop.create_future()
@@ -80,6 +84,8 @@ class MqttWire:
         keep_alive_s = max(1, self._patience.keep_alive_us // 1_000_000)
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = self._session_s
+        if self._held_max:
+            properties.ReceiveMaximum = self._held_max
         connect = partial(
             client.connect,
             broker.host,
@@ -129,6 +135,16 @@ class MqttWire:
             self.write_when_possible()
             look()
 
+    def listen(self, *, listening: bool) -> None:
+        """Read no further from the broker, or read again what has come meanwhile."""
+        sock = self.client.socket()
+        if sock is None or self._lost.done():
+            return
+        if listening:
+            self._loop.add_reader(sock, self._readable)
+        else:
+            self._loop.remove_reader(sock)
+
     def lose(self, why: str) -> None:
         """End the connection for a reason of our own; the first reason stays."""
         if not self._lost.done():
@@ -158,7 +174,12 @@ class MqttWire:
             self._loop.remove_writer(sock)
 
     def _new_client(self, client_id: str) -> Client:
-        client = Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=MQTTv5)
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=MQTTv5,
+            manual_ack=self._held_max > 0,
+        )
         if self._broker.user is not None:
             client.username_pw_set(self._broker.user, self._broker.password)
         context = self._broker.tls_context()

@@ -2,9 +2,11 @@
 
 A bounded buffer on the disk (https://www.sqlite.org/wal.html). A message is in it before MQTT
 sees it and before its device is answered, and leaves it when the broker has acknowledged it, so a
-message may reach the application twice, and none is lost. It holds payloads, but never keys.
+message may reach the application twice, and none is lost. It holds payloads, but never the keys of
+a session.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +14,52 @@ from sqlite3 import Connection
 
 import msgspec
 
-from lns.delivery.publisher import Message, UpstreamUnavailable
+from lns.delivery.publisher import Message, UpstreamUnavailable, remove_duplicates_key
 from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
 
 MESSAGES_MAX = 100_000
 
-_KIND = Kind(
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def _add_keys(db: Connection) -> None:
+    """Messages were written without their Remove Duplicates key once; it follows from their id."""
+    db.execute("ALTER TABLE message ADD COLUMN remove_duplicates_key TEXT NOT NULL DEFAULT ''")
+    rows = db.execute("SELECT position, message_id, body FROM message").fetchall()
+    for position, message_id, body in rows:
+        key = remove_duplicates_key(message_id)
+        keyed = {"messageId": message_id, "removeDuplicatesKey": key} | _decode(body)
+        db.execute(
+            "UPDATE message SET remove_duplicates_key = ?, body = ? WHERE position = ?",
+            (key, _encode(keyed), position),
+        )
+
+
+OUTBOX = Kind(
     name="the outbox of a network server",
     letters=b"LNSo",
     tables=(
         # AUTOINCREMENT: a position is never given twice, so the order survives an empty table.
         "CREATE TABLE IF NOT EXISTS message (position INTEGER PRIMARY KEY AUTOINCREMENT,"
         " topic TEXT NOT NULL, message_id TEXT NOT NULL, partition_key TEXT NOT NULL,"
-        " sequence_number INTEGER NOT NULL, body BLOB NOT NULL)",
+        " sequence_number INTEGER NOT NULL, body BLOB NOT NULL,"
+        " remove_duplicates_key TEXT NOT NULL DEFAULT '')",
         "CREATE TABLE IF NOT EXISTS stream"
         " (topic TEXT PRIMARY KEY, sequence_number INTEGER NOT NULL) WITHOUT ROWID",
     ),
+    upgrades=(_add_keys,),
+    shrinks=True,
 )
 _NUMBER = (
     "INSERT INTO stream VALUES (?, 1)"
     " ON CONFLICT DO UPDATE SET sequence_number = sequence_number + 1 RETURNING sequence_number"
 )
 _ADD = (
-    "INSERT INTO message (topic, message_id, partition_key, sequence_number, body)"
-    " VALUES (?, ?, ?, ?, ?)"
+    "INSERT INTO message"
+    " (topic, message_id, partition_key, sequence_number, body, remove_duplicates_key)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
 )
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +72,7 @@ class Entry:
     partition_key: str
     sequence_number: int
     body: bytes
+    remove_duplicates_key: str
 
 
 class Outbox:
@@ -62,7 +85,7 @@ class Outbox:
     def __init__(self, path: Path, *, messages_max: int = MESSAGES_MAX) -> None:
         self._messages_max = messages_max
         try:
-            self._file = SqliteFile(path, _KIND)
+            self._file = SqliteFile(path, OUTBOX)
             self.waiting = self._file.read_at_once(_count)
         except FileUnusable as unusable:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
@@ -74,18 +97,21 @@ class Outbox:
                 f"the outbox {self._file.path} is full: {self.waiting} messages wait"
             )
         topic, message_id, body = message.topic, message.message_id, message.body(0)
-        self.waiting += 1
 
         def change(db: Connection) -> None:
             [number] = db.execute(_NUMBER, (topic,)).fetchone()
             body["sequenceNumber"] = number
-            row = topic, message_id, body["partitionKey"], number, _encode(body)
+            key = message.remove_duplicates_key
+            row = topic, message_id, body["partitionKey"], number, _encode(body), key
             db.execute(_ADD, row)
 
         try:
-            await self._file.write(change)
+            durable = self._file.submit(change)
+            self.waiting += 1
+            durable.add_done_callback(self._discount)
+            # Whoever gives up waiting does not take the message back.
+            await asyncio.shield(durable)
         except FileUnusable as unusable:
-            self.waiting -= 1
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def after(self, position: int, limit: int) -> list[Entry]:
@@ -119,9 +145,20 @@ class Outbox:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
         self.waiting -= removed
 
+    async def compact(self) -> None:
+        """Make the file small again where most of it is empty; UpstreamUnavailable."""
+        try:
+            await self._file.compact()
+        except FileUnusable as unusable:
+            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
+
     def close(self) -> None:
         """Give the file up; later messages are refused."""
         self._file.close()
+
+    def _discount(self, durable: "asyncio.Future[None]") -> None:
+        if durable.cancelled() or durable.exception() is not None:
+            self.waiting -= 1
 
 
 def _count(db: Connection) -> int:

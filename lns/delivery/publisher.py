@@ -2,7 +2,8 @@
 
 The message of `lorawan/<lns id>/<dev_eui>/up`. Its id can be rebuilt from the frame, so that a
 message that is sent again after a crash is the same message: DevEUI, session, 32-bit counter,
-and for every further copy of a frame the station and the number of the copy.
+and for every further copy of a frame the station and the number of the copy. The Remove Duplicates
+key names the frame, and is the same for all its copies from all servers.
 """
 
 from datetime import datetime
@@ -22,10 +23,12 @@ class UpstreamUnavailable(Exception):
 class Message(Struct, frozen=True):
     """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark).
 
-    `unverified`: nobody could say whether another server has forwarded the same frame.
+    `remove_duplicates_key`: the id of the first message of the frame. `unverified`: nobody could
+    say whether another server has forwarded the same frame.
     """
 
     message_id: str
+    remove_duplicates_key: str
     lns: str
     dev_eui: str
     dev_addr: str
@@ -51,6 +54,7 @@ class Message(Struct, frozen=True):
         """The JSON body; `dupMsg` and `unverified` are present only as true."""
         body: dict[str, object] = {
             "messageId": self.message_id,
+            "removeDuplicatesKey": self.remove_duplicates_key,
             "partitionKey": self.dev_eui,
             "sequenceNumber": sequence_number,
             "lns": self.lns,
@@ -98,8 +102,11 @@ def message_of(
 
     `first` is the one message that every accepted frame owes; all others are copies of it.
     """
+    key = _first_id(session, f_cnt)
+    copy = "" if first else f"-{reception.station}-{session.number_copy(f_cnt)}"
     return Message(
-        message_id=_message_id(session, f_cnt, None if first else reception.station),
+        message_id=key + copy,
+        remove_duplicates_key=key,
         lns=lns,
         dev_eui=session.dev_eui,
         dev_addr=session.dev_addr,
@@ -118,10 +125,14 @@ def message_of(
     )
 
 
-def _message_id(session: Session, f_cnt: int, copy_of: str | None) -> str:
+def remove_duplicates_key(message_id: str) -> str:
+    """The key of a message that was written without one: the id of its frame's first message."""
+    return "-".join(message_id.split("-")[:3])
+
+
+def _first_id(session: Session, f_cnt: int) -> str:
     life = f".{session.life}" if session.life else ""
-    first = f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
-    return first if copy_of is None else f"{first}-{copy_of}-{session.number_copy(f_cnt)}"
+    return f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
 
 
 def _number(value: float) -> float:

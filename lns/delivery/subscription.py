@@ -18,7 +18,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from lns.clock import now_us
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt import BackOff
+from lns.delivery.mqtt_sender import BackOff
 from lns.delivery.mqtt_wire import BrokerLost, MqttWire, Patience
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Subscription:
         back_off: BackOff | None = None,
         session_s: int = SESSION_S,
     ) -> None:
+        self._held_max = 0
         self._broker = broker
         self._topic_filter = topic_filter
         self._client_id = client_id
@@ -120,6 +121,7 @@ class Subscription:
             self._patience,
             lambda: None,
             session_s=self._session_s,
+            held_max=self._held_max,
         )
 
         def subscribed(
@@ -131,7 +133,7 @@ class Subscription:
                 granted.set_result(None)
 
         wire.client.on_subscribe = subscribed
-        wire.client.on_message = self._take
+        wire.client.on_message = self._taker(wire)
         try:
             await wire.open()
             wire.client.subscribe(self._topic_filter, options=_OPTIONS)
@@ -142,9 +144,13 @@ class Subscription:
             raise
         return wire
 
-    def _take(self, client: Client, data: Any, message: MQTTMessage) -> None:
-        pairs = getattr(message.properties, "UserProperty", [])
-        self._received(message.topic, bytes(message.payload), dict(pairs))
+    def _taker(self, wire: MqttWire) -> Callable[[Client, Any, MQTTMessage], None]:
+        """What takes the messages of one connection."""
+
+        def take(client: Client, data: Any, message: MQTTMessage) -> None:
+            self._received(message.topic, bytes(message.payload), user_properties(message))
+
+        return take
 
     def _say(self, state: str | None) -> None:
         """Tell the person at the console once what has become of the broker."""
@@ -155,3 +161,8 @@ class Subscription:
             log.info("%s brings %s", self._broker, self._topic_filter)
         else:
             log.warning("%s %s; %s is not heard", self._broker, state, self._topic_filter)
+
+
+def user_properties(message: MQTTMessage) -> dict[str, str]:
+    """The user properties of a message; the last one of a name counts."""
+    return dict(getattr(message.properties, "UserProperty", []))

@@ -6,36 +6,22 @@ sends no more, on the strength of it (https://www.sqlite.org/pragma.html#pragma_
 """
 
 import asyncio
-import os
 import sqlite3
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lns.store.sqlite_kind import Change, FileUnusable, Kind, Owned, look, said
+
+__all__ = ["Change", "FileUnusable", "Kind", "SqliteFile", "look"]
+
 T = TypeVar("T")
-Change = Callable[[sqlite3.Connection], T]
 
-
-class FileUnusable(Exception):
-    """The file cannot be opened, locked, read or written; the text names it and says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a file holds; its four letters stand in the file, so that no other kind is opened."""
-
-    name: str
-    letters: bytes
-    tables: tuple[str, ...]
-
-    @property
-    def application_id(self) -> int:
-        """https://www.sqlite.org/pragma.html#pragma_application_id."""
-        return int.from_bytes(self.letters, "big")
+_SPARE_PAGES = 256  # of 4 KiB; freed pages that a file keeps for what comes next
+_STEP_PAGES = 256  # given back in one commit
+_CHECKPOINT_PAGES = 1000
 
 
 class SqliteFile:
@@ -48,25 +34,12 @@ class SqliteFile:
 
     def __init__(self, path: Path, kind: Kind) -> None:
         self.path = path
+        self._owned = Owned(path, kind)
+        self._db = self._owned.db
+        self._shrinks = kind.shrinks
         self._waiting: list[tuple[Change[Any], asyncio.Future[Any]]] = []
         self._busy = False
         self._closed = False
-        try:
-            _create(path)
-            # The lock is asked for once: who holds it holds it as long as it lives.
-            self._db = sqlite3.connect(
-                path, timeout=0, isolation_level=None, check_same_thread=False
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise FileUnusable(f"{path} cannot be opened: {_said(error)}") from error
-        try:
-            _prepare(self._db, path, kind)
-        except sqlite3.Error as error:
-            self._db.close()
-            raise FileUnusable(_refusal(path, kind, error)) from error
-        except FileUnusable:
-            self._db.close()
-            raise
         self._disk = ThreadPoolExecutor(1, thread_name_prefix=f"commit {path.name}")
 
     async def write(self, change: Change[T]) -> T:
@@ -75,6 +48,10 @@ class SqliteFile:
         FileUnusable when the disk refuses it; then nothing of it is in the file. A change may
         fail with nothing but sqlite3.Error, and takes those of the same commit with it.
         """
+        return await self.submit(change)
+
+    def submit(self, change: Change[T]) -> "asyncio.Future[T]":
+        """The same for whoever must know how it ended even when the writer gives up waiting."""
         if self._closed:
             raise FileUnusable(f"{self.path} is closed")
         loop = asyncio.get_running_loop()
@@ -84,7 +61,20 @@ class SqliteFile:
             self._busy = True
             # Whoever writes in this turn of the loop is in the same commit.
             loop.call_soon(self._begin)
-        return await waiter
+        return waiter
+
+    async def compact(self) -> None:
+        """Give pages that nobody needs back to the file system, once they are most of the file.
+
+        A few in each commit, so that other writers wait no longer than usual. FileUnusable.
+        """
+        if not self._shrinks or not await self.read(_is_mostly_spare):
+            return
+        while await self.write(_give_back):
+            pass
+        # The file itself becomes shorter with the next checkpoint: with this commit.
+        await self.write(lambda db: _checkpoint_after(db, 1))
+        await self.write(lambda db: _checkpoint_after(db, _CHECKPOINT_PAGES))
 
     async def read(self, query: Change[T]) -> T:
         """Ask for what is on the disk; FileUnusable when it cannot be read."""
@@ -99,7 +89,7 @@ class SqliteFile:
         try:
             return query(self._db)
         except sqlite3.Error as error:
-            raise FileUnusable(f"{self.path} cannot be read: {_said(error)}") from error
+            raise FileUnusable(f"{self.path} cannot be read: {said(error)}") from error
 
     def close(self) -> None:
         """Finish the commit under way and give the file up; later writes are refused."""
@@ -109,8 +99,7 @@ class SqliteFile:
         self._disk.shutdown(wait=True)
         self._refuse([waiter for _, waiter in self._waiting], "is closed")
         self._waiting = []
-        with suppress(sqlite3.Error):
-            self._db.close()
+        self._owned.close()
 
     def _begin(self) -> None:
         """Make the changes that wait, and send their commit to the disk."""
@@ -153,7 +142,7 @@ class SqliteFile:
             # SQLite itself rolls back on some errors and not on others.
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-        self._refuse(waiters, f"cannot be written: {_said(error)}")
+        self._refuse(waiters, f"cannot be written: {said(error)}")
 
     def _refuse(self, waiters: list[asyncio.Future[Any]], why: str) -> None:
         for waiter in waiters:
@@ -161,41 +150,25 @@ class SqliteFile:
                 waiter.set_exception(FileUnusable(f"{self.path} {why}"))
 
 
-def _create(path: Path) -> None:
-    """Make the file readable for its owner only, as it may hold keys and payloads."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+def _is_mostly_spare(db: sqlite3.Connection) -> bool:
+    [free] = db.execute("PRAGMA freelist_count").fetchone()
+    [pages] = db.execute("PRAGMA page_count").fetchone()
+    return bool(free > max(_SPARE_PAGES, pages // 2))
 
 
-def _prepare(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
-    # EXCLUSIVE before WAL: the lock is held until the end of the process, however it ends
-    # (https://www.sqlite.org/wal.html#use_of_wal_without_shared_memory).
-    db.execute("PRAGMA locking_mode = EXCLUSIVE")
-    [mode] = db.execute("PRAGMA journal_mode = WAL").fetchone()
-    if mode != "wal":
-        raise FileUnusable(f"{path} cannot be used: its file system takes no write-ahead log")
-    db.execute("PRAGMA synchronous = FULL")
-    db.execute("BEGIN IMMEDIATE")
-    [found] = db.execute("PRAGMA application_id").fetchone()
-    [tables] = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if found != kind.application_id and (found or tables):
-        raise FileUnusable(f"{path} holds something else than {kind.name}")
-    for table in kind.tables:
-        db.execute(table)
-    db.execute(f"PRAGMA application_id = {kind.application_id}")
-    db.execute("COMMIT")
+def _give_back(db: sqlite3.Connection) -> bool:
+    """One step; whether it was one, and there is more to give back."""
+    [free] = db.execute("PRAGMA freelist_count").fetchone()
+    count = min(free - _SPARE_PAGES, _STEP_PAGES)
+    if count > 0:
+        # A page for every row that is fetched.
+        db.execute(f"PRAGMA incremental_vacuum({count})").fetchall()
+    [left] = db.execute("PRAGMA freelist_count").fetchone()
+    return bool(_SPARE_PAGES < left < free)
 
 
-def _refusal(path: Path, kind: Kind, error: sqlite3.Error) -> str:
-    match error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0:
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return f"{path} is in use by another process; {kind.name} belongs to one server"
-        case sqlite3.SQLITE_NOTADB:
-            return f"{path} holds something else than {kind.name}"
-    return f"{path} cannot be opened: {_said(error)}"
-
-
-def _said(error: OSError | sqlite3.Error) -> str:
-    said = error.strerror if isinstance(error, OSError) else None
-    return said or str(error)
+def _checkpoint_after(db: sqlite3.Connection, pages: int) -> None:
+    """Of the commit that this is part of, and all later ones; something must be in the commit."""
+    db.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    [version] = db.execute("PRAGMA user_version").fetchone()
+    db.execute(f"PRAGMA user_version = {version}")

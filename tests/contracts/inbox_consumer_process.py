@@ -17,7 +17,7 @@ from lns.delivery.incoming import Incoming
 from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.store.inbox_entries import Transaction
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 from tests.lns.delivery.arriving import TOPIC, payload
 
 AT_ONCE = 10

@@ -27,7 +27,7 @@ from lns.store.inbox_entries import Batch, InboxStore, Mark, ParkedMessage, Plac
 from lns.store.inbox_memory import MemoryInboxStore
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 
 SECOND_US = 1_000_000
 WINDOW_US = 20 * SECOND_US
@@ -246,6 +246,19 @@ def test_a_full_table_lets_the_first_go_and_counts_it(small: Kept) -> None:
     assert small.number("evicted") == 2
     assert small.get(Place(Table.SEQUENCE, "s1")) is None
     assert small.get(Place(Table.SEQUENCE, "s2")) == Mark(2, 3)
+
+
+def test_what_was_undone_takes_no_room(small: Kept) -> None:
+    def work(batch: Batch) -> None:
+        for number in range(5):
+            with pytest.raises(Failed), batch.attempt():
+                batch.put(Place(Table.KEY, f"undone {number}"), Mark(1, 1))
+                raise Failed
+        for number in range(3):
+            batch.put(Place(Table.KEY, f"k{number}"), Mark(1, number + 1))
+
+    small.do(work, *(Place(Table.KEY, f"k{number}") for number in range(3)))
+    assert (small.size(Table.KEY), small.number("evicted")) == (Size(3, 1), 0)
 
 
 def parked(message_id: str, **known: Any) -> ParkedMessage:

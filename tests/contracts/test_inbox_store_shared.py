@@ -24,7 +24,7 @@ from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import Batch, Mark, Place, Table, Transaction
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 from tests.lns.delivery.arriving import TOPIC, payload
 
 ROOT = Path(__file__).resolve().parents[2]

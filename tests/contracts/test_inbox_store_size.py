@@ -12,7 +12,8 @@ from lns.store.inbox_entries import Batch, InboxStore, Mark, Place, Table
 from lns.store.inbox_memory import MemoryInboxStore
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_wire import RedisWire, redis_server
+from lns.store.redis_server import redis_server
+from lns.store.redis_wire import RedisWire
 
 IDS = 20_000
 AT_ONCE = 500

@@ -51,6 +51,7 @@ def test_a_confirmed_uplink_goes_up_and_is_acknowledged_in_rx1() -> None:
     assert network.bodies == [
         {
             "messageId": "70B3D57ED0000001-01ABCDEF-10",
+            "removeDuplicatesKey": "70B3D57ED0000001-01ABCDEF-10",
             "partitionKey": "70B3D57ED0000001",
             "sequenceNumber": 1,
             "lns": "lns-a",

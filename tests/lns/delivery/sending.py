@@ -21,6 +21,7 @@ WAIT_S = 20
 def message(f_cnt: int, dev_eui: str = ALPHA) -> Message:
     return Message(
         message_id=f"{dev_eui}-01ABCDEF-{f_cnt}",
+        remove_duplicates_key=f"{dev_eui}-01ABCDEF-{f_cnt}",
         lns="lns-a",
         dev_eui=dev_eui,
         dev_addr="01ABCDEF",
@@ -47,6 +48,7 @@ def way(
     patience: Patience | None = None,
     ca: Path | None = None,
     drain_us: int = 1_000_000,
+    keep_us: int = 0,
 ) -> MqttUpstream:
     """The way upstream that keeps its outbox in this folder, and tries again at once."""
     return MqttUpstream(
@@ -59,6 +61,7 @@ def way(
         patience=patience,
         back_off=QUICK,
         drain_us=drain_us,
+        keep_us=keep_us,
     )
 
 

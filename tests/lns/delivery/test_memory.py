@@ -10,6 +10,7 @@ from lns.delivery.publisher import Message
 
 MESSAGE = Message(
     message_id="70B3D57ED0000001-01ABCDEF-42",
+    remove_duplicates_key="70B3D57ED0000001-01ABCDEF-42",
     lns="lns-a",
     dev_eui="70B3D57ED0000001",
     dev_addr="01ABCDEF",

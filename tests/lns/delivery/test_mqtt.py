@@ -42,11 +42,13 @@ def test_the_application_gets_the_message_of_the_interface(
     assert heard.qos == 1
     assert heard.properties == (
         ("messageId", "70B3D57ED0000001-01ABCDEF-42"),
+        ("removeDuplicatesKey", "70B3D57ED0000001-01ABCDEF-42"),
         ("partitionKey", "70B3D57ED0000001"),
         ("sequenceNumber", "1"),
     )
     assert heard.payload == (
-        b'{"messageId":"70B3D57ED0000001-01ABCDEF-42","partitionKey":"70B3D57ED0000001",'
+        b'{"messageId":"70B3D57ED0000001-01ABCDEF-42",'
+        b'"removeDuplicatesKey":"70B3D57ED0000001-01ABCDEF-42","partitionKey":"70B3D57ED0000001",'
         b'"sequenceNumber":1,"lns":"lns-a","devEui":"70B3D57ED0000001","devAddr":"01ABCDEF",'
         b'"fCnt":42,"fPort":2,"confirmed":true,"payload":"c0ffee","station":"B827EBFFFE123456",'
         b'"rssi":-71,"snr":9.5,"freqHz":868100000,"dr":5,"receivedAt":"2026-11-20T02:00:30.393Z"}'

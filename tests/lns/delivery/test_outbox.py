@@ -3,9 +3,10 @@
 import asyncio
 import json
 import resource
+import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from lns.delivery.outbox import Outbox
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.lns.delivery.sending import ALPHA, BETA, message
+
+TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
 
 
 @pytest.fixture
@@ -157,3 +160,126 @@ def test_only_its_owner_can_read_it(path: Path) -> None:
     files = sorted(path.parent.iterdir())
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     outbox.close()
+
+
+def test_an_outbox_without_keys_is_brought_up_to_date(path: Path) -> None:
+    """As written before messages had a Remove Duplicates key."""
+    path.parent.mkdir()
+    body = b'{"messageId":"%s","partitionKey":"70B3D57ED0000001","sequenceNumber":%d,"snr":9.5}'
+    ids_then = ["70B3D57ED0000001-01ABCDEF-7", "70B3D57ED0000001-01ABCDEF.2-0-0016C001F1500001-3"]
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(
+            "CREATE TABLE message (position INTEGER PRIMARY KEY AUTOINCREMENT,"
+            " topic TEXT NOT NULL, message_id TEXT NOT NULL, partition_key TEXT NOT NULL,"
+            " sequence_number INTEGER NOT NULL, body BLOB NOT NULL)"
+        )
+        db.execute(
+            "CREATE TABLE stream"
+            " (topic TEXT PRIMARY KEY, sequence_number INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        for number, message_id in enumerate(ids_then, start=1):
+            row = TOPIC, message_id, ALPHA, number, body % (message_id.encode(), number)
+            db.execute("INSERT INTO message VALUES (NULL, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT INTO stream VALUES (?, 2)", (TOPIC,))
+        db.execute(f"PRAGMA application_id = {int.from_bytes(b'LNSo', 'big')}")
+        db.commit()
+    for _ in range(2):
+        outbox = Outbox(path)
+        entries = asyncio.run(outbox.after(0, 10))
+        assert [entry.message_id for entry in entries] == ids_then
+        assert [entry.remove_duplicates_key for entry in entries] == [
+            "70B3D57ED0000001-01ABCDEF-7",
+            "70B3D57ED0000001-01ABCDEF.2-0",
+        ]
+        assert entries[1].body == (
+            b'{"messageId":"70B3D57ED0000001-01ABCDEF.2-0-0016C001F1500001-3",'
+            b'"removeDuplicatesKey":"70B3D57ED0000001-01ABCDEF.2-0",'
+            b'"partitionKey":"70B3D57ED0000001","sequenceNumber":2,"snr":9.5}'
+        )
+        outbox.close()
+    outbox = Outbox(path)
+    add(outbox, 8)
+    assert ids(outbox)[-1] == ("70B3D57ED0000001-01ABCDEF-8", 3)
+    outbox.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,), "it can become smaller"
+
+
+def test_an_outbox_of_a_newer_version_is_left_alone(path: Path) -> None:
+    Outbox(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(UpstreamUnavailable, match="was written by a newer version"):
+        Outbox(path)
+
+
+def test_who_gives_up_waiting_does_not_spoil_the_count(path: Path) -> None:
+    outbox = Outbox(path)
+
+    async def given_up(f_cnt: int) -> None:
+        adding = asyncio.ensure_future(outbox.add(message(f_cnt)))
+        await asyncio.sleep(0)
+        adding.cancel()
+        await asyncio.wait([adding])
+        assert adding.cancelled()
+        await asyncio.wait([asyncio.ensure_future(outbox.after(0, 10))])
+
+    asyncio.run(given_up(1))
+    assert (outbox.waiting, len(ids(outbox))) == (1, 1), "it became durable all the same"
+    with full_disk(path):
+        asyncio.run(given_up(2))
+    assert (outbox.waiting, len(ids(outbox))) == (1, 1), "it was refused, and nobody heard it"
+    outbox.close()
+
+
+def test_a_file_stays_small_however_much_goes_through(path: Path) -> None:
+    """50 000 messages in and out; the file and its log never hold more than what waits."""
+    outbox = Outbox(path)
+    sizes: list[int] = []
+
+    async def batch(first: int) -> None:
+        before = outbox.waiting
+        await asyncio.gather(*(outbox.add(message(first + n)) for n in range(1000)))
+        assert outbox.waiting == before + 1000
+        entries = await outbox.after(0, 2000)
+        await outbox.remove([entry.position for entry in entries])
+        await outbox.compact()
+        sizes.append(size(path))
+
+    async def all_batches() -> None:
+        for number in range(50):
+            await batch(1000 * number)
+
+    asyncio.run(all_batches())
+    assert max(sizes[5:]) <= 2 * max(sizes[:5])
+    assert max(sizes) < 12 << 20, "one batch, and a log of 4 MiB"
+    outbox.close()
+
+
+def test_a_long_outage_leaves_no_large_file_behind(path: Path) -> None:
+    outbox = Outbox(path)
+
+    async def outage() -> tuple[int, int]:
+        await asyncio.gather(*(outbox.add(message(number)) for number in range(20_000)))
+        most = size(path)
+        while entries := await outbox.after(0, 200):
+            await outbox.remove([entry.position for entry in entries])
+            await outbox.compact()
+        return most, size(path)
+
+    most, least = asyncio.run(outage())
+    assert most > 10 << 20
+    assert least < 8 << 20, f"{most} octets became {least}"
+    outbox.close()
+    assert path.stat().st_size < 4 << 20
+    again = Outbox(path)
+    add(again, 1)
+    assert ids(again) == [("70B3D57ED0000001-01ABCDEF-1", 20_001)]
+    again.close()
+
+
+def size(path: Path) -> int:
+    """Of the file and its log together, in octets."""
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from lns.delivery.publisher import Message, message_of
+from lns.delivery.publisher import Message, message_of, remove_duplicates_key
 from lns.end_device import Session
 from lns.lorawan.frame import Data, parse
 from lns.reception import Reception
@@ -40,6 +40,7 @@ def test_the_body_of_the_interface(session: Session) -> None:
     body = message(session, dup_msg=True).body(17)
     assert body == {
         "messageId": "70B3D57ED0000001-01ABCDEF-42",
+        "removeDuplicatesKey": "70B3D57ED0000001-01ABCDEF-42",
         "partitionKey": "70B3D57ED0000001",
         "sequenceNumber": 17,
         "lns": "lns-a",
@@ -100,9 +101,28 @@ def test_every_copy_has_an_id_of_its_own(session: Session) -> None:
     ]
 
 
+def test_every_copy_of_a_frame_has_the_key_of_its_first_message(session: Session) -> None:
+    copies = [message(session, first=first) for first in (True, False, False)]
+    assert len({copy.message_id for copy in copies}) == 3
+    assert {copy.remove_duplicates_key for copy in copies} == {copies[0].message_id}
+    assert [remove_duplicates_key(copy.message_id) for copy in copies] == [
+        "70B3D57ED0000001-01ABCDEF-42"
+    ] * 3
+
+
+def test_another_server_gives_the_same_frame_the_same_key(session: Session) -> None:
+    here = message(session)
+    there = message(Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS), first=False)
+    assert here.remove_duplicates_key == there.remove_duplicates_key
+    assert message(session, 43).remove_duplicates_key != here.remove_duplicates_key
+
+
 def test_a_counter_that_began_again_has_other_ids(session: Session) -> None:
     session.advance(0)
     assert message(session, 0).message_id == "70B3D57ED0000001-01ABCDEF.1-0"
     assert message(session, 0, first=False).message_id == (
         "70B3D57ED0000001-01ABCDEF.1-0-0016C001F1500001-1"
+    )
+    assert message(session, 0, first=False).remove_duplicates_key == (
+        "70B3D57ED0000001-01ABCDEF.1-0"
     )

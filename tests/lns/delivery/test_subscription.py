@@ -51,6 +51,7 @@ def test_a_message_arrives_with_topic_payload_and_user_properties(
     assert payload.startswith(b'{"messageId":"70B3D57ED0000001-01ABCDEF-42"')
     assert properties == {
         "messageId": "70B3D57ED0000001-01ABCDEF-42",
+        "removeDuplicatesKey": "70B3D57ED0000001-01ABCDEF-42",
         "partitionKey": "70B3D57ED0000001",
         "sequenceNumber": "1",
     }

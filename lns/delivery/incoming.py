@@ -1,0 +1,143 @@
+"""What does a consumer read of a message before it decides whether it has seen it?
+
+The identity stands in the JSON body and in the user properties of MQTT 5.0 alike (Upstream). One
+place is enough; where both name something, they must agree.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+BODY_BYTES_MAX = 262_144  # a message that the standard tier of Service Bus would still take
+TEXT_MAX = 256
+NUMBER_MAX = 2**63 - 1
+
+Text = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
+Number = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+Stream = tuple[str, str, int]
+
+
+class Unfit(StrEnum):
+    """Why a message cannot be read."""
+
+    TOO_LARGE = "TooLarge"
+    NOT_JSON = "NotJson"
+    WRONG_FIELD = "WrongField"
+    CONTRADICTION = "Contradiction"
+    NO_MESSAGE_ID = "NoMessageId"
+    SESSION_IS_NOT_PARTITION = "SessionIsNotPartition"
+
+
+class Unreadable(Struct, frozen=True):
+    """A message that nobody can tell from another one; `detail` never repeats its content."""
+
+    bus: str
+    channel: str
+    qos: int
+    reason: Unfit
+    detail: str
+    bytes_count: int
+
+
+class Incoming(Struct, frozen=True, kw_only=True, gc=False):
+    """One message as it came: `channel` is the topic, `body` its JSON in UTF-8.
+
+    `partition_key` is "" where there is none. A `sequence_number` counts from 1. Texts have at
+    most 256 characters.
+    """
+
+    bus: str = "mqtt"
+    channel: str
+    qos: int = 1
+    message_id: str
+    partition_key: str = ""
+    session_id: str | None = None
+    sequence_number: int | None = None
+    remove_duplicates_key: str | None = None
+    body: bytes = b"{}"
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        payload: bytes,
+        properties: Mapping[str, str],
+        qos: int,
+        *,
+        bus: str = "mqtt",
+    ) -> "Incoming | Unreadable":
+        """The message with this JSON body (UTF-8, at most 256 KiB) and these user properties."""
+
+        def unreadable(reason: Unfit, detail: str) -> Unreadable:
+            return Unreadable(bus, topic, qos, reason, detail, len(payload))
+
+        if len(payload) > BODY_BYTES_MAX:
+            return unreadable(Unfit.TOO_LARGE, f"more than {BODY_BYTES_MAX} octets")
+        try:
+            payload.decode()
+            named = _decode(payload)
+        except msgspec.ValidationError as error:
+            return unreadable(Unfit.WRONG_FIELD, str(error))
+        except (ValueError, RecursionError) as error:
+            return unreadable(Unfit.NOT_JSON, _said(error))
+        try:
+            told = _named_in(properties)
+        except msgspec.ValidationError as error:
+            return unreadable(Unfit.WRONG_FIELD, f"user properties: {error}")
+        for name in _Named.__struct_fields__:
+            in_body, in_properties = getattr(named, name), getattr(told, name)
+            if None not in (in_body, in_properties) and in_body != in_properties:
+                return unreadable(Unfit.CONTRADICTION, f"body and user properties differ: {name}")
+        message_id = named.message_id or told.message_id
+        if message_id is None:
+            return unreadable(Unfit.NO_MESSAGE_ID, "neither body nor user properties name one")
+        return cls(
+            bus=bus,
+            channel=topic,
+            qos=qos,
+            message_id=message_id,
+            partition_key=named.partition_key or told.partition_key or "",
+            session_id=named.session_id or told.session_id,
+            sequence_number=named.sequence_number or told.sequence_number,
+            remove_duplicates_key=named.remove_duplicates_key or told.remove_duplicates_key,
+            body=payload,
+        )
+
+    @property
+    def stream(self) -> Stream:
+        """What has sequence numbers of its own, and an order: bus, channel and QoS."""
+        return self.bus, self.channel, self.qos
+
+
+class _Named(Struct, frozen=True, rename="camel"):
+    """The fields of a message that say which one it is."""
+
+    message_id: Text | None = None
+    partition_key: Text | None = None
+    session_id: Text | None = None
+    sequence_number: Number | None = None
+    remove_duplicates_key: Text | None = None
+
+
+_decode = msgspec.json.Decoder(_Named).decode
+_CAMEL = tuple(entry.encode_name for entry in msgspec.structs.fields(_Named))
+
+
+def _named_in(properties: Mapping[str, str]) -> _Named:
+    """What user properties say, which are texts; msgspec.ValidationError."""
+    # MQTT knows no null: "", and 0 for a number, say that there is none.
+    told: dict[str, object] = {name: properties[name] for name in _CAMEL if properties.get(name)}
+    number = properties.get("sequenceNumber", "")
+    if re.fullmatch(r"[0-9]{1,19}", number):
+        told["sequenceNumber"] = int(number) or None
+    return msgspec.convert(told, _Named)
+
+
+def _said(error: ValueError | RecursionError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"no UTF-8 at octet {error.start}"
+    return str(error)

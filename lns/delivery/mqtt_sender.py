@@ -1,0 +1,282 @@
+"""How does what waits in a file reach the broker, and what if the broker is away?
+
+In order, over MQTT 5.0 with QoS 1; what the broker has acknowledged is removed from the file.
+Whatever is unacknowledged when a connection or the process ends goes out again with the same id,
+so each message arrives at least once.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from types import TracebackType
+from typing import Protocol, Self
+
+from lns.clock import now_us
+from lns.delivery.broker import Broker
+from lns.delivery.mqtt_connection import MqttConnection
+from lns.delivery.mqtt_wire import BrokerLost, Patience
+from lns.delivery.outbox import Entry
+from lns.delivery.publisher import UpstreamUnavailable
+
+log = logging.getLogger(__name__)
+
+_READY_MAX = 1000  # messages held in memory beside those in flight
+_GATHER_S = 0.02  # acknowledgements wait so long for others to be removed with
+_AGAIN_S = 1.0  # a disk that refused is asked again after this
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Waits before another connection: doubled with every failure, and half of each is chance."""
+
+    first_us: int = 500_000
+    max_us: int = 30_000_000
+
+    def wait_us(self, failures: int, chance: random.Random) -> int:
+        """The wait after the n-th failure in a row, n from 1, in µs."""
+        whole = min(self.max_us, self.first_us << min(failures - 1, 32))
+        return chance.randint(whole // 2, whole)
+
+
+class Pending(Protocol):
+    """Messages on a disk, in order, for as long as the broker has not acknowledged them.
+
+    Each method may raise UpstreamUnavailable; it is tried again then.
+    """
+
+    @property
+    def waiting(self) -> int:
+        """How many there are."""
+
+    async def after(self, position: int, limit: int) -> list[Entry]:
+        """The next durable messages behind a position, at most `limit`."""
+
+    async def remove(self, positions: Sequence[int]) -> None:
+        """Forget messages that were acknowledged."""
+
+    async def compact(self) -> None:
+        """Give space back that is not needed any more."""
+
+
+class MqttSender:
+    """Takes what is `pending` to a broker, running as `async with`.
+
+    `client_id` must be this sender's own. `chance` draws the jitter of the back-off. A broker that
+    is away is no error. `acknowledged` is told of every message that the broker has taken, and how
+    many it has not. At the end, what is on its way gets `drain_us` to be acknowledged; the rest
+    stays where it is for the next start.
+
+    A broker that is killed forgets what it acknowledged and had not written. With `keep_us` a
+    message stays for so long after its acknowledgement, and goes out again, before any later one,
+    if the connection or this process ends meanwhile. That must be longer than the broker takes to
+    write (Mosquitto: `autosave_interval`); then nothing is lost, and more arrives twice.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        pending: Pending,
+        *,
+        client_id: str,
+        chance: random.Random,
+        acknowledged: Callable[[Entry, int], None] | None = None,
+        patience: Patience | None = None,
+        back_off: BackOff | None = None,
+        drain_us: int = 1_000_000,
+        keep_us: int = 0,
+    ) -> None:
+        self._broker = broker
+        self._keep_us = keep_us
+        self._client_id = client_id
+        self._tell_acknowledged = acknowledged
+        self._chance = chance
+        self._patience = patience or Patience()
+        self._back_off = back_off or BackOff()
+        self._drain_us = drain_us
+        self._pending = pending
+        self._connection: MqttConnection | None = None
+        self._ready: deque[Entry] = deque()
+        self._read_to = 0
+        self._acknowledged: deque[tuple[int, Entry]] = deque()  # since when, what
+        self._more, self._tidy = asyncio.Event(), asyncio.Event()
+        self._empty = asyncio.Event()
+        self._state: str | None = "is not connected yet"
+        self._work: list[asyncio.Task[None]] = []
+        self._tasks = asyncio.TaskGroup()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker takes messages now."""
+        return self._connection is not None
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are durable here and not yet acknowledged by the broker."""
+        return self._pending.waiting - len(self._acknowledged)
+
+    @property
+    def state(self) -> str | None:
+        """What keeps the broker from taking messages, as in "is gone"; None when it takes them."""
+        return self._state
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        work = (self._deliver(), self._read_on(), self._clear())
+        self._work = [self._tasks.create_task(task) for task in work]
+        self._more.set()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None and self.connected:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._drain_us / 1_000_000):
+                        await self.drained()
+        finally:
+            for task in self._work:
+                task.cancel()
+            try:
+                await self._tasks.__aexit__(kind, error, traceback)
+            finally:
+                with suppress(UpstreamUnavailable):
+                    await self._remove(self._done())
+
+    def look(self) -> None:
+        """There may be more to send than before."""
+        self._more.set()
+
+    async def drained(self) -> None:
+        """Wait until the broker has acknowledged everything; for as long as that takes."""
+        while self.waiting:
+            self._empty.clear()
+            await self._empty.wait()
+
+    async def _deliver(self) -> None:
+        """Connect, send, and begin again whenever the broker is lost."""
+        failures = 0
+        while True:
+            connection = MqttConnection(
+                self._broker, self._client_id, self._patience, self._take_acknowledged
+            )
+            began_us = now_us()
+            try:
+                await connection.open()
+                self._connection = connection
+                self._say(None)
+                self._send()
+                await connection.watch()
+            except BrokerLost as lost:
+                self._say(str(lost))
+            finally:
+                self._connection = None
+                connection.close()
+                self._take_back(connection.unacknowledged())
+            proved = connection.useful or now_us() - began_us > self._back_off.max_us
+            failures = 1 if proved else failures + 1
+            await asyncio.sleep(self._back_off.wait_us(failures, self._chance) / 1_000_000)
+
+    async def _read_on(self) -> None:
+        """Keep messages ready to be sent, in the order of the outbox."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            limit = _READY_MAX - len(self._ready)
+            if limit <= 0:
+                continue
+            try:
+                entries = await self._pending.after(self._read_to, limit)
+            except UpstreamUnavailable as unavailable:
+                log.warning("%s", unavailable)
+                await asyncio.sleep(_AGAIN_S)
+                self._more.set()
+                continue
+            if entries:
+                self._read_to = entries[-1].position
+                self._ready.extend(entries)
+                self._more.set()
+                self._send()
+            elif not self.waiting:
+                self._empty.set()  # what was to be added may have been refused
+
+    async def _clear(self) -> None:
+        """Remove from the outbox what was acknowledged, many at a time."""
+        while True:
+            await self._tidy.wait()
+            self._tidy.clear()
+            await asyncio.sleep(_GATHER_S)
+            try:
+                await self._remove(self._done())
+            except UpstreamUnavailable as unavailable:
+                log.warning("%s", unavailable)
+                await asyncio.sleep(_AGAIN_S)
+                self._tidy.set()
+                continue
+            with suppress(UpstreamUnavailable):
+                await self._pending.compact()
+            if self._acknowledged and self._keep_us:
+                await asyncio.sleep(min(_AGAIN_S, self._keep_us / 1_000_000))
+                self._tidy.set()
+
+    def _done(self) -> list[int]:
+        """The positions that nobody will ask for again, oldest first."""
+        until_us = now_us() - self._keep_us
+        over = takewhile(lambda kept: kept[0] <= until_us, self._acknowledged)
+        return [entry.position for _, entry in over]
+
+    async def _remove(self, positions: Sequence[int]) -> None:
+        if not positions:
+            return
+        await self._pending.remove(positions)
+        for _ in positions:
+            self._acknowledged.popleft()
+
+    def _take_back(self, unacknowledged: Sequence[Entry]) -> None:
+        """The connection is lost: what may be lost with it is to be sent before all else."""
+        again = list(unacknowledged)
+        until_us = now_us() - self._keep_us
+        while self._keep_us and self._acknowledged and self._acknowledged[-1][0] > until_us:
+            again.append(self._acknowledged.pop()[1])
+        again.sort(key=lambda entry: entry.position)
+        self._ready.extendleft(reversed(again))
+
+    def _take_acknowledged(self, entries: Sequence[Entry]) -> None:
+        at_us = now_us()
+        for entry in entries:
+            self._acknowledged.append((at_us, entry))
+            if self._tell_acknowledged is not None:
+                self._tell_acknowledged(entry, self.waiting)
+        if not self.waiting:
+            self._empty.set()
+        self._tidy.set()
+        self._send()
+
+    def _send(self) -> None:
+        """Send as much as the broker takes at once."""
+        connection = self._connection
+        if connection is None:
+            return
+        count = min(connection.room, len(self._ready))
+        if count > 0:
+            connection.send([self._ready.popleft() for _ in range(count)])
+        if len(self._ready) < _READY_MAX // 2:
+            self._more.set()
+
+    def _say(self, state: str | None) -> None:
+        """Tell the person at the console once what has become of the broker."""
+        if state == self._state:
+            return
+        self._state = state
+        if state is None:
+            log.info("%s is connected; %d messages wait", self._broker, self.waiting)
+        else:
+            log.warning("%s %s; %d messages wait", self._broker, state, self.waiting)

@@ -1,0 +1,131 @@
+"""A message stays with the broker until it is acknowledged by hand."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lns.delivery.broker import broker
+from lns.delivery.held_subscription import Delivery, HeldSubscription
+from tests.broker import Mosquitto
+from tests.lns.delivery.sending import QUICK, Relay, message, until, way
+
+pytestmark = pytest.mark.broker
+
+
+def subscription(url: str, got: list[Delivery], *, held_max: int = 200) -> HeldSubscription:
+    return HeldSubscription(
+        broker(url), "lorawan/+/+/up", "inbox", got.append, held_max=held_max, back_off=QUICK
+    )
+
+
+def numbers(got: list[Delivery]) -> list[int]:
+    return [int(one.properties["messageId"].rpartition("-")[2]) for one in got]
+
+
+async def send(url: str, folder: Path, f_cnts: range) -> None:
+    async with way(url, folder) as up:
+        await asyncio.gather(*(up.publish(message(f_cnt)) for f_cnt in f_cnts))
+        await up.drained()
+
+
+def test_what_is_not_acknowledged_comes_again_with_the_next_connection(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with Relay(mosquitto.port) as relay, subscription(relay.url, got):
+            await send(mosquitto.url, tmp_path, range(4))
+            await until(lambda: len(got) == 4)
+            for one in got[:2]:
+                one.acknowledge()
+            # The broker has read the acknowledgements when it has carried a later message.
+            await send(mosquitto.url, tmp_path, range(4, 5))
+            await until(lambda: len(got) == 5)
+            relay.interrupt()
+            await until(lambda: len(got) >= 8)
+            for one in got:
+                one.acknowledge()
+
+    asyncio.run(body())
+    assert numbers(got) == [0, 1, 2, 3, 4, 2, 3, 4]
+    assert [one.repeated for one in got] == [False] * 5 + [True] * 3
+    assert {one.qos for one in got} == {1}
+
+
+def test_an_acknowledged_message_never_comes_again(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with subscription(mosquitto.url, got):
+            await send(mosquitto.url, tmp_path, range(3))
+            await until(lambda: len(got) == 3)
+            for one in reversed(got):
+                one.acknowledge()
+                one.acknowledge()
+        async with subscription(mosquitto.url, got):
+            await send(mosquitto.url, tmp_path, range(3, 4))
+            await until(lambda: len(got) >= 4)
+
+    asyncio.run(body())
+    assert numbers(got) == [0, 1, 2, 3]
+
+
+def test_acknowledgements_leave_in_the_order_of_arrival(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """The one that is missing holds up those behind it (MQTT 5.0, 4.6)."""
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with subscription(mosquitto.url, got):
+            await send(mosquitto.url, tmp_path, range(4))
+            await until(lambda: len(got) == 4)
+            for number in (0, 2, 3):
+                got[number].acknowledge()
+        async with subscription(mosquitto.url, got):
+            await until(lambda: len(got) >= 7)
+
+    asyncio.run(body())
+    assert numbers(got) == [0, 1, 2, 3, 1, 2, 3]
+
+
+def test_the_broker_brings_no_more_than_may_be_held(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    got: list[Delivery] = []
+    held: list[int] = []
+
+    async def body() -> None:
+        async with subscription(mosquitto.url, got, held_max=5):
+            await send(mosquitto.url, tmp_path, range(100))
+            done = 0
+            while done < 100:
+                await until(lambda: len(got) > done)  # noqa: B023 - called at once
+                held.append(len(got) - done)
+                got[done].acknowledge()
+                done += 1
+
+    asyncio.run(body())
+    assert numbers(got) == list(range(100))
+    assert max(held) <= 6
+
+
+def test_the_acknowledgement_of_a_lost_connection_does_nothing(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with Relay(mosquitto.port) as relay, subscription(relay.url, got) as heard:
+            await send(mosquitto.url, tmp_path, range(1))
+            await until(lambda: len(got) == 1)
+            relay.interrupt()
+            await until(lambda: len(got) == 2 and heard.connected)
+            got[0].acknowledge()
+            assert heard.connected
+            relay.interrupt()
+            await until(lambda: len(got) == 3)
+            got[2].acknowledge()
+
+    asyncio.run(body())
+    assert numbers(got) == [0, 0, 0]
