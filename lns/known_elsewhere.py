@@ -19,9 +19,9 @@ ASK_US = 250_000
 AGAIN_US = 5_000_000  # the same DevAddr is not asked for twice in this time
 ASKED_MAX = 10_000
 UNDER_WAY_MAX = 64
-# A claim is remembered for a day: who has looked since half of that knows every counter that a
-# claim has forgotten.
-FRESH_US = STATE_US // 2
+# A claim is remembered for a day: who has looked since then knows every counter that a claim has
+# forgotten. The minutes are for clocks that run unevenly.
+FRESH_US = STATE_US - 600_000_000
 FRESH_MAX = 1_000_000
 _DEVICES_MAX = 8  # more than a few that share a DevAddr are no accident
 
