@@ -176,6 +176,9 @@ class UpstreamSection(Section):
     `outbox` is the file of what the broker has not acknowledged, "var/<lns id>.outbox" if absent,
     and holds at most `messages_max`; `ca` vouches for an mqtts:// broker instead of the system.
     `client_id` names the connection to the broker, the LNS id if absent; no two may be the same.
+    `keep_s`: how long a message stays after its acknowledgement, to go out again when the broker
+    or this server is lost meanwhile; longer than the broker takes to write, 0 for one that writes
+    before it acknowledges.
     """
 
     url: str = "memory://"
@@ -183,6 +186,7 @@ class UpstreamSection(Section):
     ca: str | None = None
     messages_max: Annotated[int, Field(ge=1)] | None = None
     client_id: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    keep_s: Annotated[int, Field(ge=0, le=3600)] = 0
 
 
 class CaptureSection(Section):

@@ -77,6 +77,7 @@ def _mqtt(config: Config) -> OpenUpstream:
             chance=random.SystemRandom(),
             messages_max=section.messages_max or MESSAGES_MAX,
             acknowledged=acknowledged,
+            keep_us=section.keep_s * 1_000_000,
         )
         async with AsyncExitStack() as stack:
             try:

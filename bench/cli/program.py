@@ -11,8 +11,10 @@ from bench.cli import (
     certificates,
     doctor,
     imports,
+    inbox,
     network_server,
     nightly,
+    outbox,
     report,
     run,
     scenarios,
@@ -32,6 +34,8 @@ COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
     "timeline": (timeline.timeline, timeline.EXAMPLES),
     "doctor": (doctor.doctor, doctor.EXAMPLES),
     "lns": (network_server.lns, network_server.EXAMPLES),
+    "inbox": (inbox.inbox, inbox.EXAMPLES),
+    "outbox": (outbox.outbox, outbox.EXAMPLES),
     "certificates": (certificates.certificates, certificates.EXAMPLES),
 }
 

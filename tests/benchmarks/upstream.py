@@ -44,6 +44,7 @@ def message(number: int) -> Message:
     f_cnt = number // DEVICES
     return Message(
         message_id=f"{dev_eui}-01ABCDEF-{f_cnt}",
+        remove_duplicates_key=f"{dev_eui}-01ABCDEF-{f_cnt}",
         lns="lns-a",
         dev_eui=dev_eui,
         dev_addr="01ABCDEF",
@@ -150,7 +151,7 @@ def _compare(messages: int, folder: Path) -> int:
     try:
         for _ in range(RUNS):
             for way in WAYS:
-                rates[way].append(messages / _in_own_process(way, messages, server.port, folder))
+                rates[way].append(messages / in_own_process(way, messages, server.port, folder))
     finally:
         server.stop()
     print(f"{messages} messages, {IN_FLIGHT} in flight, median of {RUNS}; messages a second")
@@ -163,10 +164,11 @@ def _compare(messages: int, folder: Path) -> int:
 
 def bare_in_own_process(messages: int, port: int, folder: Path) -> float:
     """Seconds of `bare` where nothing else is in the way of its thread."""
-    return _in_own_process("bare", messages, port, folder)
+    return in_own_process("bare", messages, port, folder)
 
 
-def _in_own_process(way: str, messages: int, port: int, folder: Path) -> float:
+def in_own_process(way: str, messages: int, port: int, folder: Path) -> float:
+    """Seconds of one way, where nothing else of this process is in its way."""
     command = [sys.executable, "-m", "tests.benchmarks.upstream", "--messages", str(messages)]
     command += ["--way", way, "--port", str(port), "--folder", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300)

@@ -1,0 +1,270 @@
+"""What runs while `lorabench inbox` runs, and how does it end?"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from bench.cli.exit_code import Refused
+from lns.capture import Capture
+from lns.clock import now_us
+from lns.delivery import ConfigurationError, Detectors, Inbox
+from lns.delivery.broker import Broker
+from lns.delivery.effect import Effect, EffectUnavailable
+from lns.delivery.held_subscription import Delivery, HeldSubscription
+from lns.delivery.inbox_events import Event
+from lns.delivery.inbox_figures import Figures, figures_in, figures_of
+from lns.delivery.json_lines import json_lines
+from lns.delivery.mqtt_sender import MqttSender
+from lns.delivery.republishing import Republishing
+from lns.delivery.waiting_messages import InboxFull
+from lns.outage import StoreUnavailable
+from lns.store.inbox_entries import InboxStore, ParkedMessage
+from lns.store.inbox_redis import RedisInboxStore
+from lns.store.inbox_sqlite import SqliteInboxStore
+from lns.store.redis_server import redis_server
+
+_LOOK_S = 0.1
+_SETTLE_S = 10
+_REPUBLISH = "mqtt:"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What remembers, as a person names it: a path, or the URL of a Redis."""
+
+    name: str
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether several consumers may share it."""
+        return self.name.startswith(("redis://", "rediss://"))
+
+    @asynccontextmanager
+    async def opened(self, client_id: str) -> AsyncIterator[InboxStore]:
+        """The store until it is left; Refused."""
+        store: InboxStore
+        try:
+            if self.is_redis:
+                store = RedisInboxStore(redis_server(self.name), "inbox", consumer=client_id)
+            else:
+                store = SqliteInboxStore(Path(self.name.removeprefix("sqlite://")))
+        except (StoreUnavailable, ValueError) as error:
+            raise Refused(f"--store: {error}.") from None
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What a person asked for; `idle_us` None: until somebody stops it."""
+
+    broker: Broker
+    topic: str
+    client_id: str
+    store: Store
+    to: str
+    detectors: Detectors
+    capture: Path | None
+    idle_us: int | None
+    every_us: int
+
+
+async def consume(asked: Consumer) -> None:
+    """Consume until it is stopped or idle; Refused when something cannot be as asked."""
+    running = _Running(asked)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.stopped.set)
+    async with AsyncExitStack() as stack:
+        if asked.capture is not None:
+            stack.callback(running.open_capture(asked.capture).close)
+        store = await stack.enter_async_context(asked.store.opened(asked.client_id))
+        effect = running.effect(store)
+        try:
+            await running.consume(store, effect)
+        except (ConfigurationError, EffectUnavailable, StoreUnavailable) as error:
+            raise Refused(f"{error}.") from None
+    if running.failed:
+        raise Refused(running.failed)
+
+
+async def figures_at(store: Store) -> tuple[Figures, list[ParkedMessage]]:
+    """What a store has counted and put aside, also while a consumer runs; Refused."""
+    try:
+        if not store.is_redis:
+            return figures_in(Path(store.name.removeprefix("sqlite://")))
+        async with store.opened("show") as opened:
+            return await figures_of(opened), await opened.parked()
+    except StoreUnavailable as unavailable:
+        raise Refused(f"{unavailable}.") from None
+
+
+class _Running:
+    """One consumer while it runs; `failed` says what ended it, if nobody asked for its end."""
+
+    def __init__(self, asked: Consumer) -> None:
+        self._asked = asked
+        self.stopped = asyncio.Event()
+        self.failed = ""
+        self._capture: Capture | None = None
+        self._source = ""
+        self._inbox: Inbox | None = None
+        self._subscription: HeldSubscription | None = None
+        self._heard_us = now_us()
+        self._told = ""
+
+    def open_capture(self, path: Path) -> Capture:
+        """The capture that decisions are written to; Refused, OSError."""
+        if path.suffix != ".jsonl":
+            raise Refused(f"--capture: a capture is a file of JSON Lines, such as {path}.jsonl.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+        self._source = path.stem
+        self._capture = Capture(path.parent, self._asked.client_id, now_us)
+        return self._capture
+
+    def effect(self, store: InboxStore) -> Effect:
+        """What becomes of a message; Refused."""
+        to = self._asked.to
+        try:
+            if not to.startswith(_REPUBLISH):
+                return json_lines(to, cast(BinaryIO, _Output(self._reader_gone)))
+            if isinstance(store, SqliteInboxStore):
+                self._expect_no_circle(to.removeprefix(_REPUBLISH))
+                return Republishing(store, to.removeprefix(_REPUBLISH))
+        except (EffectUnavailable, ValueError) as error:
+            raise Refused(f"--to: {error}.") from None
+        raise Refused(f"--to {_REPUBLISH}… needs a SQLite file as --store, to wait in.")
+
+    def _expect_no_circle(self, prefix: str) -> None:
+        heard, sent = self._asked.topic.split("/")[0], prefix.split("/")[0]
+        if heard in ("#", "+", sent):
+            raise ValueError(
+                f"what is published as {prefix}/… would come back by the topic filter"
+                f" {self._asked.topic}; choose another topic, or a filter that begins with lorawan/"
+            )
+
+    async def consume(self, store: InboxStore, effect: Effect) -> None:
+        """Take messages until `stopped`, then finish those that were taken."""
+        asked = self._asked
+        subscription = self._subscription = HeldSubscription(
+            asked.broker, asked.topic, asked.client_id, self._deliver, patient=True
+        )
+        async with AsyncExitStack() as stack:
+            inbox = self._inbox = await stack.enter_async_context(
+                Inbox(store, effect, asked.detectors, told=self._tell)
+            )
+            if isinstance(effect, Republishing):
+                sender = MqttSender(
+                    asked.broker,
+                    effect,
+                    client_id=f"{asked.client_id}-out",
+                    chance=random.SystemRandom(),
+                )
+                effect.look = (await stack.enter_async_context(sender)).look
+            await stack.enter_async_context(subscription)
+            await self._wait(inbox, subscription)
+            subscription.stop_listening()
+            if not self.failed:
+                # What is not decided on in time comes again.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_SETTLE_S):
+                        await inbox.settled()
+        await self._statistics(inbox)
+
+    async def _wait(self, inbox: Inbox, subscription: HeldSubscription) -> None:
+        """Wait until somebody stops it, or nothing has come for long enough."""
+        told_us = now_us()
+        while not self.stopped.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self.stopped.wait()
+            if now_us() - told_us >= self._asked.every_us:
+                await self._statistics(inbox)
+                told_us = now_us()
+            if not subscription.connected or inbox.waiting:
+                self._heard_us = now_us()
+            idle_us = now_us() - self._heard_us
+            if self._asked.idle_us is not None and idle_us >= self._asked.idle_us:
+                return
+
+    def _deliver(self, delivery: Delivery) -> None:
+        assert self._inbox is not None and self._subscription is not None
+        self._heard_us = now_us()
+        try:
+            self._inbox.offer(
+                delivery.topic,
+                delivery.payload,
+                delivery.properties,
+                delivery.qos,
+                delivery.acknowledge,
+            )
+        except InboxFull as full:
+            self._subscription.renew(f"is left for a moment: {full}")
+
+    def _tell(self, event: Event) -> None:
+        if self._capture is None:
+            return
+        try:
+            self._capture.record_event(self._source, event.kind, event)
+        except OSError as error:
+            # The message has had its effect; what is missing is the line that says so.
+            self.failed = f"--capture: {self._asked.capture} cannot be written: {error.strerror}."
+            self.stopped.set()
+
+    def _reader_gone(self) -> None:
+        self.failed = "Nobody reads the output any more."
+        self.stopped.set()
+
+    async def _statistics(self, inbox: Inbox) -> None:
+        """One line for the person at the console, if there is something new."""
+        try:
+            line = _line(await inbox.figures())
+        except StoreUnavailable as unavailable:
+            line = str(unavailable)
+        if line != self._told:
+            self._told = line
+            print(line, file=sys.stderr, flush=True)
+
+
+class _Output:
+    """Standard output, which tells when its reader has gone."""
+
+    def __init__(self, gone: Callable[[], None]) -> None:
+        self._gone = gone
+
+    def write(self, octets: bytes) -> int:
+        """Write all of it at once; OSError."""
+        view = memoryview(octets)
+        try:
+            while view:
+                view = view[os.write(sys.stdout.fileno(), view) :]
+        except BrokenPipeError:
+            self._gone()
+            raise
+        return len(octets)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+def _line(figures: Figures) -> str:
+    ignored = ", ".join(f"{name} {count}" for name, count in figures.ignored.items())
+    known = ", ".join(f"{name} {size.count}" for name, size in figures.remembered.items())
+    line = (
+        f"accepted {figures.accepted}, ignored {sum(figures.ignored.values())} ({ignored}),"
+        f" unreadable {figures.unreadable}, parked {figures.parked}, waiting {figures.waiting};"
+        f" NumDupMsgsRcvd {figures.num_dup_msgs_rcvd}; remembered: {known}"
+    )
+    if figures.evicted:
+        line += f"; {figures.evicted} left too early"
+    return line

@@ -1,0 +1,228 @@
+"""`lorabench inbox`: an application that gets each message of the network servers once."""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from bench.cli.consumer import Consumer, Store, consume, figures_at
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import AsJson
+from bench.cli.output import labelled, print_json, print_lines
+from bench.cli.time_spans import time_span_us
+from bench.report.foreign_text import shown
+from lns.delivery import (
+    ConfigurationError,
+    Detectors,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+)
+from lns.delivery.broker import Broker, broker
+from lns.delivery.inbox_figures import Figures
+from lns.store.inbox_entries import ParkedMessage
+
+EXAMPLES = (
+    "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite",
+    "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite --to uplinks.jsonl",
+    "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite --to mqtt:clean --keys",
+    "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite --once > uplinks.jsonl",
+    "lorabench inbox --broker mqtt://127.0.0.1 --store redis://127.0.0.1 --client-id one"
+    " --topic '$share/app/lorawan/+/+/up' --no-sequence",
+    "lorabench inbox --show inbox.sqlite",
+)
+
+TOPIC = "lorawan/+/+/up"
+ONCE_S = "2s"
+PARKED_MAX = 20
+
+
+def inbox(
+    *,
+    broker_url: Annotated[
+        str | None,
+        Parameter(
+            name="--broker",
+            help="mqtt[s]://[user:password@]host[:port]; file:PATH names a file that holds it.",
+        ),
+    ] = None,
+    ca: Annotated[
+        Path | None, Parameter(help="PEM file of those who vouch for the broker (mqtts://).")
+    ] = None,
+    topic: Annotated[str, Parameter(help="The topic filter to subscribe to.")] = TOPIC,
+    client_id: Annotated[
+        str, Parameter(help="Names the session at the broker; no two consumers share one.")
+    ] = "inbox",
+    store: Annotated[
+        str | None,
+        Parameter(
+            help="What is remembered: a SQLite file, or redis://host[:port] for several consumers."
+        ),
+    ] = None,
+    to: Annotated[
+        str,
+        Parameter(
+            help="Where messages go: - (JSON Lines on stdout), a file of JSON Lines, or mqtt:TOPIC,"
+            " which publishes them again as TOPIC/<their topic>."
+        ),
+    ] = "-",
+    window: Annotated[
+        str, Parameter(help="Ids are compared for so long, 20s to 7d; `off` compares none.")
+    ] = "10min",
+    partitioned: Annotated[
+        bool,
+        Parameter(
+            negative=(), show_default=False, help="An id counts together with its partition key."
+        ),
+    ] = False,
+    sequence: Annotated[bool, Parameter(help="Compare the sequence numbers of each topic.")] = True,
+    keys: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Compare Remove Duplicates keys too: a frame counts once, whichever servers and"
+            " stations heard it.",
+        ),
+    ] = False,
+    retention: Annotated[str, Parameter(help="Keys: the broker keeps a message so long.")] = "15d",
+    retry: Annotated[str, Parameter(help="Keys: a server sends a message again so long.")] = "1min",
+    network: Annotated[str, Parameter(help="Keys: a message is on its way so long.")] = "10s",
+    capture: Annotated[
+        Path | None, Parameter(help="Write every decision to this file, as lines of a capture.")
+    ] = None,
+    until_idle: Annotated[
+        str | None, Parameter(help="Stop when nothing has come for so long.")
+    ] = None,
+    once: Annotated[
+        bool,
+        Parameter(
+            negative=(), show_default=False, help=f"Take what is there: --until-idle {ONCE_S}."
+        ),
+    ] = False,
+    every: Annotated[str, Parameter(help="So often the statistics are told on stderr.")] = "30s",
+    show: Annotated[
+        str | None, Parameter(help="Show what this store remembers and has counted, and stop.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Take messages from a broker, and let each have its effect once, however often it comes.
+
+    A message is remembered and has its effect in one transaction; then the broker is told that it
+    arrived. So it may be killed at any time, and goes on where it was. Three detectors look for
+    duplicates: the message id (as Azure Service Bus does), the sequence number of the topic (AEP)
+    and the Remove Duplicates key (CMQ). Stops with Ctrl-C or SIGTERM. --json goes with --show.
+    """
+    if show is not None:
+        return _show(show, as_json=as_json)
+    if as_json:
+        raise Refused("--json goes with --show. What a running inbox does is told by --capture.")
+    if broker_url is None or store is None:
+        missing = "--broker" if broker_url is None else "--store"
+        raise Refused(f"{missing} is missing: which broker, and where to remember? (Or --show.)")
+    if topic.startswith("$share/") and sequence:
+        raise Refused(
+            "A shared subscription needs --no-sequence: a message that another one overtakes at"
+            " another consumer would count as a duplicate."
+        )
+    idle = until_idle or (ONCE_S if once else None)
+    consumer = Consumer(
+        broker=_broker(broker_url, ca),
+        topic=topic,
+        client_id=client_id,
+        store=Store(store),
+        to=to,
+        detectors=Detectors(
+            window=_window(window, partitioned=partitioned),
+            sequence=SequenceTracker(perform_duplicate_checking=sequence),
+            keys=_keys(retention, retry, network) if keys else None,
+        ),
+        capture=capture,
+        idle_us=None if idle is None else time_span_us(idle, "--until-idle"),
+        every_us=max(time_span_us(every, "--every"), 100_000),
+    )
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    asyncio.run(consume(consumer))
+    return ExitCode.PASSED
+
+
+def _broker(url: str, ca: Path | None) -> Broker:
+    if url.startswith("file:"):
+        file = Path(url.removeprefix("file:"))
+        try:
+            url = file.read_text("utf-8").strip()
+        except OSError as error:
+            raise Refused(f"--broker: {file} cannot be read: {error.strerror}") from None
+    try:
+        return broker(url, ca)
+    except ValueError as error:
+        raise Refused(f"--broker: {error}") from None
+
+
+def _window(text: str, *, partitioned: bool) -> MessageIdWindow | None:
+    if text == "off":
+        return None
+    try:
+        return MessageIdWindow(time_span_us(text, "--window"), partitioned=partitioned)
+    except ConfigurationError as error:
+        raise Refused(f"--window: {error}") from None
+
+
+def _keys(retention: str, retry: str, network: str) -> RemoveDuplicatesKeys:
+    try:
+        return RemoveDuplicatesKeys(
+            retention_us=time_span_us(retention, "--retention"),
+            retry_us=time_span_us(retry, "--retry"),
+            network_us=time_span_us(network, "--network"),
+        )
+    except ConfigurationError as error:
+        raise Refused(f"--keys: {error}") from None
+
+
+def _show(store: str, *, as_json: bool) -> int:
+    figures, parked = asyncio.run(figures_at(Store(store)))
+    if as_json:
+        print_json(
+            {
+                "store": store,
+                **msgspec.to_builtins(figures),
+                "parked_messages": [_parked(message) for message in parked],
+            }
+        )
+    else:
+        print_lines(_page(store, figures, parked))
+    return ExitCode.PASSED
+
+
+def _page(store: str, figures: Figures, parked: list[ParkedMessage]) -> list[str]:
+    window_us, ignored = figures.window_us, figures.ignored
+    rows: list[tuple[str, object]] = [
+        ("store", shown(store)),
+        ("window", "ids are not compared" if window_us is None else f"{window_us // 1000000} s"),
+        ("accepted", figures.accepted),
+        *((f"ignored by {name}", count) for name, count in ignored.items()),
+        ("NumDupMsgsRcvd", figures.num_dup_msgs_rcvd),
+        ("unreadable", figures.unreadable),
+        ("parked", figures.parked),
+        ("tries in vain", figures.tries_failed),
+        *((f"remembered by {name}", size.count) for name, size in figures.remembered.items()),
+        ("left too early", figures.evicted),
+    ]
+    lines = labelled(rows)
+    for message in parked[:PARKED_MAX]:
+        lines.append(
+            f"parked after {message.tries} tries: {shown(message.message_id)}"
+            f" on {shown(message.channel)}: {shown(message.reason, 300)}"
+        )
+    if len(parked) > PARKED_MAX:
+        lines.append(f"and {len(parked) - PARKED_MAX} more; --json shows them all")
+    return lines
+
+
+def _parked(message: ParkedMessage) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.structs.asdict(message)
+    return fields | {"body": message.body.decode("utf-8", "replace")}
