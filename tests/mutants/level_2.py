@@ -111,6 +111,27 @@ MUTANTS = (
         OWNER_FAILS,
     ),
     Mutant(
+        "forgotten claims are all there is",
+        "lns/known_elsewhere.py",
+        " or self._is_out_of_date(match)",
+        "",
+        "scenarios/test_ownership.py",
+    ),
+    Mutant(
+        "used downlink counters handed out",
+        "lns/claiming.py",
+        "return min(frames * ANSWERS_MAX, MAX_GAP // 2)",
+        "return 0",
+        SERVERS,
+    ),
+    Mutant(
+        "emptied store not told the names",
+        "lns/store/redis.py",
+        "await self._name(dev_eui, kept)",
+        "pass",
+        SERVERS,
+    ),
+    Mutant(
         "two messages with one id",
         "lns/data_uplink.py",
         "if self.claim.level2 is Level2.NOT_OWNER:",
