@@ -171,6 +171,24 @@ class Case:
         facts = {"frame_id": frame_id, "windows": list(windows)}
         self._fact("case.expect", {"expect": "on_air", **facts})
 
+    def expect_effects(
+        self,
+        count: int,
+        which: Mapping[str, object],
+        *,
+        consumer: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Expect a consumer, or all of them together, to let messages have so many effects.
+
+        With `by`: to ignore so many as duplicates that this detector has recognised. `which` has
+        dev_eui, dev_addr and f_cnt of an uplink, or the message_id.
+        """
+        facts: dict[str, object] = {"expect": "effect" if by is None else "ignored", **which}
+        optional = {"consumer": consumer, "by": by}
+        facts |= {name: value for name, value in optional.items() if value is not None}
+        self._fact("case.expect", {**facts, "count": count})
+
     def end(self, error: str | None = None, *, may_repeat: bool = False) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it.
 

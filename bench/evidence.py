@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.capture.timetable import HOST_STALLED
+from bench.effects import Effects
 from lns.station import messages
 from lns.station.json_fields import json_object
 
@@ -96,6 +97,7 @@ class Evidence:
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     seqs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
     stamped: bool = True
@@ -114,7 +116,11 @@ class Evidence:
     def expects_anything(self) -> bool:
         """Whether the scenario said anything of what was due."""
         return bool(
-            self.expected or self.expected_lines or self.expected_bodies or self.expected_on_air
+            self.expected
+            or self.expected_lines
+            or self.expected_bodies
+            or self.expected_on_air
+            or self.effects.due
         )
 
     def name(self, station: str) -> str:
@@ -218,6 +224,8 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
             evidence.expected_bodies.append(ExpectedBody(*which, event["body"]))
         case "on_air":
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
+        case "effect" | "ignored":
+            evidence.effects.expect(event)
         case _:
             words = replace(_words(event), level2=event.get("level2", ABSENT))
             row = Expected(event["station"], words, event.get("race"))
@@ -282,5 +290,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "radio.transmit": _read_transmit,
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,
+    "application.effect": lambda evidence, event: evidence.effects.read(event),
+    "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
     "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
 }

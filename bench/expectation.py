@@ -183,6 +183,7 @@ def judge(
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
+    failures += [("application", wrong) for wrong in evidence.effects.wrong()]
     broken = violations(evidence, torn=torn, numbers=numbers)
     failures += [(violation.owner, str(violation)) for violation in broken]
     stall_us = max(evidence.stalls_us, default=0)

@@ -27,8 +27,8 @@ from lns.store.redis_wire import redis_server
 BENCH_ERROR = 12
 MARKERS = (
     'requires(*capabilities): what the rig must offer for this scenario, such as "wires"',
-    "fault(seam, kind): where this scenario injects which fault; at the seam \"lns\" it gets a"
-    " network server of its own",
+    "fault(seam, kind): where this scenario injects which fault; at the seams \"lns\" and \"store\""
+    " it gets network servers of its own, at \"store\" also a store",
 )
 KINDS = {True: "confirmed", False: "unconfirmed"}
 
@@ -85,7 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--redis",
         metavar="URL",
         help="the store of the network servers (emulated rig; by default one is started);"
-        " what it knows of the devices of this bench is forgotten",
+        " what it knows of the devices of this bench is forgotten, and it is never restarted",
     )
     group.addoption("--seed", type=int, default=1, help="of every random number (default 1)")
     group.addoption(

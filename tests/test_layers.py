@@ -64,6 +64,7 @@ LAYERS = {
         "certificates",
         "capture",
         "host",
+        "effects",
         "evidence",
         "ledger",
         "expectation",

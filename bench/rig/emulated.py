@@ -12,7 +12,7 @@ from typing import Any
 from bench.case import Case
 from bench.rig.device import VirtualRigDevice
 from bench.rig.emulated_bench import LNS, EmulatedBench
-from bench.rig.emulated_faults import EmulatedFaults
+from bench.rig.emulated_consumption import EmulatedConsumption
 from bench.rig.emulated_server import EmulatedServer
 from bench.rig.lns_program import LnsProgram
 from bench.rig.provisioning import Provisioned
@@ -31,7 +31,7 @@ LIMIT_S = 120
 _AGAIN_US = 20_000
 
 
-class EmulatedRig(EmulatedFaults):
+class EmulatedRig(EmulatedConsumption):
     """One case's devices, air and stations on a bench that it shares with others.
 
     With `own_server` the network servers are this case's alone, at the end of wires that can be
@@ -56,6 +56,7 @@ class EmulatedRig(EmulatedFaults):
         self.has_own_server = own_server
         self._wants_redis = wants_redis
         self._store = None
+        self._consumers = {}
         self._limit = asyncio.timeout(None)
         self.server: EmulatedServer = self.new_server(LNS)
 
@@ -69,7 +70,8 @@ class EmulatedRig(EmulatedFaults):
         dev_eui = device.provisioned.dev_eui
         due = 1 + times_queued(self.case.events, dev_eui)
         downlink = ApplicationDownlink(port, payload, confirmed)
-        await self._bench.post(*request(self.server.lns, dev_eui, downlink))
+        place = self._bench if self._broker is None else self._broker
+        await place.post(*request(self.server.lns, dev_eui, downlink))
         until_us = now_us() + TAKEN_WITHIN_US
         while times_queued(self.case.events, dev_eui) < due:
             if now_us() > until_us:
@@ -96,9 +98,7 @@ class EmulatedRig(EmulatedFaults):
     def provision(self, name: str, **facts: Any) -> VirtualRigDevice:
         if "keys" in facts and not self.has_own_server:
             # Whoever else has these keys would answer to the same frames.
-            self.has_own_server = True
-            for lns in self.lns_ids:
-                self._emulated(lns).own = True
+            self.own_servers()
         return super().provision(name, **facts)
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
@@ -136,6 +136,7 @@ class EmulatedRig(EmulatedFaults):
                 self._emulated(lns).store_url = own
         self._limit.reschedule(asyncio.get_running_loop().time() + LIMIT_S)
         self._entered = True
+        await self.start_application()
         for device in self._devices.values():
             self._bench.own(self.case, device.provisioned.dev_eui)
         for station in self._stations.values():
@@ -146,6 +147,7 @@ class EmulatedRig(EmulatedFaults):
         until_us = now_us() + COLLECTED_WITHIN_US
         while now_us() < until_us and not _is_complete(self.case):
             await self.pause(_AGAIN_US)
+        await self.until_decided()
         for lns in self.lns_ids:
             program = self._emulated(lns).program
             if program is not None and program.died is not None:

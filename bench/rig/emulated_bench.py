@@ -37,8 +37,8 @@ from lns.lorawan.region import Region
 
 LNS = "lns-a"
 AT_ONCE = 60
-PLACES_OF_A_SERVER = 2
-"""A network server that only one case uses takes memory, and a second of a processor to start."""
+PLACES_OF_A_PROGRAM = 2
+"""A program that only one case uses takes memory, and a second of a processor to start."""
 BETWEEN_BEGINS_S = 0.1
 """Cases begin one after another: all at once would make this host stall."""
 
@@ -48,6 +48,10 @@ class Guest(Protocol):
 
     region: Region
     has_own_server: bool
+
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers the case has, which are programs too."""
 
     @property
     def lns_ids(self) -> list[str]:
@@ -97,7 +101,7 @@ class EmulatedBench:
         self._still_to_come = 0
         self._owners: dict[Eui, Case] = {}
         self._cases: set[Case] = set()
-        self._stores = 0
+        self._folders = 0
         self.guard = HostGuard(self._stalled)
 
     async def __aenter__(self) -> "EmulatedBench":
@@ -192,8 +196,12 @@ class EmulatedBench:
         """A store for one case alone, which knows nothing; None where the store was given."""
         if self._redis_url is not None:
             return None
-        self._stores += 1
-        return await Valkey(subfolder(self.folder, f"store-{self._stores}"), port=port).start()
+        return await Valkey(self.new_folder("store"), port=port).start()
+
+    def new_folder(self, name: str) -> Path:
+        """A new folder for one case alone."""
+        self._folders += 1
+        return subfolder(self.folder, f"{name}-{self._folders}")
 
     def own(self, case: Case, eui: Eui) -> None:
         """What is said of this device or station from now on belongs to this case."""
@@ -253,7 +261,8 @@ class EmulatedBench:
 
 def _places(rig: Guest) -> int:
     """How many places a case takes."""
-    return 1 + (PLACES_OF_A_SERVER * len(rig.lns_ids) if rig.has_own_server else 0)
+    programs = rig.consumer_count + (len(rig.lns_ids) if rig.has_own_server else 0)
+    return 1 + PLACES_OF_A_PROGRAM * programs
 
 
 def _subject(event: Event) -> Eui:

@@ -4,16 +4,16 @@ import asyncio
 
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
+from bench.rig.consumption import Consumption
 from bench.rig.emulated_bench import LNS, EmulatedBench
 from bench.rig.emulated_server import EmulatedServer
 from bench.rig.station import VirtualRigStation
-from bench.rig.stimulation import Stimulation
 from lns.dedup.claim import Bid
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 
 
-class EmulatedFaults(Stimulation):
+class EmulatedFaults(Consumption):
     """The verbs of a scenario that disturb network servers; these must be the case's own."""
 
     has_own_server: bool
@@ -26,6 +26,12 @@ class EmulatedFaults(Stimulation):
     def lns_ids(self) -> list[str]:
         """The ids of the network servers that the case needs."""
         return [server.lns for server in self.servers]
+
+    def own_servers(self) -> None:
+        """Have network servers of its own; before they are started."""
+        self.has_own_server = True
+        for lns in self.lns_ids:
+            self._emulated(lns).own = True
 
     def _emulated(self, lns: str) -> EmulatedServer:
         server = self.server_of(lns)

@@ -19,6 +19,7 @@ class EmulatedServer:
     """A network server of one case: one that it shares, or one of its own.
 
     The store of its own one is a file, or what `store_url` names; None: what all cases share.
+    Its broker is that of all cases, unless `broker_port` is another one.
     """
 
     def __init__(
@@ -31,6 +32,8 @@ class EmulatedServer:
         self._bench = bench
         self.own = own
         self.store_url: str | None = STORE_FILE
+        self.broker_port: int | None = None
+        self.client_id: str | None = None
         self._record = record
         self._links: dict[Eui, WebSocketLink] = {}
 
@@ -39,7 +42,7 @@ class EmulatedServer:
         if self.own:
             self.program = self._bench.programs.new(
                 self.lns, self.region, store_url=self.store_url, on_outage=self.on_outage,
-                note=self.note,
+                note=self.note, broker_port=self.broker_port, client_id=self.client_id,
             )  # fmt: skip
             await self.program.start([device for device in provisioned if device.known])
 

@@ -139,6 +139,11 @@ class LnsProgram:
             await self._preset(kept)
         await self._run(self._process)
 
+    def lose_outbox(self) -> None:
+        """Remove what it had to publish; it must not run."""
+        for file in self._folder.glob(f"{self._settings['upstream']['outbox']}*"):
+            file.unlink()
+
     async def stop(self) -> None:
         """End it as a service is ended, and read its last words."""
         for task in self._following:

@@ -59,6 +59,8 @@ class LnsPrograms:
         store_url: str | None = None,
         on_outage: OnOutage = OnOutage.OPEN,
         note: Note | None = None,
+        broker_port: int | None = None,
+        client_id: str | None = None,
     ) -> LnsProgram:
         """One more network server, not started yet.
 
@@ -67,7 +69,7 @@ class LnsPrograms:
         """
         has_past = self._has_past and store_url is None
         store_url = store_url or self.store_url
-        relays, broker_port = None, self._broker_port
+        relays, broker_port = None, broker_port or self._broker_port
         if note is not None:
             store = redis_server(self.store_url if store_url == STORE_FILE else store_url)
             relays = Relays(
@@ -86,7 +88,7 @@ class LnsPrograms:
             "upstream": {
                 "url": f"mqtt://{LOOPBACK}:{broker_port}",
                 "outbox": "outbox.sqlite",
-                "client_id": name,
+                "client_id": client_id or name,
             },
             "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},
         }

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from bench.device.seam import Joining, Sent
 from bench.expectation import Table
+from bench.rig.consuming import Consuming
 from bench.rig.faults import Faults
 from lns.dedup.strategy import Strategy
 
@@ -86,7 +87,7 @@ class RigStation(Protocol):
         """Let it send no more than EU868 allows in each band; before the first act."""
 
 
-class Rig(Faults):
+class Rig(Faults, Consuming):
     """Devices, stations and a network server in a known state, and what may happen to them."""
 
     strategy: Strategy

@@ -1,21 +1,29 @@
 """The simulated rig: everything in one process, on virtual time, from one seed."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.rig.application import Application
+from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.consuming import CONSUMER
+from bench.rig.consumption import Consumption
+from bench.rig.injected import Witness
+from bench.rig.memory_broker import MemoryBroker
 from bench.rig.parts import NetworkServer
+from bench.rig.simulated_consumer import SimulatedConsumer
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.simulated_store import SimulatedStore
-from bench.rig.stimulation import Stimulation
+from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.downlink_queue import ApplicationDownlink
+from lns.store.inbox_memory import MemoryInboxStore
 
 LNS = "lns-a"
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SimulatedRig(Stimulation):
+class SimulatedRig(Consumption):
     """The rig on which only links, store and application are kept in memory.
 
     With `wants_store` even a server that is alone asks who owns a frame.
@@ -30,12 +38,16 @@ class SimulatedRig(Stimulation):
             "twin stations",
             "any port",
             "session kept by a failed join",
+            "crash in a transaction",
         }
     )
 
     def __init__(self, *, wants_store: bool = False, **facts: Any) -> None:
         super().__init__(wall_clock_start=WALL_CLOCK_START, **facts)
-        self.application = Application(self.record)
+        self._broker = MemoryBroker(Witness(self.record))
+        self.application = Application(self.record, self._broker)
+        self._inboxes: dict[str, MemoryInboxStore] = {}
+        self._consumers: dict[str, SimulatedConsumer] = {}
         self._store = SimulatedStore(retention_us=self._retention_us)
         if wants_store:
             self._store.begin_claims()
@@ -96,3 +108,67 @@ class SimulatedRig(Stimulation):
 
     def step_wall_clock(self, us: int, *, lns: str = LNS) -> None:
         self._servers[lns].step_wall_clock(us)
+
+    # --- consumers ------------------------------------------------------------------------------
+
+    def new_consumer(self, settings: ConsumerSettings) -> SimulatedConsumer:
+        store = self._inboxes.setdefault(settings.store or settings.name, MemoryInboxStore())
+        return SimulatedConsumer(settings, store, self._broker, self.record, _utc_us)
+
+    async def ready(self) -> None:
+        for name in self._consumers:
+            await self.run_consumer(name)
+
+    async def run_consumer(self, name: str) -> None:
+        assert self._tasks is not None
+        await self._consumers[name].start(self._tasks)
+
+    async def publish(self, topic: str, body: dict[str, object]) -> None:
+        self._broker.publish(topic, body, injected=True)
+
+    async def lose_acks(self, name: str = CONSUMER) -> None:
+        await self.start()
+        self.note_fault("broker", "lose acknowledgements", consumer=name)
+        self._broker.lose_acks(name)
+
+    async def redeliver(self, name: str = CONSUMER) -> None:
+        await self._consumers[name].settled()
+        self._broker.redeliver(name)
+
+    async def stop_broker(self) -> None:
+        await self.start()
+        self.note_fault("broker", "stop")
+        self._broker.stop()
+
+    async def start_broker(self) -> None:
+        self.note_fault("broker", "stop", "fault.end")
+        self._broker.start()
+        self.application.send_again()
+
+    async def lose_pubacks(self, lns: str = LNS) -> None:
+        await self.start()
+        self.application.lose_pubacks(lns)
+
+    async def hold_messages(self, lns: str = LNS) -> None:
+        await self.start()
+        self.application.hold(lns)
+
+    async def find_broker(self, lns: str = LNS) -> None:
+        self.application.find_broker(lns)
+
+    async def wipe_producer(self, lns: str = LNS) -> None:
+        await self.kill_lns(lns)
+        self.application.wipe(lns)
+        await self.start_lns(lns)
+
+    def share_client_id(self, *lns: str) -> None:
+        raise self._is_missing("wires")
+
+    async def _switch_off(self) -> None:
+        for consumer in self._consumers.values():
+            await consumer.kill()
+        await super()._switch_off()
+
+
+def _utc_us() -> int:
+    return (WALL_CLOCK_START - _EPOCH) // timedelta(microseconds=1) + now_us()

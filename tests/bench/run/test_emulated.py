@@ -182,3 +182,30 @@ def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:
     assert ran.code == 4
     assert "--redis: not the URL of a Redis server" in ran.output
     assert "the-secret" not in ran.output
+
+
+CONSUMER = '''
+
+@pytest.mark.fault("broker", "PUBACK lost")
+async def test_consumes(rig):
+    """A message that the server sends again has one effect."""
+    rig.consumer("one")
+    rig.only("west")
+    await rig.lose_pubacks()
+    uplink = await rig.alpha.send()
+    await rig.until_published(uplink)
+    await rig.find_broker()
+    await rig.until_published(uplink, times=2)
+    rig.expect_effects(uplink, consumer="one")
+    rig.expect_ignored(uplink, by="window")
+'''
+
+
+def test_a_consumer_is_a_program_whose_decisions_are_collected(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, CONSUMER)
+    assert ran.verdicts == {"here/consumes": "PASS"}
+    told = [event["kind"] for event in ran.events if event["source"] in ("inbox", "application")]
+    assert sorted(told) == ["application.effect", "inbox.accepted", "inbox.ignored"]
+    published = [event["kind"] for event in ran.events if event["source"] == "upstream"]
+    assert published == ["upstream.published", "upstream.repeated"]
+    assert {event["consumer"] for event in ran.events if event["source"] == "inbox"} == {"one"}

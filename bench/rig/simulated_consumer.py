@@ -1,0 +1,164 @@
+"""A consumer in this process, which crashes at any point a scenario names, and starts again."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from bench.radio.medium import Record
+from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.memory_broker import MemoryBroker
+from lns.clock import now_us
+from lns.delivery import Incoming
+from lns.delivery.inbox import Inbox
+from lns.delivery.inbox_events import Event
+from lns.store.inbox_entries import InboxStore, Transaction
+
+CRASHES = ("effect", "commit", "ack")
+
+
+class Crashed(BaseException):
+    """The consumer is gone; no part of it catches this."""
+
+
+class Lines:
+    """The effect: one line for each message, written to the capture once nobody takes it back.
+
+    `elsewhere` nobody can, whatever becomes of the transaction.
+    """
+
+    def __init__(self, name: str, record: Record, crashes: Callable[[str], None], *,
+                 elsewhere: bool) -> None:  # fmt: skip
+        self._name = name
+        self._record = record
+        self._crashes = crashes
+        self._elsewhere = elsewhere
+        self._lines: list[dict[str, object]] = []
+
+    def open(self, transaction: Transaction) -> None:
+        """Cut off what was never kept."""
+        self._lines = []
+
+    def handle(self, message: Incoming, transaction: Transaction) -> None:
+        """Have one more line."""
+        self._crashes("effect")
+        line = {"consumer": self._name, "channel": message.channel}
+        self._lines.append(
+            {**line, "message_id": message.message_id, "position": transaction.position}
+        )
+        if self._elsewhere:
+            self._write()
+        self._crashes("commit")
+
+    def flush(self, transaction: Transaction) -> None:
+        """The lines are as durable as the transaction."""
+
+    def end(self, *, kept: bool) -> None:
+        """Keep the lines or none of them."""
+        if kept:
+            self._write()
+        self._lines = []
+
+    def _write(self) -> None:
+        for line in self._lines:
+            self._record("application", "application.effect", line)
+        self._lines = []
+
+
+class SimulatedConsumer:
+    """One consumer with its store, which outlives it as a disk does."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        store: InboxStore,
+        broker: MemoryBroker,
+        record: Record,
+        utc_us: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self._store = store
+        self._broker = broker
+        self._record = record
+        self._utc_us = utc_us
+        self._crash_at: str | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._inbox: Inbox | None = None
+        broker.expect(settings.name)
+
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Take messages; ConfigurationError when the store was created with another window."""
+        lines = Lines(
+            self.settings.name, self._record, self._crashes, elsewhere=self.settings.elsewhere
+        )
+        inbox = Inbox(
+            self._store, lines, self.settings.detectors(self._oldest_us),
+            told=self._tell, utc_us=self._utc_us,
+        )  # fmt: skip
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running = tasks.create_task(self._run(inbox, begun))
+        await begun
+
+    async def kill(self) -> None:
+        """End it at once."""
+        self._broker.disconnect(self.settings.name)
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+    def crash(self, at: str) -> None:
+        """Crash at the next message."""
+        if at not in CRASHES:
+            raise ValueError(f"{at!r} is none of {', '.join(CRASHES)}")
+        self._crash_at = at
+
+    async def until_crashed(self) -> None:
+        """Wait until it has crashed, if it is to."""
+        if self._crash_at is not None and self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def settled(self) -> None:
+        """Wait until it has decided on everything that it was brought."""
+        if self._inbox is not None:
+            await self._inbox.settled()
+
+    async def _run(self, inbox: Inbox, begun: "asyncio.Future[None]") -> None:
+        name = self.settings.name
+        try:
+            async with inbox:
+                self._inbox = inbox
+                self._broker.connect(name, lambda *message: self._offer(inbox, *message))
+                begun.set_result(None)
+                await asyncio.get_running_loop().create_future()
+        except* Crashed:
+            self._broker.disconnect(name)
+            self._crash_at = None
+        except* Exception as error:
+            if begun.done():
+                raise
+            begun.set_exception(error.exceptions[0])
+        finally:
+            self._inbox = None
+
+    def _offer(
+        self, inbox: Inbox, topic: str, payload: bytes, acknowledge: Callable[[], None]
+    ) -> None:
+        def keep() -> None:
+            self._crashes("ack")
+            acknowledge()
+
+        inbox.offer(topic, payload, {}, 1, keep)
+
+    def _crashes(self, at: str) -> None:
+        if at == self._crash_at:
+            self._broker.disconnect(self.settings.name)
+            raise Crashed
+
+    def _tell(self, event: Event) -> None:
+        fields = {"consumer": self.settings.name, **msgspec.to_builtins(event)}
+        self._record("inbox", event.kind, fields)
+
+    def _oldest_us(self) -> int | None:
+        """When the oldest message was sent that is not consumed, by the consumer's wall clock."""
+        then_us = self._broker.oldest_us(self.settings.name)
+        return None if then_us is None else self._utc_us() - (now_us() - then_us)

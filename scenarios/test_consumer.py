@@ -1,0 +1,114 @@
+"""How does each message have one effect while consumers crash, and brokers bring it again?"""
+
+import pytest
+
+from scenarios.words import FIRST
+
+
+@pytest.mark.fault("consumer", "crash")
+@pytest.mark.parametrize("at", ["effect", "ack"])
+async def test_a_consumer_that_crashes_lets_each_message_have_one_effect(rig, at):
+    """Before the effect nothing is remembered; after the commit the repeat is recognised."""
+    rig.consumer()
+    rig.only("west")
+    before = await rig.alpha.send()
+    await rig.until_published(before)
+    await rig.crash_consumer(at)
+    uplink = await rig.alpha.send()
+    await rig.until_published(uplink)
+    await rig.start_consumer()
+    after = await rig.alpha.send()
+    for one in (before, uplink, after):
+        rig.expect(one, FIRST, first="west")
+        rig.expect_effects(one)
+    rig.expect_ignored(uplink, by="window", times=1 if at == "ack" else 0)
+
+
+@pytest.mark.requires("crash in a transaction")
+@pytest.mark.fault("consumer", "crash")
+async def test_an_effect_in_the_transaction_is_taken_back_with_it(rig):
+    """Crashed between effect and commit: the effect is undone, and the message comes again."""
+    rig.consumer()
+    rig.only("west")
+    await rig.crash_consumer("commit")
+    uplink = await rig.alpha.send()
+    await rig.start_consumer()
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(uplink)
+    rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.requires("crash in a transaction")
+@pytest.mark.fault("consumer", "crash")
+async def test_an_effect_elsewhere_may_happen_twice(rig):
+    """What cannot be taken back happens again: no detector can know of it."""
+    rig.consumer(elsewhere=True, keys=True)
+    rig.only("west")
+    await rig.crash_consumer("commit")
+    uplink = await rig.alpha.send()
+    await rig.start_consumer()
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(uplink, 2)
+
+
+@pytest.mark.fault("consumer", "away")
+async def test_messages_wait_for_a_consumer_that_is_away(rig):
+    """The broker keeps what comes meanwhile, and brings it in order."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await rig.alpha.send()]
+    await rig.until_published(uplinks[0])
+    await rig.kill_consumer()
+    uplinks += [await rig.alpha.send() for _ in range(2)]
+    await rig.until_published(uplinks[-1])
+    await rig.start_consumer()
+    uplinks.append(await rig.alpha.send())
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_effects(uplink)
+        rig.expect_ignored(uplink, by="sequence", times=0)
+
+
+@pytest.mark.fault("broker", "acknowledgement lost")
+async def test_what_is_brought_again_is_recognised(rig):
+    """The broker has not heard the acknowledgement: the visibility time is over."""
+    rig.consumer()
+    rig.only("west")
+    before = await rig.alpha.send()
+    await rig.until_published(before)
+    await rig.lose_acks()
+    uplink = await rig.alpha.send()
+    await rig.until_published(uplink)
+    await rig.redeliver()
+    rig.expect(before, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(before)
+    rig.expect_effects(uplink)
+    rig.expect_ignored(uplink, by="window")
+
+
+async def test_two_consumers_with_stores_of_their_own_have_two_effects(rig):
+    """Neither knows what the other one has consumed.
+
+    Catalogue: J20. With a shared store one of them has the effect: the next scenario.
+    """
+    rig.consumer("first", keys=True)
+    rig.consumer("second", keys=True)
+    rig.only("west")
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(uplink, 2)
+    rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.requires("own store")
+async def test_two_consumers_with_one_store_have_one_effect(rig):
+    """Whichever comes first has it; the other one recognises the message."""
+    rig.consumer("first", store="shared", keys=True, sequence=False)
+    rig.consumer("second", store="shared", keys=True, sequence=False)
+    rig.only("west")
+    uplinks = [await rig.alpha.send() for _ in range(3)]
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_effects(uplink)
+        rig.expect_ignored(uplink, by="window")

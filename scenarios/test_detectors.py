@@ -1,0 +1,251 @@
+"""What each detector of a consumer can do, and what it cannot.
+
+By id within a window (Azure Service Bus), by sequence number (AEP), by Remove Duplicates key (CMQ).
+Exact times need a virtual clock. Messages that no server would send are the bench's own.
+"""
+
+import pytest
+
+from bench.duration import minutes, seconds
+from bench.rig.injected import Injected
+from lns.delivery import ConfigurationError
+from scenarios.words import FIRST
+
+HOUR = minutes(60)
+DAY = 24 * HOUR
+SHORT = seconds(20)
+"""The shortest window there is."""
+X = Injected("x")
+
+
+async def publish_at(rig, *times_s):
+    """Publish the message X at these times."""
+    at_s = 0
+    for time_s in times_s:
+        await rig.wait(seconds(time_s - at_s))
+        await rig.inject(rig.alpha, message_id=X.message_id)
+        at_s = time_s
+
+
+# --- by id, within a window -------------------------------------------------------------------
+
+
+@pytest.mark.requires("virtual time")
+async def test_within_the_window_a_repeat_is_ignored(rig):
+    """The window is 20 s, the repeat comes after 19.9 s.
+
+    Catalogue: J01.
+    """
+    rig.consumer(window=SHORT)
+    await publish_at(rig, 0, 19.9)
+    rig.expect_effects(X)
+    rig.expect_ignored(X, by="window")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("after_us", [SHORT, seconds(20.1)])
+async def test_after_the_window_a_repeat_is_accepted(rig, after_us):
+    """At exactly 20 s, and at 20.1 s, the window is over.
+
+    Catalogue: J02.
+    """
+    rig.consumer(window=SHORT)
+    await publish_at(rig, 0, after_us / 1_000_000)
+    rig.expect_effects(X, 2)
+    rig.expect_ignored(X, by="window", times=0)
+
+
+@pytest.mark.requires("virtual time")
+async def test_the_window_does_not_slide(rig):
+    """What was ignored at 15 s does not renew the window: at 30 s the id is accepted.
+
+    Catalogue: J03.
+    """
+    rig.consumer(window=SHORT)
+    await publish_at(rig, 0, 15, 30)
+    rig.expect_effects(X, 2)
+    rig.expect_ignored(X, by="window")
+
+
+async def test_a_window_has_limits(rig):
+    """19 s and a second more than 7 days are refused; the limits themselves are not.
+
+    Catalogue: J04.
+    """
+    for window_us in (seconds(19), SHORT - 1, 7 * DAY + seconds(1)):
+        with pytest.raises(ConfigurationError):
+            rig.consumer(window=window_us)
+    rig.consumer("shortest", window=SHORT)
+    rig.consumer("longest", window=7 * DAY)
+    rig.only("west")
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(uplink, consumer="shortest")
+    rig.expect_effects(uplink, consumer="longest")
+
+
+async def test_without_detection_every_repeat_has_its_effect(rig):
+    """A queue that was created without detection.
+
+    Catalogue: J09.
+    """
+    rig.consumer(window=None)
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.alpha, message_id="x")
+    rig.expect_effects(message, 3)
+
+
+async def test_detection_cannot_be_switched_on_later(rig):
+    """It is chosen when the store is created; what was accepted before is not remembered."""
+    rig.consumer(window=None)
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.until_published(message)
+    await rig.redeliver()
+    await rig.kill_consumer()
+    with pytest.raises(ConfigurationError):
+        await rig.start_consumer(window=SHORT)
+    rig.expect_effects(message)
+
+
+async def test_partitions_have_ids_of_their_own(rig):
+    """Where an id counts together with its partition key, two devices may use the same one."""
+    rig.consumer("by id")
+    rig.consumer("partitioned", partitioned=True)
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.charlie, message_id="x")
+    await rig.inject(rig.charlie, message_id="x")
+    rig.expect_effects(message, consumer="by id")
+    rig.expect_effects(message, 2, consumer="partitioned")
+    rig.expect_ignored(message, by="window", consumer="partitioned")
+
+
+@pytest.mark.fault("broker", "late resend")
+async def test_a_resend_after_the_window_needs_another_detector(rig):
+    """A window shorter than a producer's retries lets the late one through.
+
+    The sequence number or the key recognises it, if there is one.
+    """
+    rig.consumer("window alone", window=SHORT, sequence=False)
+    rig.consumer("window and sequence", window=SHORT)
+    rig.consumer("window and key", window=SHORT, sequence=False, keys=True)
+    rig.consumer("long window", window=minutes(10), sequence=False)
+    rig.only("west")
+    first = await rig.alpha.send()  # number 1, which is never recognised by itself
+    uplink = await rig.alpha.send()
+    await rig.republish(uplink, after=seconds(25))
+    rig.expect(first, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_effects(uplink, 2, consumer="window alone")
+    for name, by in {
+        "window and sequence": "sequence",
+        "window and key": "key",
+        "long window": "window",
+    }.items():
+        rig.expect_effects(uplink, consumer=name)
+        rig.expect_ignored(uplink, by=by, consumer=name)
+
+
+# --- by sequence number -----------------------------------------------------------------------
+
+
+async def test_a_late_number_is_lost(rig):
+    """1, 2, 5, 3: the 3 is late and no duplicate, and is ignored all the same.
+
+    Catalogue: J11.
+    """
+    rig.consumer()
+    *early, late = [await rig.inject(rig.alpha, number=number) for number in (1, 2, 5, 3)]
+    for message in early:
+        rig.expect_effects(message)
+    rig.expect_effects(late, 0)
+    rig.expect_ignored(late, by="sequence")
+
+
+async def test_number_one_begins_anew(rig):
+    """1, 2, 1, 2: a redelivery of 1 is not recognised, and disarms the detection of 2.
+
+    Catalogue: J12.
+    """
+    rig.consumer(window=None)
+    one, two = [await rig.inject(rig.alpha, number=number) for number in (1, 2)]
+    for message, number in ((one, 1), (two, 2)):
+        await rig.inject(rig.alpha, message_id=message.message_id, number=number)
+    for message in (one, two):
+        rig.expect_effects(message, 2)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+async def test_a_producer_may_begin_at_one_again(rig):
+    """1 to 9, then 1 to 3 of a producer that was restarted: all of them are new.
+
+    Catalogue: J15.
+    """
+    rig.consumer()
+    numbers = [*range(1, 10), *range(1, 4)]
+    messages = [await rig.inject(rig.alpha, number=number) for number in numbers]
+    for message in messages:
+        rig.expect_effects(message)
+
+
+async def test_with_checking_off_every_number_passes(rig):
+    """The same numbers come again, and nothing is counted as a duplicate.
+
+    Catalogue: J16.
+    """
+    rig.consumer(window=None, sequence=False)
+    messages = [await rig.inject(rig.alpha, number=number) for number in (1, 2, 2, 5, 3)]
+    for message in messages:
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+# --- by Remove Duplicates key -----------------------------------------------------------------
+
+
+async def test_a_producer_that_forgot_its_key_cannot_be_recognised(rig):
+    """It crashed before the key was on its disk, and says the same under another one.
+
+    Catalogue: J18. Our servers cannot: their keys follow from the frame.
+    """
+    rig.consumer(keys=True)
+    first = await rig.inject(rig.alpha, key="made before the crash")
+    again = await rig.inject(rig.alpha, key="made after the crash")
+    known = await rig.inject(rig.alpha, key="made after the crash")
+    rig.expect_effects(first)
+    rig.expect_effects(again)
+    rig.expect_effects(known, 0)
+    rig.expect_ignored(known, by="key")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("retention_us", [HOUR, 15 * DAY], ids=["an hour", "15 days"])
+@pytest.mark.parametrize(("late_us", "effects"), [(-seconds(1), 1), (0, 1), (seconds(1), 2)])
+async def test_a_key_lives_until_its_cut_off(rig, retention_us, late_us, effects):
+    """Retention, retry and network time: up to their sum the key is known, and not longer.
+
+    Catalogue: J21.
+    """
+    times = {"retention": retention_us, "retry": seconds(90), "network": seconds(7)}
+    rig.consumer(window=None, keys=True, **times)
+    message = await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(sum(times.values()) + late_us)
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    rig.expect_effects(message, effects)
+    rig.expect_ignored(message, by="key", times=2 - effects)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("knows_oldest", [True, False])
+async def test_keys_are_kept_while_a_queue_is_stuck(rig, knows_oldest):
+    """The oldest message that nobody has consumed says how long a repeat may still come.
+
+    Catalogue: J22. The queue is blocked for two days, its messages live one.
+    """
+    rig.consumer(window=None, keys=True, retention=DAY, knows_oldest=knows_oldest)
+    message = await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.kill_consumer()
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(2 * DAY)
+    await rig.start_consumer()
+    rig.expect_effects(message, 1 if knows_oldest else 2)
