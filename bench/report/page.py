@@ -16,6 +16,7 @@ from bench.report.facts import facts
 from bench.report.foreign_text import shown
 from bench.report.histogram import AIM_GAP_MS
 from bench.report.left_out import SCENARIOS_MAX, left_out_groups
+from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.store_calls import calls
@@ -73,6 +74,9 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         answers=answer_rows(score.answers),
         strategies=STRATEGIES,
         calls=calls(score.store_calls),
+        chain=sentence(score.ledger),
+        chain_exceptions=exceptions(score.ledger),
+        life=life_of(score.ledger.duplicates),
         timing=timing(score),
         host=host_words(score),
         left_out=left_out_groups(score.left_out),

@@ -149,6 +149,33 @@ class Margins:
 
 
 @dataclass(frozen=True, slots=True)
+class Duplicates:
+    """How many duplicates were born and died at these places; "effect": they lived."""
+
+    born: str
+    died: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """How many uplinks were accepted (`uplinks`), delivered at least once, and had effects.
+
+    Of those `consumed` by an application: `once` had one effect at each of its consumers, `copies`
+    one for each of several messages, `more` several of one message, `never` none.
+    """
+
+    uplinks: int = 0
+    delivered: int = 0
+    consumed: int = 0
+    once: int = 0
+    copies: int = 0
+    more: int = 0
+    never: int = 0
+    duplicates: tuple[Duplicates, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """A case that the rig could not play, and what it misses."""
 
@@ -211,6 +238,7 @@ class Score:
     answers: tuple[Answers, ...] = ()
     store_calls: tuple[StoreCalls, ...] = ()
     margins: tuple[Margins, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     left_out: tuple[LeftOut, ...] = ()
     host: Host = field(default_factory=Host)
 

@@ -8,6 +8,7 @@ from bench.report.conclusion import WORDS, conclusion
 from bench.report.facts import facts
 from bench.report.foreign_text import shown
 from bench.report.left_out import left_out_groups
+from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.score_file import Score, Verdict
 from bench.report.store_calls import Asked, calls
 from bench.report.tables import STRATEGIES
@@ -33,6 +34,7 @@ def summary(score: Score, manifest: dict[str, Any]) -> str:
         *_cases(score),
         *_rules(score),
         *_store_calls(score),
+        *_duplicates(score),
         *_timing(score),
         *_left_out(score),
         "## Run",
@@ -122,6 +124,28 @@ def _store_calls(score: Score) -> list[str]:
             f"| {told(row.total)} |"
             for row in found.rows
         ),
+        "",
+    ]
+
+
+def _duplicates(score: Score) -> list[str]:
+    life = life_of(score.ledger.duplicates)
+    if life is None and not score.ledger.uplinks:
+        return []
+    told = ["## From uplink to effect", "", sentence(score.ledger), ""]
+    told += [f"- {remark}" for remark in exceptions(score.ledger)]
+    if life is None:
+        return [*told, ""]
+    return [
+        *told,
+        *([""] if told[-1] else []),
+        f"| born, died | {' | '.join(map(_text, life.columns))} | all |",
+        f"|---|{'---:|' * (len(life.columns) + 1)}",
+        *(
+            f"| {_text(name)} | {' | '.join(str(cell.count or '·') for cell in cells)} | {total} |"
+            for name, cells, total in life.rows
+        ),
+        f"| all | {' | '.join(map(str, life.totals))} | {life.total} |",
         "",
     ]
 

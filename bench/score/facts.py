@@ -17,8 +17,8 @@ _DEVICE = (
 )
 RETENTION_US = 60_000_000
 SERVERS = (
-    "own_lns", "lns_count", "retention_us", "on_outage", "asks", "had_outage", "restarts", "faults",
-    "orphans",
+    "own_lns", "lns_count", "begun_us", "retention_us", "on_outage", "asks", "had_outage",
+    "restarts", "faults", "orphans",
 )  # fmt: skip
 # A server that stands still, or its store, keeps nobody informed.
 _STORE_SEAMS = ("store", "redis", "lns")
@@ -39,7 +39,8 @@ def devices(lines: DataFrame) -> DataFrame:
 def servers(lines: DataFrame) -> DataFrame:
     """One row per case: its network servers, and what was done to them and to their store.
 
-    own_lns is the first of them, lns_count how many there are, retention_us that of level 1,
+    own_lns is the first of them, lns_count how many there are, begun_us when they began (a server
+    that several cases share was there before), retention_us that of level 1,
     on_outage what becomes of a frame whose owner nobody can name ("open" or "closed"), asks whether
     level 2 is asked at all, had_outage whether some server says that it had no store. Arrays of
     structs: `restarts` of servers, `faults` of them and of their store (one without `lns` concerns
@@ -68,6 +69,7 @@ def servers(lines: DataFrame) -> DataFrame:
         .agg(
             F.min_by("lns", begun_us).alias("own_lns"),
             F.size(F.collect_set(F.when(of_lns, F.col("lns")))).alias("lns_count"),
+            F.min(F.when(of_lns, F.col("t_us"))).alias("begun_us"),
             F.min_by("retention_us", begun_us).alias("retention_us"),
             F.coalesce(F.min_by("on_outage", begun_us), F.lit("open")).alias("on_outage"),
             F.max(kind == "lns.claim").alias("asks"),

@@ -12,22 +12,18 @@ from pyspark.sql import functions as F
 
 from bench.score import between_servers, conservation
 from bench.score.answers import unsaid, wrong_bodies, wrong_windows
+from bench.score.application import of_effects, of_ledger
 from bench.score.expectations import (
     expected_bodies,
     expected_lines,
     expected_windows,
     said_lines,
 )
+from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE, nothing
 from bench.score.oracle import oracle_sentence, told_sentence
 from bench.score.read import night
 from bench.score.scores import Grade
 
-COLUMNS = (
-    "night", "run", "case", "owner", "rule", "frame_id", "station", "n",
-    "expected", "observed", "t_us", "text", "result", "phase", "place",
-)  # fmt: skip
-FAIL = "FAIL"
-INCONCLUSIVE = "INCONCLUSIVE"
 _AIR = (Grade.NOT_DELIVERED, Grade.OTHER_STATION, Grade.NOT_EXPECTED)
 _LNS = (Grade.DIFFERS, Grade.NO_OUTCOME)
 _EXPLAINED = "torn lines"
@@ -40,6 +36,8 @@ def findings(
     outcomes: DataFrame,
     scores: DataFrame,
     judged: DataFrame,
+    due_effects: DataFrame,
+    accounts: DataFrame,
 ) -> DataFrame:
     """Every disagreement between expectation, network server, oracle and the books."""
     names = station_names(lines)
@@ -49,8 +47,10 @@ def findings(
         of_lines(due_lines),
         of_bodies(wrong_bodies(expected_bodies(lines), conservation.published(lines)), names),
         of_windows(wrong_windows(expected_windows(lines), lines)),
+        of_effects(due_effects),
         of_laws(_violations(lines, torn, matched, outcomes), names),
         of_oracle(judged, names),
+        of_ledger(accounts),
     )
     return reduce(DataFrame.unionByName, parts).select(*COLUMNS)
 
@@ -123,12 +123,12 @@ def of_lines(unsaid: DataFrame) -> DataFrame:
         "case",
         F.when(answered, "device").when(~answered, "LNS").alias("owner"),
         F.lit("device line").alias("rule"),
-        _nothing("string").alias("frame_id"),
-        _nothing("string").alias("station"),
-        _nothing("int").alias("n"),
+        nothing("string").alias("frame_id"),
+        nothing("string").alias("station"),
+        nothing("int").alias("n"),
         F.col("line").alias("expected"),
-        _nothing("string").alias("observed"),
-        _nothing("bigint").alias("t_us"),
+        nothing("string").alias("observed"),
+        nothing("bigint").alias("t_us"),
         F.format_string("device %s did not say '%s'", "dev_eui", "line").alias("text"),
         F.lit(FAIL).alias("result"),
         F.lit(1).alias("phase"),
@@ -152,12 +152,12 @@ def of_bodies(wrong: DataFrame, names: DataFrame) -> DataFrame:
         "case",
         F.lit("LNS").alias("owner"),
         F.lit("message").alias("rule"),
-        _nothing("string").alias("frame_id"),
+        nothing("string").alias("frame_id"),
         "station",
-        _nothing("int").alias("n"),
+        nothing("int").alias("n"),
         F.col("due").alias("expected"),
         "observed",
-        _nothing("bigint").alias("t_us"),
+        nothing("bigint").alias("t_us"),
         told.alias("text"),
         F.lit(FAIL).alias("result"),
         F.lit(2).alias("phase"),
@@ -180,11 +180,11 @@ def of_windows(wrong: DataFrame) -> DataFrame:
         F.lit("gateway").alias("owner"),
         F.lit("window on the air").alias("rule"),
         "frame_id",
-        _nothing("string").alias("station"),
-        _nothing("int").alias("n"),
+        nothing("string").alias("station"),
+        nothing("int").alias("n"),
         due.alias("expected"),
         observed.alias("observed"),
-        _nothing("bigint").alias("t_us"),
+        nothing("bigint").alias("t_us"),
         F.format_string(
             "answers to %s on the air: expected %s, observed %s", "frame_id", due, observed
         ).alias("text"),
@@ -207,13 +207,13 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         "rule",
         "frame_id",
         "station",
-        _nothing("int").alias("n"),
+        nothing("int").alias("n"),
         "expected",
         "observed",
         "t_us",
         F.concat(rule, F.lit(": "), F.col("text"), through).alias("text"),
         F.when(~rule.isin(_EXPLAINED, *between_servers.RULES), FAIL).alias("result"),
-        F.when(of_bench, 5).when(~of_bench, 4).alias("phase"),
+        F.when(of_bench, 6).when(~of_bench, 5).alias("phase"),
         F.col("t_us").alias("place"),
     )
 
@@ -249,8 +249,8 @@ def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
                 "%s through %s: the oracle says %s, observed %s",
                 frame, _name("station"), oracle_sentence(), observed,
             ).alias("text"),
-            _nothing("string").alias("result"),
-            F.lit(6).alias("phase"),
+            nothing("string").alias("result"),
+            F.lit(7).alias("phase"),
             F.col("t_us").alias("place"),
         )
     )  # fmt: skip
@@ -279,7 +279,3 @@ def _violations(
 def _name(station: str) -> Column:
     """The name of a station for people."""
     return F.coalesce(F.col("names")[F.col(station)], F.col(station))
-
-
-def _nothing(type_: str) -> Column:
-    return F.lit(None).cast(type_)

@@ -11,9 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.score.accounts import accounts
 from bench.score.answers import answers
+from bench.score.effects import due_effects
 from bench.score.expectations import expectations
 from bench.score.findings import findings
+from bench.score.ledger import ledger
 from bench.score.margins import margins
 from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
@@ -85,12 +88,19 @@ def _tables(read: DataFrame) -> Tables:
     due = expectations(whole)
     graded = scores(due, both).localCheckpoint()
     rows = judged(both, whole).localCheckpoint()
-    all_found = findings(whole, torn, both, said, graded, rows).localCheckpoint()
+    effects = due_effects(whole).localCheckpoint()
+    followed = accounts(whole, said, effects).localCheckpoint()
+    books = ledger(both, followed).localCheckpoint()
+    all_found = findings(
+        whole, torn, both, said, graded, rows, effects, followed
+    ).localCheckpoint()
     found = excused(all_found, stalled(whole)).localCheckpoint()
     cases = verdicts(whole, both, found).localCheckpoint()
     early = margins(both, whole).localCheckpoint()
     asked = store_calls(whole, said)
-    return Tables(read, rows, said, due, graded, answers(said), cases, found, early, asked)
+    return Tables(
+        read, rows, said, due, graded, answers(said), cases, found, early, asked, followed, books
+    )
 
 
 def _of_lake(tables: Tables) -> dict[str, DataFrame]:
@@ -106,6 +116,7 @@ def _of_lake(tables: Tables) -> dict[str, DataFrame]:
         "verdicts": tables.verdicts,
         "findings": tables.findings.drop("phase", "place"),
         "margins": tables.margins,
+        "ledger": tables.ledger,
     }
 
 

@@ -121,6 +121,7 @@ def _after_faults(state: Column, row: Column) -> Column:
             "spent": state["kept_spent"],
             "doubt": state["unsaved"],
             "asked_us": F.lit(LONG_AGO),
+            "learnt_us": restart["t_us"],
         }
         seats = with_entry(state["seats"], restart["lns"], struct_of(knows))
         newest = F.when(stale.isNull(), state["newest"])
@@ -165,6 +166,7 @@ def _seat_after(seat: Column, worth: Column, answer: Column, row: Column) -> Col
             "spent": F.when(advances, none).when(spends, one_more).when(~spends, seat["spent"]),
             "doubt": seat["doubt"],
             "asked_us": seat["asked_us"],
+            "learnt_us": seat["learnt_us"],
         }
     )
 

@@ -25,7 +25,8 @@ CAPTURE_FIELDS = """
     stage STRING, diid BIGINT, window STRING, f_cnt_down BIGINT, margin_us BIGINT,
     key STRING, silent_us BIGINT, topic STRING, body STRING,
     missing ARRAY<STRING>, late_us BIGINT,
-    on_outage STRING, decision STRING, duration_us BIGINT, race INT
+    on_outage STRING, decision STRING, duration_us BIGINT, race INT,
+    consumer STRING, message_id STRING, position BIGINT, by STRING, first_position BIGINT, count INT
 """
 
 

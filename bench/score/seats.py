@@ -14,9 +14,14 @@ from bench.score.level1 import NON_DUPLICATE, RESUBMISSION, SOFT_DUPLICATE
 NOBODY = -1  # lower than every counter: nothing heard yet
 LONG_AGO = -(1 << 60)
 # Its newest counter and in which life of a relaxed counter, the repeated answers it gave, up to
-# which counter the store may have missed something, and when it looked into the store last.
-SEAT = "last BIGINT, life INT, spent MAP<BIGINT, INT>, doubt BIGINT, asked_us BIGINT"
+# which counter the store may have missed something, when it looked into the store last, and since
+# when it may have missed a claim.
+SEAT = (
+    "last BIGINT, life INT, spent MAP<BIGINT, INT>, doubt BIGINT, asked_us BIGINT, learnt_us BIGINT"
+)
 _AGAIN_US = 5_000_000  # a DevAddr is not looked up twice in this time
+# A claim lasts a day. Who has not looked since ten minutes less than that looks before it is gone.
+_FRESH_US = 86_400_000_000 - 600_000_000
 _HALF = 0x10000
 
 
@@ -35,6 +40,7 @@ def seat_of(state: Column, row: Column) -> Column:
             "spent": F.coalesce(seat["spent"], nothing_spent),
             "doubt": F.coalesce(seat["doubt"], F.lit(NOBODY).cast("bigint")),
             "asked_us": F.coalesce(seat["asked_us"], F.lit(LONG_AGO)),
+            "learnt_us": F.coalesce(seat["learnt_us"], row["begun_us"], row["t_us"]),
             "met": seat.isNotNull() | at_home,
         }
     )
@@ -44,12 +50,15 @@ def learned(state: Column, seat: Column, row: Column) -> Column:
     """The seat after a look into the store; `blind` where the store was away for it.
 
     Reasons to look: a session or a counter that this server does not know, one too far ahead, or
-    an older one of a relaxed device, which may have restarted elsewhere. A copy is none.
+    an older one of a relaxed device, which may have restarted elsewhere; or that it has not looked
+    for about as long as a claim lasts. A copy is none.
     """
     f_cnt, last = row["f_cnt"], seat["last"]
     too_far = f_cnt - F.greatest(last, F.lit(0)) > MAX_GAP
     missed = (row["status"] == NON_DUPLICATE) & (too_far | ((f_cnt < last) & row["relaxed"]))
-    lacks = ~seat["met"] | ~_is_known(row, last) | missed
+    is_old = row["t_us"] - seat["learnt_us"] >= _FRESH_US
+    out_of_date = (row["status"] == NON_DUPLICATE) & ~row["pinned"] & is_old
+    lacks = ~seat["met"] | ~_is_known(row, last) | missed | out_of_date
     looks = lacks & row["asks"] & (row["t_us"] - seat["asked_us"] >= _AGAIN_US)
     same_life = state["kept_life"] == seat["life"]
     ahead = (state["kept_life"] > seat["life"]) | (same_life & (state["kept"] > last))
@@ -61,6 +70,7 @@ def learned(state: Column, seat: Column, row: Column) -> Column:
             "spent": either(takes, state["kept_spent"], seat["spent"]),
             "doubt": either(looks, F.greatest(seat["doubt"], state["unsaved"]), seat["doubt"]),
             "asked_us": either(looks, row["t_us"], seat["asked_us"]),
+            "learnt_us": either(looks & ~row["store_fault"], row["t_us"], seat["learnt_us"]),
             "met": seat["met"] | looks,
             "blind": lacks & row["store_fault"],
         }

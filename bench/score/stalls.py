@@ -8,7 +8,7 @@ reported as a failing network server.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.findings import COLUMNS, FAIL, INCONCLUSIVE
+from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE
 from bench.score.read import windows
 
 STALL_US_MAX = 50_000

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from bench.score.ledger import of_duplicates, of_uplinks
 from bench.score.margins import RX2_AFTER_RX1_US, of_run
 from bench.score.outcomes import told
 from bench.score.scores import confusion
@@ -24,6 +25,7 @@ _VERDICT = (
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
+_UPLINKS = ("uplinks", "delivered", "consumed", "once", "copies", "more", "never")
 _COUNTED = {
     "outcomes": "lns.outcome",
     "transmissions": "radio.transmit",
@@ -47,6 +49,8 @@ class Tables:
     findings: DataFrame
     margins: DataFrame
     store_calls: DataFrame
+    accounts: DataFrame
+    ledger: DataFrame
 
 
 def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -63,6 +67,8 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
     answers = _by_run(tables.answers.collect())
     margins = _by_run(of_run(tables.margins).collect())
     asked = _by_run(tables.store_calls.collect())
+    uplinks = {row["run"]: row for row in of_uplinks(tables.accounts).collect()}
+    duplicates = _by_run(of_duplicates(tables.ledger).collect())
     return {
         run: {
             "schema": SCHEMA,
@@ -93,6 +99,12 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
             ),
             "margins": [_margins(row) for row in sorted(margins.get(run, []), key=_by_kind)],
             "store_calls": sorted(_objects(asked.get(run, []), _STORE_CALLS), key=str),
+            "ledger": {
+                **{name: uplinks[run][name] if run in uplinks else 0 for name in _UPLINKS},
+                "duplicates": sorted(
+                    _objects(duplicates.get(run, []), ("born", "died", "count")), key=str
+                ),
+            },
             "left_out": _left_out(counts.get(run)),
             "host": _host(counts.get(run)),
         }

@@ -3,9 +3,10 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.findings import FAIL, INCONCLUSIVE
+from bench.score.finding import FAIL, INCONCLUSIVE
 
 _REASONS_MAX = 20
+_PROMISES = ("outcome", "device", "upstream", "on_air", "effect", "ignored")
 
 
 def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataFrame:
@@ -19,7 +20,7 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
         "night", *key, "scenario", "file", "group", "title", "strategy", "confirmed",
         F.col("t_us").alias("begin_us"),
     )  # fmt: skip
-    promises = (F.col("kind") == "case.expect") & F.col("expect").isin("outcome", "device")
+    promises = (F.col("kind") == "case.expect") & F.col("expect").isin(*_PROMISES)
     expects = _count(lines.where(promises), "expectations")
     nothing_due = F.when(F.col("expectations").isNull(), F.lit("the scenario expects nothing"))
     heard = _count(matched.where("heard"), "receptions")

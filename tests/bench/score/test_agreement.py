@@ -102,6 +102,22 @@ async def test_the_device_hears_something_else(rig):
     rig.expect_downlink(rig.alpha, b"on", port=8)
 
 
+async def test_one_effect(rig):
+    """Nothing but an effect is due."""
+    rig.consumer()
+    rig.expect_effects(await rig.inject(rig.alpha, message_id="x"))
+
+
+async def test_two_effects_are_due(rig):
+    """One message has one effect, and is ignored by nobody."""
+    rig.consumer()
+    rig.only("west")
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_effects(uplink, 2)
+    rig.expect_ignored(uplink, by="window")
+
+
 async def test_nothing_is_expected(rig):
     """A scenario that proves nothing."""
     await rig.alpha.send()
@@ -187,4 +203,4 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
     words = {row["verdict"] for row in scores[runs[0].name]["verdicts"]}
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
     assert {row["verdict"] for row in scores[runs[1].name]["verdicts"]} == {"PASS"}
-    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 4
+    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 5

@@ -321,7 +321,11 @@ def test_cases_side_by_side_are_told_apart(night: Night) -> None:
     assert verdicts == python_verdicts(night.folders["side by side"])
     # The oracle knows that the copy at the restarted server was its first one; the others' was not.
     rules = {(row["case"], row["rule"]) for row in found["findings"]}
-    assert rules == {("wrong", "forwarded means published"), ("restarted", "oracle status")}
+    assert rules == {
+        ("wrong", "forwarded means published"),
+        ("wrong", "accepted but never delivered"),
+        ("restarted", "oracle status"),
+    }
     assert [(row["case"], row["missing"]) for row in found["left_out"]] == [
         ("needs_time", ["virtual time"]),
         ("needs_both", ["b", "a"]),
@@ -370,6 +374,7 @@ def test_every_law_that_is_broken_is_named(night: Night) -> None:
         ("no_outcome", "one outcome per reception"),
         ("outcome_of_nothing", "one outcome per reception"),
         ("not_published", "forwarded means published"),
+        ("not_published", "accepted but never delivered"),
         ("published_twice", "forwarded means published"),
         ("not_answered", "one answer per reception"),
         ("counter_twice", "no downlink counter twice"),
@@ -449,7 +454,7 @@ def test_scoring_a_run_again_replaces_its_rows_and_no_others(
     assert _rows(spark, tmp_path, "findings") == set()
     runs = {("2026-11-20", first.name), ("2026-11-21", second.name)}
     for table in ("receptions", "outcomes", "expectations", "scores", "answers", "verdicts",
-                  "margins"):  # fmt: skip
+                  "margins", "ledger"):  # fmt: skip
         assert _rows(spark, tmp_path, table) == runs
     row = spark.read.parquet(str(tmp_path / "lake/receptions")).orderBy("run", "t_us").first()
     assert row is not None

@@ -20,6 +20,7 @@ DAY_US = 86_400_000_000
 UP = "NonDuplicate forwarded - NotAsked"
 ELSEWHERE = "NonDuplicate dropped DuplicateAtOtherServer NotAsked"
 CLOSED = "NonDuplicate dropped StoreUnavailable NotAsked"
+TOO_OLD = "NonDuplicate dropped InvalidFrameCounter NotAsked"
 
 Heard = tuple[int, str, int, str, str]  # t_us, station, FCnt, words of the outcome, level 2
 Read = Callable[[list[Line]], Rows]
@@ -59,6 +60,7 @@ def fault(t_us: int, **more: object) -> Line:
 
 
 LATE = 1_000_000
+LOOKS = DAY_US - 600_000_000
 CASES: dict[str, tuple[list[Heard], list[Line], str, list[bool]]] = {
     # Twenty milliseconds apart the wires leave the order open: either is right, but one has it.
     "race won by the second": (
@@ -119,14 +121,23 @@ CASES: dict[str, tuple[list[Heard], list[Line], str, list[bool]]] = {
         [fault(500, fault="orphan", detail={"lns": "x", "dev_eui": DEVICE, "f_cnt": 10})],
         "open", [True, True],
     ),
-    # A claim lasts a day.
-    "a day": (
-        [(LATE, WEST, 10, UP, "Owner"), (LATE + DAY_US - 1, EAST, 10, ELSEWHERE, "NotOwner")],
+    # A claim lasts a day. Ten minutes before that, who has not looked since looks into the store.
+    "nearly a day": (
+        [(LATE, WEST, 10, UP, "Owner"), (LOOKS - 1, EAST, 10, ELSEWHERE, "NotOwner")],
         [], "open", [True, True],
     ),
-    "more than a day": (
-        [(LATE, WEST, 10, UP, "Owner"), (LATE + DAY_US, EAST, 10, UP, "Owner")],
+    "a day": (
+        [(LATE, WEST, 10, UP, "Owner"), (LOOKS, EAST, 10, TOO_OLD, "NotAsked")],
         [], "open", [True, True],
+    ),
+    "a day without a look": (
+        [(LATE, WEST, 10, UP, "Owner"), (LOOKS, EAST, 10, ELSEWHERE, "NotOwner")],
+        [], "open", [True, False],
+    ),
+    "a day after a restart": (
+        [(LATE, WEST, 10, UP, "Owner"), (LATE + LOOKS, EAST, 11, UP, "Owner")],
+        [("bench", 2 * LATE, "case.lns", {"lns": "lns-b", "event": "restart"})],
+        "open", [True, True],
     ),
 }  # fmt: skip
 
