@@ -146,8 +146,9 @@ class Evidence:
                 read(evidence, event)
         evidence._pair()
         evidence._ask_level2()
+        heard = evidence.heard
         for frame_id, rows in evidence.expected.items():
-            evidence.expected[frame_id] = _settled(rows, evidence.heard.get(frame_id, []))
+            evidence.expected[frame_id] = _settled(rows, heard.get(frame_id, []))
         return evidence
 
     def _pair(self) -> None:
