@@ -155,13 +155,13 @@ class RedisStore:
         self._known[dev_eui] = written
         keys = (sessions_of(dev_eui),)
         there = await self._wire.run(_KEEP, keys, known, written, *sorted(met))
-        if there == 0:
-            there = None
-            await self._name(dev_eui, kept)
-        if there is not None:
+        was_empty = there == 0
+        if there:
             kept = _decode(there)
         await self._let_go(dev_eui, kept)
         self._sessions[dev_eui], self._texts[dev_eui] = kept, there or written
+        if was_empty:
+            await self._name(dev_eui, kept)
 
     async def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Let a device begin with these, whatever any server knew of it; StoreUnavailable."""
