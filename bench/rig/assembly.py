@@ -1,12 +1,12 @@
-"""What stands on a bench with virtual devices and stations, and in which order is it switched on?
+"""What does a case have of a bench, and in which order is it switched on?
 
-Devices, air, stations and taps are the same on every such bench; what lies between them, and which
-network server they meet, is the rig's.
+Taps, names and the order of things are the same on every bench; what devices and stations are, and
+which network server they meet, is the rig's.
 """
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -15,19 +15,17 @@ from bench.case import Case
 from bench.chance import stream
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
-from bench.rig.device import VirtualRigDevice
+from bench.rig.device import DeviceOfCase
 from bench.rig.parts import NetworkServer
 from bench.rig.provisioning import Provisioned, provision
 from bench.rig.rig import Rig
-from bench.rig.station import VirtualRigStation
-from bench.station.link import TextLink
+from bench.rig.tapped_station import TappedStation
 from bench.station.tap import Tap
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
-from lns.station.protocol import gps_time_us
 
 MID_LIFE_F_CNT = 10
 UP_WITHIN_US = 60_000_000
@@ -65,10 +63,8 @@ class Assembly(Rig):
         self._number = number
         self._on_outage = OnOutage.OPEN
         self._beside: dict[str, NetworkServer] = {}
-        self._devices: dict[str, VirtualRigDevice] = {}
-        self._stations: dict[str, VirtualRigStation] = {}
-        self._schedule: list[tuple[str, ...]] = []
-        self._hearing: tuple[str, ...] | None = None
+        self._devices: dict[str, DeviceOfCase] = {}
+        self._stations: dict[str, TappedStation] = {}
         self._longest_delay_us = 0
         self._started = False
         self._due_us = self._reached_us = 0
@@ -86,13 +82,13 @@ class Assembly(Rig):
         """Let just so much time pass, whatever is retimed."""
         await asyncio.sleep(max(0, us) / 1_000_000)
 
-    def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
-        """What a station calls to reach its tap."""
-        return tap.connect
-
-    def new_device(self, provisioned: Provisioned) -> VirtualRigDevice:
+    @abstractmethod
+    def new_device(self, provisioned: Provisioned) -> DeviceOfCase:
         """A device as scenarios use it."""
-        return VirtualRigDevice(provisioned, self.start)
+
+    @abstractmethod
+    def new_station(self, name: str, station_eui: Eui, seed: int) -> TappedStation:
+        """A station as scenarios use it."""
 
     @abstractmethod
     def new_server(self, lns: str) -> NetworkServer:
@@ -148,7 +144,7 @@ class Assembly(Rig):
         for server in self.servers:
             server.on_outage = self._on_outage
 
-    def station(self, name: str) -> VirtualRigStation:
+    def station(self, name: str) -> TappedStation:
         if name not in self._stations:
             self._before_start(f"station {name!r}")
             number = len(self._stations) + 1
@@ -156,7 +152,7 @@ class Assembly(Rig):
             self._add_station(name, station, self._seed)
         return self._stations[name]
 
-    def impersonate(self, station: str, *, by: str) -> VirtualRigStation:
+    def impersonate(self, station: str, *, by: str) -> TappedStation:
         self._before_start(f"station {by!r}")
         # Another seed: the same one would give both the same clock.
         seed = stream(self._seed, "station", by).getrandbits(63)
@@ -164,17 +160,7 @@ class Assembly(Rig):
         return self._stations[by]
 
     def _add_station(self, name: str, station_eui: Eui, seed: int) -> None:
-        self._stations[name] = VirtualRigStation(
-            name,
-            station_eui,
-            self.server,
-            plug=self.plug,
-            retimed=self.retimed,
-            seed=seed,
-            record=self.record,
-            taps=self._tap_of,
-            gps_start_us=gps_time_us(self._wall_clock_start),
-        )
+        self._stations[name] = self.new_station(name, station_eui, seed)
         self.case.station(station_eui, name)
 
     @property
@@ -197,10 +183,10 @@ class Assembly(Rig):
             self._before_start(f"network server of {name!r}")
             self.station(name).server = self.server_of(lns)
 
-    def device(self, name: str) -> VirtualRigDevice:
+    def device(self, name: str) -> DeviceOfCase:
         return self._devices[name]
 
-    def provision(self, name: str, **facts: Any) -> VirtualRigDevice:
+    def provision(self, name: str, **facts: Any) -> DeviceOfCase:
         self._before_start(f"device {name!r}")
         facts = {"strategy": self.strategy, **facts}
         number = (self._number << 8) + len(self._devices) + 1
@@ -208,39 +194,13 @@ class Assembly(Rig):
         self._devices[name] = device
         return device
 
-    def stranger(self, *, activation: str = "abp") -> VirtualRigDevice:
+    def stranger(self, *, activation: str = "abp") -> DeviceOfCase:
         return self.provision("stranger", activation=activation, known=False)
-
-    # --- who hears whom -------------------------------------------------------------------
-
-    def only(self, *stations: str) -> None:
-        self._hearing = stations
-        self._connect_air()
-
-    def heard_by(self, *stations: str | Iterable[str]) -> None:
-        self._schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
-
-    def _connect_air(self) -> None:
-        for device in self._devices.values():
-            for name, station in self._stations.items():
-                hears = self._hearing is None or name in self._hearing
-                between = self.links.restore if hears else self.links.cut
-                between(device.provisioned.dev_eui, station.eui)
-
-    def _attenuate_air(self) -> None:
-        for device in self._devices.values():
-            for station in self._stations.values():
-                ends = device.provisioned.dev_eui, station.eui
-                attenuation_db = self.links.attenuation_db(*ends) + station.weaker_db
-                self.links.set_attenuation(*ends, attenuation_db)
 
     # --- how it starts --------------------------------------------------------------------
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write an event; an uplink on the air is heard by whom the schedule names."""
-        if kind == "radio.transmit" and fields["direction"] == "up" and self._schedule:
-            if fields["origin"] == "device":
-                self.only(*self._schedule.pop(0))
+        """Write an event."""
         self.case.record(source, kind, fields)
 
     async def start(self) -> None:
@@ -261,14 +221,16 @@ class Assembly(Rig):
         facts = {"region": self.region.name, "retention_us": self._retention_us}
         for server in self.servers:
             case.lns(server.lns, "start", **facts, on_outage=server.on_outage)
-        self._connect_air()
-        self._attenuate_air()
+        await self._switch_on()
+        self._due_us = now_us()
+
+    async def _switch_on(self) -> None:
+        assert self._tasks is not None
         for device in self._devices.values():
             await device.start(self.medium, self._seed, self.record)
         for station in self._stations.values():
             station.start(self._tasks, self.medium)
         await self._until_stations_are_up()
-        self._due_us = now_us()
 
     async def _until_stations_are_up(self) -> None:
         until_us = now_us() + UP_WITHIN_US

@@ -1,29 +1,90 @@
-"""A virtual device, under the name a scenario knows it by."""
+"""A device under the name a scenario knows it by; and the virtual one that is asked directly."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from bench.device.firmware import VirtualDevice
 from bench.device.seam import Joining, Sent
+from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record
 from bench.rig.provisioning import Provisioned
 
 PAYLOAD = b"21.5 C"
 
 
-class VirtualRigDevice:
-    """One device that is asked directly; `start` switches the rig on, before its first act."""
+class DeviceOfCase(ABC):
+    """One device of one case, virtual or on a board.
 
-    def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
+    `start` of the rig switches everything on; every act calls it first.
+    """
+
+    def __init__(
+        self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]
+    ) -> None:
         self.provisioned = provisioned
-        self.firmware: VirtualDevice | None = None
         self._start = start
 
+    @property
+    @abstractmethod
+    def session(self) -> DeviceSession | None:
+        """The session it has now; `f_cnt_up` is the counter of its next frame."""
+
+    @property
+    @abstractmethod
+    def dev_nonce(self) -> int:
+        """The DevNonce of its last join request, 0 before the first."""
+
+    @abstractmethod
     async def start(self, medium: Medium, seed: int, record: Record) -> None:
         """Switch it on."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Switch it off; the case is over."""
+
+    @abstractmethod
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        """Send one message, to the end of its MAC cycle."""
+
+    @abstractmethod
+    async def join(self) -> Joining:
+        """Join once, whether or not that succeeds."""
+
+    @abstractmethod
+    async def restart(self, *, memory: bool) -> None:
+        """Restart with or without what the device remembers."""
+
+
+class VirtualRigDevice(DeviceOfCase):
+    """One device that is asked directly."""
+
+    def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(provisioned, start)
+        self.firmware: VirtualDevice | None = None
+
+    @property
+    def session(self) -> DeviceSession | None:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.session
+
+    @property
+    def dev_nonce(self) -> int:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.dev_nonce
+
+    async def start(self, medium: Medium, seed: int, record: Record) -> None:
         self.firmware = self.provisioned.firmware(medium, seed, record)
 
     async def stop(self) -> None:
-        """Switch it off; there is nothing to give up."""
+        """There is nothing to give up."""
 
     async def send(
         self,

@@ -1,4 +1,4 @@
-"""How is one more network server of an emulated run put together?"""
+"""How is one more network server of a run on real wires put together?"""
 
 import asyncio
 from collections.abc import Callable

@@ -13,6 +13,7 @@ from bench.rig.parts import NetworkServer
 from bench.rig.simulated_consumer import SimulatedConsumer
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.simulated_store import SimulatedStore
+from bench.rig.virtual_air import VirtualAir
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.downlink_queue import ApplicationDownlink
@@ -23,7 +24,7 @@ WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SimulatedRig(Consumption):
+class SimulatedRig(VirtualAir, Consumption):
     """The rig on which only links, store and application are kept in memory.
 
     With `wants_store` even a server that is alone asks who owns a frame.

@@ -10,7 +10,7 @@ from bench.device.seam import Joining, Sent
 from bench.expectation import Due, Table
 from bench.rig.assembly import Assembly
 from bench.rig.device import PAYLOAD
-from bench.rig.injection import first_channel, last_heard_us, reception_text, sessions_opened
+from bench.rig.injection import last_heard_us, reception_text, sessions_opened
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
 from lns.clock import now_us
@@ -45,7 +45,7 @@ class Stimulation(Assembly):
 
     async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
         await self.start()
-        session = device.firmware.session
+        session = device.session
         sent = crafted.data(
             device.provisioned.dev_eui,
             session.dev_addr,
@@ -62,7 +62,7 @@ class Stimulation(Assembly):
     async def forge_join(self, device: Any, *, by: str) -> Joining:
         await self.start()
         identity = device.provisioned.identity
-        joining = crafted.join(identity, device.firmware.dev_nonce + 1, forged=True)
+        joining = crafted.join(identity, device.dev_nonce + 1, forged=True)
         self.announce(joining, genuine=False)
         self.deliver(joining, by=by)
         await self.pause(1_000_000)
@@ -72,7 +72,7 @@ class Stimulation(Assembly):
         self, device: Any, *, confirmed: bool = False, payload: bytes = PAYLOAD, port: int = 2
     ) -> Sent:
         await self.start()
-        session = device.firmware.session
+        session = device.session
         f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
         sent = crafted.data(
             device.provisioned.dev_eui,
@@ -86,18 +86,10 @@ class Stimulation(Assembly):
         self.announce(sent)
         return sent
 
-    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
-        await self.start()
-        sent = [await self.craft(device) for _ in range(frames)]
-        for frame in sent:
-            self._stations[by].station.deliver(frame.phy, **first_channel(self.region))
-        await self.pause(1_000_000)
-        return sent
-
     def told(
         self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
     ) -> str:
-        xtime = self._stations[by].station.xtime_now()
+        xtime = self._stations[by].tap.xtime_now()
         return reception_text(frame.phy, self.region, xtime, dr=dr, freq_hz=freq_hz)
 
     async def say(self, text: str, *, by: str) -> None:
@@ -152,7 +144,7 @@ class Stimulation(Assembly):
 
     async def orphan_next_frame(self, device: Any) -> None:
         await self.start()
-        session = device.firmware.session
+        session = device.session
         dev_eui, f_cnt = device.provisioned.dev_eui, session.f_cnt_up
         self.note_store("fault.begin", "orphan", lns=DEAD_LNS, dev_eui=dev_eui, f_cnt=f_cnt)
         await self.claim(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from bench.case import Case
 from bench.expectation import Result, Verdict
 from bench.rig.emulated import EmulatedRig
-from bench.rig.emulated_bench import EmulatedBench
+from bench.rig.wired_bench import WiredBench
 from bench.run.play import Play, perform
 from bench.run.record import RunRecord
 from bench.run.side_by_side import SideBySide
@@ -65,7 +65,7 @@ class EmulatedRun:
     def _begin(self, play: Play) -> None:
         own_server = not play.faults.isdisjoint(("lns", "store"))
 
-        async def perform_it(bench: EmulatedBench) -> Verdict:
+        async def perform_it(bench: WiredBench) -> Verdict:
             verdict = await self._attempt(bench, play, own_server=own_server, may_repeat=True)
             for number in range(2, ATTEMPTS_MAX + 1):
                 if verdict.result is not Result.INCONCLUSIVE:
@@ -79,7 +79,7 @@ class EmulatedRun:
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 
     async def _attempt(
-        self, bench: EmulatedBench, play: Play, *, own_server: bool, may_repeat: bool
+        self, bench: WiredBench, play: Play, *, own_server: bool, may_repeat: bool
     ) -> Verdict:
         self._numbers += 1
         rig = EmulatedRig(
@@ -99,8 +99,8 @@ class EmulatedRun:
             await rig.end()
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[EmulatedBench]:
-        async with EmulatedBench(
+    async def _open(self) -> AsyncIterator[WiredBench]:
+        async with WiredBench(
             self._record.open(),
             retention_us=self._retention_us,
             tls=self._tls,

@@ -104,8 +104,8 @@ def test_a_case_that_hangs_is_ended_and_only_its_own_time_counts(tmp_path: Path)
 
 async def test_hangs(rig):
     """It never comes to its end."""
-    import asyncio, bench.rig.emulated
-    bench.rig.emulated.LIMIT_S = 9
+    import asyncio, bench.rig.wired
+    bench.rig.wired.LIMIT_S = 9
     await stimulus(rig)
     await asyncio.sleep(3600)
 '''

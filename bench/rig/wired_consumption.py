@@ -6,36 +6,36 @@ from bench.host.valkey import Valkey
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER
 from bench.rig.consumption import PUBLISHED
-from bench.rig.emulated_bench import LNS
-from bench.rig.emulated_consumer import EmulatedConsumer
-from bench.rig.emulated_faults import EmulatedFaults
 from bench.rig.lns_programs import subfolder
 from bench.rig.own_broker import OwnBroker
+from bench.rig.wired_bench import LNS
+from bench.rig.wired_consumer import WiredConsumer
+from bench.rig.wired_faults import WiredFaults
 from lns.clock import now_us
 
 _DECIDED_WITHIN_US = 15_000_000
 _AGAIN_US = 20_000
 
 
-class EmulatedConsumption(EmulatedFaults):
+class WiredConsumption(WiredFaults):
     """The verbs of a scenario for what lies behind the network servers."""
 
     _broker: OwnBroker | None = None
     _inbox_store: Valkey | None = None
-    _consumers: dict[str, EmulatedConsumer]
+    _consumers: dict[str, WiredConsumer]
 
     @property
     def consumer_count(self) -> int:
         """How many consumers the case has."""
         return len(self._consumers)
 
-    def new_consumer(self, settings: ConsumerSettings) -> EmulatedConsumer:
+    def new_consumer(self, settings: ConsumerSettings) -> WiredConsumer:
         if settings.elsewhere:
             raise self._is_missing("crash in a transaction")
         if settings.knows_oldest:
             raise self._is_missing("virtual time")
         self.own_servers()
-        return EmulatedConsumer(settings, self.record, self.case.collect)
+        return WiredConsumer(settings, self.record, self.case.collect)
 
     async def start_application(self) -> None:
         """Start broker and consumers, before any network server runs."""
@@ -45,7 +45,7 @@ class EmulatedConsumption(EmulatedFaults):
         self._broker = OwnBroker(self._bench.new_folder("broker"), self.record)
         await self._broker.begin(self._tasks)
         for lns in self.lns_ids:
-            self._emulated(lns).broker_port = self._broker.port
+            self.wired_server(lns).broker_port = self._broker.port
         if any(consumer.settings.store for consumer in self._consumers.values()):
             self._inbox_store = await self._bench.new_store()
             if self._inbox_store is None:
@@ -96,29 +96,29 @@ class EmulatedConsumption(EmulatedFaults):
 
     async def lose_pubacks(self, lns: str = LNS) -> None:
         await self.start()
-        self._emulated(lns).own_program().to_broker.swallow("down")
+        self.wired_server(lns).own_program().to_broker.swallow("down")
 
     async def hold_messages(self, lns: str = LNS) -> None:
         await self.start()
-        self._emulated(lns).own_program().to_broker.hold()
+        self.wired_server(lns).own_program().to_broker.hold()
 
     async def find_broker(self, lns: str = LNS) -> None:
-        await self._emulated(lns).own_program().to_broker.restore()
+        await self.wired_server(lns).own_program().to_broker.restore()
 
     async def wipe_producer(self, lns: str = LNS) -> None:
         await self.kill_lns(lns)
-        self._emulated(lns).own_program().lose_outbox()
+        self.wired_server(lns).own_program().lose_outbox()
         self.note_fault("upstream", "wipe", lns=lns)
         await self.start_lns(lns)
 
     def share_client_id(self, *lns: str) -> None:
         self._before_start("client id")
         for one in lns:
-            self._emulated(one).client_id = "shared"
+            self.wired_server(one).client_id = "shared"
 
     async def until_decided(self) -> None:
         """Wait until consumers say nothing more about messages, and end them."""
-        sharing = [one for one in map(self._emulated, self.lns_ids) if one.client_id is not None]
+        sharing = [one for one in map(self.wired_server, self.lns_ids) if one.client_id is not None]
         if sharing and all(one.own_program().to_broker.connections < 2 for one in sharing):
             raise RuntimeError("no server was thrown out by the broker")
         for name, consumer in self._consumers.items():

@@ -1,23 +1,24 @@
 """What may happen to the programs of an emulated case, to their wires and to their store?"""
 
 import asyncio
+from abc import abstractmethod
 
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
 from bench.rig.consumption import Consumption
-from bench.rig.emulated_bench import LNS, EmulatedBench
-from bench.rig.emulated_server import EmulatedServer
-from bench.rig.station import VirtualRigStation
+from bench.rig.tapped_station import TappedStation
+from bench.rig.wired_bench import LNS, WiredBench
+from bench.rig.wired_server import WiredServer
 from lns.dedup.claim import Bid
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 
 
-class EmulatedFaults(Consumption):
+class WiredFaults(Consumption):
     """The verbs of a scenario that disturb network servers; these must be the case's own."""
 
     has_own_server: bool
-    _bench: EmulatedBench
+    _bench: WiredBench
     _store: Valkey | None
     """The store of this case alone, while it runs."""
     _pausing: asyncio.Task[None] | None = None
@@ -31,11 +32,12 @@ class EmulatedFaults(Consumption):
         """Have network servers of its own; before they are started."""
         self.has_own_server = True
         for lns in self.lns_ids:
-            self._emulated(lns).own = True
+            self.wired_server(lns).own = True
 
-    def _emulated(self, lns: str) -> EmulatedServer:
+    def wired_server(self, lns: str) -> WiredServer:
+        """A network server by its id."""
         server = self.server_of(lns)
-        assert isinstance(server, EmulatedServer)
+        assert isinstance(server, WiredServer)
         return server
 
     def on_outage(self, word: str) -> None:
@@ -44,20 +46,20 @@ class EmulatedFaults(Consumption):
         super().on_outage(word)
 
     def pause_lns(self, lns: str = LNS) -> None:
-        server = self._emulated(lns)
+        server = self.wired_server(lns)
         server.own_program().pause()
         server.note("fault.begin", {"seam": "lns", "fault": "pause", "origin": "injected"})
 
     def resume_lns(self, lns: str = LNS) -> None:
-        server = self._emulated(lns)
+        server = self.wired_server(lns)
         server.note("fault.end", {"seam": "lns", "fault": "pause", "origin": "injected"})
         server.own_program().resume()
 
     def cut_upstream(self) -> None:
-        self._emulated(LNS).own_program().to_broker.cut()
+        self.wired_server(LNS).own_program().to_broker.cut()
 
     async def restore_upstream(self) -> None:
-        await self._emulated(LNS).own_program().to_broker.restore()
+        await self.wired_server(LNS).own_program().to_broker.restore()
 
     def cut_store(self, lns: str | None = None) -> None:
         for wire in self._to_store(lns):
@@ -73,7 +75,7 @@ class EmulatedFaults(Consumption):
 
     def _to_store(self, lns: str | None) -> list[Relay]:
         ids = self.lns_ids if lns is None else [lns]
-        return [self._emulated(lns).own_program().to_store for lns in ids]
+        return [self.wired_server(lns).own_program().to_store for lns in ids]
 
     async def restart_store(self, *, empty: bool) -> None:
         await self.start()
@@ -113,7 +115,7 @@ class EmulatedFaults(Consumption):
         self._pausing = self._tasks.create_task(self._pause_once_it_asks(lns))
 
     async def _pause_once_it_asks(self, lns: str) -> None:
-        wire = self._emulated(lns).own_program().to_store
+        wire = self.wired_server(lns).own_program().to_store
         await wire.hold_after_next()
         self.pause_lns(lns)
 
@@ -121,14 +123,22 @@ class EmulatedFaults(Consumption):
         await super().kill_lns(lns)
         for station in self._stations_on(lns):
             # Nobody is behind the tap: a station is refused before it tells anything.
-            self._bench.taps.unregister(station.eui)
+            self.shut_out(station)
 
     async def _run_server_again(self, lns: str, f_cnt_up: int | None) -> None:
         await super()._run_server_again(lns, f_cnt_up)
         for station in self._stations_on(lns):
-            self._bench.taps.register(station.eui, station.tap.accept)
+            self.let_in(station)
 
-    def _stations_on(self, lns: str) -> list[VirtualRigStation]:
+    @abstractmethod
+    def shut_out(self, station: TappedStation) -> None:
+        """Refuse a station, whatever it is connected to."""
+
+    @abstractmethod
+    def let_in(self, station: TappedStation) -> None:
+        """Serve a station by its tap again."""
+
+    def _stations_on(self, lns: str) -> list[TappedStation]:
         return [s for s in self._stations.values() if s.server.lns == lns]
 
     async def _switch_off(self) -> None:

@@ -1,4 +1,4 @@
-"""What do all cases of an emulated run share, and when may a case begin?
+"""What do all cases of a run on real wires share, and when may a case begin?
 
 A broker, a Redis-protocol server, a listener for the stations, and for each region one network
 server, all of them programs of their own behind real sockets. A network server reads its devices
@@ -68,7 +68,7 @@ class Guest(Protocol):
         """Put the stations on this network server, which runs."""
 
 
-class EmulatedBench:
+class WiredBench:
     """The programs of one run; use it as `async with`.
 
     `retention_us` is that of every network server; with `tls` all stations use wss://. The store is
@@ -104,7 +104,7 @@ class EmulatedBench:
         self._folders = 0
         self.guard = HostGuard(self._stalled)
 
-    async def __aenter__(self) -> "EmulatedBench":
+    async def __aenter__(self) -> "WiredBench":
         await self._stack.__aenter__()
         try:
             await self._begin()

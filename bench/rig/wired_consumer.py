@@ -26,7 +26,7 @@ _SUBSCRIBED = " brings "
 _REFUSED = "was created"
 
 
-class EmulatedConsumer:
+class WiredConsumer:
     """One process with its files in a folder, at the end of a wire of its own to the broker.
 
     `collect` is told every line of its capture; what the application has is told at the end.

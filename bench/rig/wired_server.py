@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from bench.radio.medium import Record
-from bench.rig.emulated_bench import EmulatedBench
 from bench.rig.lns_program import LnsProgram
 from bench.rig.lns_programs import STORE_FILE
 from bench.rig.provisioning import Provisioned
+from bench.rig.wired_bench import WiredBench
 from bench.station.link import LinkClosed, TextLink
 from bench.station.web_socket_link import WebSocketLink
 from lns.dedup.claim import OnOutage
@@ -15,7 +15,7 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 
 
-class EmulatedServer:
+class WiredServer:
     """A network server of one case: one that it shares, or one of its own.
 
     The store of its own one is a file, or what `store_url` names; None: what all cases share.
@@ -23,7 +23,7 @@ class EmulatedServer:
     """
 
     def __init__(
-        self, bench: EmulatedBench, lns: str, region: Region, record: Record, *, own: bool
+        self, bench: WiredBench, lns: str, region: Region, record: Record, *, own: bool
     ) -> None:
         self.lns = lns
         self.region = region
