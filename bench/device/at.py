@@ -1,8 +1,8 @@
 """What does a device say on its serial line? Bytes in, lines out, whatever the bytes are.
 
-Sans-IO, and the same for every dialect that ends its lines with CR or LF, announces events with
-`+EVT:` and answers a command with one status line. How the bytes are cut into chunks makes no
-difference. Silence is for the caller to notice.
+Sans-IO, and the same for every dialect that ends its lines with CR or LF; a `LineSpelling` says
+which of them are events. How the bytes are cut into chunks makes no difference. Silence is for the
+caller to notice.
 """
 
 import re
@@ -14,9 +14,6 @@ LINE_BYTES_MAX = 2048
 """Bytes of a line that are kept, the last ones: after noise without end comes a line. The longest
 genuine line, a downlink, has about 520."""
 
-# Printed from another context than the replies, and so sometimes in the middle of one.
-_INTERJECTION = re.compile(r"\+(?:EVT|BC):|Current Work Mode: ")
-_STATUS = re.compile(r"OK|AT_[A-Z0-9_]+|.*: Command not found!!")
 _LINE_ENDS = re.compile(rb"[\r\n]")
 _NOISE = "\N{REPLACEMENT CHARACTER}"
 
@@ -28,6 +25,28 @@ class LineKind(StrEnum):
     REPLY = "reply"  # anything else: a value, an explanation, an echo, a banner, noise
     EVENT = "event"
     BOOT = "boot"  # the device has just started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSpelling:
+    """How a dialect spells the lines that say themselves what they are; `re.match` decides.
+
+    `interjection`: what is printed from another context than the replies, and so sometimes in the
+    middle of one. `status` is matched in full.
+    """
+
+    interjection: re.Pattern[str]
+    event: re.Pattern[str]
+    boot: re.Pattern[str]
+    status: re.Pattern[str]
+
+
+RUI3_LINES = LineSpelling(
+    interjection=re.compile(r"\+(?:EVT|BC):|Current Work Mode: "),
+    event=re.compile(r"\+(?:EVT|BC):"),
+    boot=re.compile(r"Current Work Mode: "),
+    status=re.compile(r"OK|AT_[A-Z0-9_]+|.*: Command not found!!"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,8 @@ class LineCutter:
 class AtConsole:
     """The bench's side of a serial line; no bytes whatever make it raise."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: LineSpelling = RUI3_LINES) -> None:
+        self._spelling = spelling
         self._cutter = LineCutter()
 
     def receive_bytes(self, data: bytes) -> list[Line]:
@@ -84,7 +104,7 @@ class AtConsole:
         return [
             line
             for raw, cut in self._cutter.receive_bytes(data)
-            for line in _lines_in(raw, cut=cut)
+            for line in _lines_in(raw, self._spelling, cut=cut)
         ]
 
     def forget(self) -> None:
@@ -99,21 +119,21 @@ def command_bytes(text: str) -> bytes:
     return f"{text}\r\n".encode("ascii")
 
 
-def _lines_in(raw: bytes, *, cut: bool) -> Iterator[Line]:
+def _lines_in(raw: bytes, spelling: LineSpelling, *, cut: bool) -> Iterator[Line]:
     heard = raw.replace(b"\0", b"")  # RUI3 pads AT+SN with NUL bytes
     printable = "".join(chr(byte) if 0x20 <= byte < 0x7F else _NOISE for byte in heard)
-    begins = sorted({0, *(found.start() for found in _INTERJECTION.finditer(printable))})
+    begins = sorted({0, *(found.start() for found in spelling.interjection.finditer(printable))})
     for begin, end in zip(begins, [*begins[1:], len(printable)], strict=True):
         part = printable[begin:end]
         text = part.strip(f" {_NOISE}")
         if text:
             damaged = len(heard) < len(raw) or _NOISE in part or (cut and begin == 0)
-            yield Line(_kind(text), text, damaged=damaged)
+            yield Line(_kind(text, spelling), text, damaged=damaged)
 
 
-def _kind(text: str) -> LineKind:
-    if text.startswith(("+EVT:", "+BC:")):
+def _kind(text: str, spelling: LineSpelling) -> LineKind:
+    if spelling.event.match(text):
         return LineKind.EVENT
-    if text.startswith("Current Work Mode: "):
+    if spelling.boot.match(text):
         return LineKind.BOOT
-    return LineKind.STATUS if _STATUS.fullmatch(text) else LineKind.REPLY
+    return LineKind.STATUS if spelling.status.fullmatch(text) else LineKind.REPLY

@@ -8,20 +8,23 @@ from lns.lorawan.identifiers import Eui
 
 
 class Console:
-    """The console of one device: every command and every line goes into the capture."""
+    """The console of one device: every command and every line goes into the capture.
 
-    def __init__(self, name: str, dev_eui: Eui, record: Record) -> None:
+    Without a DevEUI it is the console of a radio that is no device of the network, a replayer.
+    """
+
+    def __init__(self, name: str, dev_eui: Eui | None, record: Record) -> None:
         self._name = name
         self._dev_eui = dev_eui
         self._record = record
 
     def command(self, text: str) -> None:
         """What was written to the device."""
-        self._write("device.command", text)
+        self._write("command", text)
 
     def line(self, text: str) -> None:
         """What the device printed."""
-        self._write("device.line", text)
+        self._write("line", text)
 
     def refuse(self, line: str) -> CommandRefused:
         """Print a refusal; the exception is for the caller to raise."""
@@ -36,6 +39,9 @@ class Console:
             data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
             self.line(f"+EVT:RX_{answer.window.slot}:{signal}:{data}")
 
-    def _write(self, kind: str, text: str) -> None:
+    def _write(self, verb: str, text: str) -> None:
+        if self._dev_eui is None:
+            self._record(f"replayer-{self._name}", f"replayer.{verb}", {"text": text})
+            return
         fields: dict[str, object] = {"dev_eui": self._dev_eui, "text": text}
-        self._record(f"device-{self._name}", kind, fields)
+        self._record(f"device-{self._name}", f"device.{verb}", fields)

@@ -14,6 +14,7 @@ from typing import Protocol
 from bench.device.at import AtConsole, Line, LineKind, command_bytes
 from bench.device.console import Console
 from bench.device.exchange import Exchange, Heard
+from bench.device.grammar import Grammar
 from bench.device.masking import MASK, is_about_a_key, masked
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost
@@ -40,7 +41,7 @@ class Conversation:
     """A device at a serial line; `async with` opens the line and listens until the end.
 
     Remembers the commands under way, the last line, and whether a reply is still to come. `heard`
-    is told every line, before those who wait for it. `question`: a query whose answer names it.
+    is told every line, before those who wait for it, and `gone` that the line is lost.
     """
 
     def __init__(
@@ -49,22 +50,24 @@ class Conversation:
         line: Wire,
         console: Console,
         *,
-        question: str,
+        grammar: Grammar,
         reply_us: int,
-        heard: Callable[[Line], None],
+        heard: Callable[[Line], None] = lambda line: None,
+        gone: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.exchanges: list[Exchange] = []
         self._line = line
         self._console = console
-        self._question = question
+        self._grammar = grammar
         self._reply_us = reply_us
         self._heard = heard
-        self._at = AtConsole()
+        self._gone = gone
+        self._at = AtConsole(grammar.lines)
         self._one_command = asyncio.Lock()
         self._tasks: asyncio.TaskGroup | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._lost: LineLost | None = None
+        self._lost: LineLost | None = LineLost(f"{name}: its line was never opened")
         self._last_line = ""
         self._reply_owed = False
 
@@ -97,19 +100,36 @@ class Conversation:
         self._at.forget()
         self._listening = self._tasks.create_task(self._listen())
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the line is gone; `reconnect` opens it anew."""
+        return self._lost is not None
+
     @asynccontextmanager
     async def accepted(
-        self, command: str, endings: re.Pattern[str] | None = None, within_us: int | None = None
+        self,
+        command: str,
+        endings: re.Pattern[str] | None = None,
+        within_us: int | None = None,
+        *,
+        early: bool = False,
     ) -> AsyncIterator[Exchange]:
-        """A command to which the device said OK; it is listened to until the block ends."""
-        exchange = Exchange(command, endings)
+        """A command that the device accepted; it is listened to until the block ends.
+
+        `early`: its ending counts even before it was accepted. ValueError for a command that the
+        bench never writes.
+        """
+        if self._grammar.forbidden.fullmatch(command):
+            raise ValueError(f"{self.name}: the bench never writes {command}")
+        reply = self._grammar.reply_to(command)
+        exchange = Exchange(command, reply, endings, early=early)
         within_us = self._reply_us if within_us is None else within_us
         try:
             async with self._one_command:
                 if self._reply_owed:
                     await self._pick_up_the_thread()
                 status = await self._status_of(exchange, within_us)
-            if status.text != "OK":
+            if exchange.refuses(status):
                 replies = [] if is_about_a_key(command) else exchange.replies
                 said = " ".join(masked(text) for text in (*replies, status.text))
                 raise CommandRefused(f"{self.name}: {said} (to {masked(command)})")
@@ -118,9 +138,31 @@ class Conversation:
             if exchange in self.exchanges:
                 self.exchanges.remove(exchange)
 
+    async def is_there(self, within_us: int) -> bool:
+        """Whether it answers to AT within a time; LineLost. What is asked next is not mistaken."""
+        exchange = Exchange("AT", self._grammar.reply_to("AT"))
+        async with self._one_command:
+            owed = self._reply_owed
+            try:
+                await self._status_of(exchange, within_us)
+            except (DeviceSilent, DeviceRestarted):
+                return False
+            finally:
+                self.exchanges.remove(exchange)
+            self._reply_owed = owed
+            return True
+
+    def restarted(self) -> None:
+        """It has started anew and does not say so: end what is under way."""
+        self._reply_owed = False
+        for exchange in self.exchanges:
+            exchange.end(Line(LineKind.BOOT, "it was restarted"))
+
     async def _pick_up_the_thread(self) -> None:
         """Ask something whose answer cannot be that of an earlier command, come late."""
-        exchange = Exchange(self._question, after=self._question.removesuffix("?"))
+        question = self._grammar.question
+        reply = self._grammar.reply_to(question)
+        exchange = Exchange(question, reply, after=self._grammar.answer)
         try:
             await self._status_of(exchange, self._reply_us)
         finally:
@@ -161,6 +203,7 @@ class Conversation:
                     self._hear(line)
         except LineLost as lost:
             self._lose(lost)
+            await self._line.close()  # or it comes back under another name
 
     def _hear(self, line: Line) -> None:
         secret = line.kind is LineKind.REPLY and any(
@@ -179,6 +222,7 @@ class Conversation:
         self._reply_owed = False
         for exchange in self.exchanges:
             exchange.end(lost)
+        self._gone()
 
     async def _disconnect(self) -> None:
         if self._listening is not None:

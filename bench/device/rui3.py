@@ -1,4 +1,4 @@
-"""How does the bench speak with a RAK3172 or RAK4631 under RUI3?
+"""How does the bench speak with a RAK3172 or RAK4631 under RUI3 that is a LoRaWAN device?
 
 Source: RAK-STM32-RUI 5.0.0 and the version differences of 3.x to 5.x. The same driver speaks to a
 board at a USB port and to the virtual firmware behind a pty. It waits for lines, never for time.
@@ -7,53 +7,40 @@ board at a USB port and to the virtual firmware behind a pty. It waits for lines
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from types import TracebackType
 
 from bench.device.at import Line, LineKind
+from bench.device.attached import TROUBLES, insist_on_identity, restricted_us
 from bench.device.console import Console
-from bench.device.conversation import Conversation, Wire
-from bench.device.exchange import Exchange
-from bench.device.rui3_version import Rui3Version, rui3_version
+from bench.device.conversation import Wire
+from bench.device.deadlines import Deadlines
+from bench.device.rui3_board import Rui3Board
+from bench.device.rui3_settings import BANDS, power_dbm, settings_of, single_channel
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, Ending, Outcome
+from bench.device.traits import Radiation, Traits
+from bench.device.wanted import Wanted
 from bench.radio.medium import Record
-from lns.lorawan.identifiers import Eui, eui
+from lns.clock import now_us
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import region
 
 PORTS = range(1, 224)
 PAYLOAD_BYTES = range(1, 251)
 RETRIES = range(8)
+BUSY_POLL_US = 1_000_000
 
-_JOIN, _RESET = "AT+JOIN=1:0:8:0", "ATZ"
+_LORAWAN = "1"
+_JOIN, _STOP_JOINING = "AT+JOIN=1:0:8:0", "AT+JOIN=0:0:8:0"
 _JOINED = re.compile(r"\+EVT:(?:JOINED|JOIN_FAILED(?:_\w+)?)")
 _SENT = re.compile(r"\+EVT:TX_DONE")
 _CONFIRMED = re.compile(r"\+EVT:SEND_CONFIRMED_(?:OK|FAILED(?:\((\d+)\))?)")
-_ASKS = 2  # a question is asked again when noise has made the answer unreadable
+_DOWNLINK = re.compile(r"\+EVT:RX_[12BC]:.*")
 
 
-class WrongDevice(Exception):
-    """The port leads to another device than the inventory says."""
+class Rui3Device(Rui3Board):
+    """A LoRaWAN device under RUI3; remembers what the bench has written into it.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
-    """How long to wait for a line before the device is silent, all generous.
-
-    `transmission_us` is for one transmission of a message: 2.8 s at SF12, RX2 16 s later at most,
-    3 s of retransmission timeout. A join takes the same with RX2 at 6 s.
-    """
-
-    reply_us: int = 5_000_000
-    boot_us: int = 10_000_000
-    join_us: int = 20_000_000
-    transmission_us: int = 25_000_000
-
-
-class Rui3Device:
-    """A device at a serial line; `async with` opens the line and listens until the end.
-
-    Remembers what the device said of itself, and whether its last reply is still to come. Every
-    command and every line goes into the capture, keys masked, also lines that nobody asked for.
+    Also whether it may be sending by itself: the empty frame after a payload that was too long, or
+    after a confirmed downlink.
     """
 
     def __init__(
@@ -65,69 +52,68 @@ class Rui3Device:
         *,
         deadlines: Deadlines | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, line, Console(name, dev_eui, record), deadlines=deadlines)
         self.dev_eui = dev_eui
-        self.version: Rui3Version | None = None
-        self.restarts_unasked = 0
-        self._deadlines = deadlines or Deadlines()
-        self._conversation = Conversation(
-            name,
-            line,
-            Console(name, dev_eui, record),
-            question="AT+VER=?",
-            reply_us=self._deadlines.reply_us,
-            heard=self._hear,
-        )
-        self._booted: asyncio.Event | None = None
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
+        self._cycle_over = asyncio.Event()
+        self._sending = False
+        self._sends_unasked = False
         self._confirming: bool | None = None
         self._joins: bool | None = None
-        self._tries = 1
+        self._retries: int | None = None
+        self._wanted: Wanted | None = None
 
-    async def __aenter__(self) -> "Rui3Device":
-        await self._conversation.__aenter__()
-        return self
+    @property
+    def traits(self) -> Traits:
+        """What its version can do and tell; known after `identify`."""
+        assert self.version is not None, f"{self.name} has not been identified"
+        return self.version.traits
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._conversation.__aexit__(kind, error, trace)
+    async def identify(self) -> str:
+        """Ask who this is; UnknownFirmware, WrongDevice. Echo, where it is on, is switched off.
 
-    async def reconnect(self) -> None:
-        """Open the line anew, as after a board was unplugged; PortUnavailable if that cannot be."""
-        await self._conversation.reconnect()
-
-    async def identify(self) -> Rui3Version:
-        """Ask who this is; UnknownFirmware, WrongDevice. Echo, where it is on, is switched off."""
-        if (await self._run("AT")).echoed:
-            await self._run("ATE")
-        self.version = rui3_version(await self.ask("AT+VER"))
-        found = await self.ask("AT+DEVEUI")
+        A board that was left in its raw mode is taken out of it: there it does not tell its DevEUI.
+        """
+        await self.recognise()
         try:
-            is_ours = eui(found) == self.dev_eui
-        except ValueError:
-            is_ours = False
-        if not is_ours:
-            raise WrongDevice(f"{self.name}: its DevEUI is {found}, not {self.dev_eui}")
+            found = await self.ask("AT+DEVEUI")
+        except CommandRefused as refused:
+            if "AT_MODE_NO_SUPPORT" not in str(refused):
+                raise
+            await self.work_in_mode(_LORAWAN)
+            found = await self.ask("AT+DEVEUI")
+        insist_on_identity(self.name, self.dev_eui, found)
         self._joins = await self.ask("AT+NJM") == "1"
         self._confirming = await self.ask("AT+CFM") == "1"
-        return self.version
+        return self.firmware
 
-    async def ask(self, name: str) -> str:
-        """The value of a setting such as `AT+DR`; CommandRefused, DeviceSilent, DeviceRestarted."""
-        for _ in range(_ASKS):
-            value = (await self._run(f"{name}=?")).value(name)
-            if value is not None:
-                return value
-        raise DeviceSilent(f"{self.name}: no value in its answers to {name}=?")
+    async def provision(self, wanted: Wanted) -> tuple[str, ...]:
+        """Write what differs from what is wanted, and read it back: flash wears by writing.
 
-    async def write(self, name: str, value: str) -> None:
-        """Change a setting such as `AT+DR`; CommandRefused, DeviceSilent, DeviceRestarted."""
-        await self._run(f"{name}={value}")
+        The names of the settings that were written; NotAsWritten if one reads otherwise after that.
+        Where the mode or the session of ABP was written, the device restarts and counts anew.
+        """
+        if self.version is None:
+            await self.recognise()
+        settings = settings_of(wanted)
+        names = ["NWM"] if await self.work_in_mode(_LORAWAN) else []
+        first = await self.write_what_differs(settings)
+        if any(setting.boots for setting in first):
+            await self.reboot()
+        # A new band and a restart reset some of what was written: twice is enough, or never.
+        second = await self.write_what_differs(settings) if first else []
+        await self.read_back(second)
+        self._wanted, self._retries, self._confirming = wanted, 0, None
+        self._joins = wanted.joins
+        names += [setting.name.removeprefix("AT+") for setting in (*first, *second)]
+        return tuple(dict.fromkeys(names))
+
+    async def radiation(self) -> Radiation:
+        """The region and the EIRP that its settings stand for; CommandRefused in another band."""
+        band, index = await self.ask("AT+BAND"), await self.ask("AT+TXP")
+        names = {number: name for name, number in BANDS.items()}
+        if band not in names or not index.isdecimal():
+            raise CommandRefused(f"{self.name}: AT+BAND={band}, AT+TXP={index} is no known region")
+        return Radiation(names[band], power_dbm(region(names[band]), int(index)))
 
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7.
@@ -136,8 +122,9 @@ class Rui3Device:
         """
         if retries not in RETRIES:
             raise ValueError(f"{retries} retries: AT+RETY takes 0 to 7")
-        await self._run(f"AT+RETY={retries}")
-        self._tries = 1 + retries
+        if retries != self._retries:
+            await self.write("AT+RETY", str(retries))
+        self._retries = retries
 
     async def send(
         self, payload: bytes, *, port: int = 2, confirmed: bool = False, transmissions: int = 1
@@ -149,14 +136,14 @@ class Rui3Device:
         """
         if port not in PORTS or len(payload) not in PAYLOAD_BYTES:
             raise ValueError(f"port {port}, {len(payload)} bytes: 1 to 223 and 1 to 250 it must be")
-        tries = max(transmissions, self._tries if confirmed else 1)
-        command = f"AT+SEND={port}:{payload.hex().upper()}"
+        tries = max(transmissions, 1 + (self._retries or 0) if confirmed else 1)
         try:
+            await self._insist_that_it_fits(payload)
             if confirmed is not self._confirming:
-                await self._run(f"AT+CFM={int(confirmed)}")
+                await self.write("AT+CFM", str(int(confirmed)))
                 self._confirming = confirmed
             end = await self._carry_out(
-                command,
+                f"AT+SEND={port}:{payload.hex().upper()}",
                 _CONFIRMED if confirmed else _SENT,
                 tries * self._deadlines.transmission_us,
             )
@@ -178,70 +165,110 @@ class Rui3Device:
         return end == "+EVT:JOINED"
 
     async def restart(self) -> None:
-        """Reset the device (ATZ) and wait until it says that it has started."""
-        try:
-            boot_us = self._deadlines.boot_us
-            async with self._conversation.accepted(_RESET, within_us=boot_us) as exchange:
-                await self._conversation.wait(exchange, exchange.ending, boot_us)
-        except DeviceRestarted:
-            return
+        """Reset the device (ATZ) and wait until it has started."""
+        await self.reboot()
+        await self._set_up_again()
 
-    async def restarted_by(self, cause: Awaitable[None]) -> None:
-        """Let a button or a switch restart the device, and wait until it says that it has started.
+    async def reset_counters(self) -> None:
+        """Let an ABP device count anew: writing its address forgets the counters at the restart.
 
-        DeviceSilent when it does not.
+        ValueError for a device that joins: that would forget its DevNonce.
         """
-        booted = self._booted = asyncio.Event()
-        try:
-            await cause
-            async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
-                await booted.wait()
-        except TimeoutError:
-            raise DeviceSilent(f"{self.name}: not a word since its restart") from None
-        finally:
-            self._booted = None
+        if await self.ask("AT+NJM") != "0":
+            raise ValueError(f"{self.name}: a device that joins counts anew by joining")
+        await self.write("AT+DEVADDR", await self.ask("AT+DEVADDR"))
+        await self.restart()
 
-    async def _run(self, command: str) -> Exchange:
-        async with self._conversation.accepted(command) as exchange:
-            return exchange
+    async def set_counters(self, up: int, down: int) -> None:
+        """CommandRefused: RUI3 has no command for it."""
+        raise CommandRefused(f"{self.name}: RUI3 cannot write frame counters ({up}, {down})")
+
+    async def factory_reset(self) -> None:
+        """Forget everything, keys, session and DevNonce included (ATR), and start."""
+        await self.reboot("ATR")
+        self._wanted = self._joins = self._retries = None
+
+    async def silence(self) -> None:
+        """Let it transmit nothing any more: no joining, no repetition; nothing of it is raised."""
+        with contextlib.suppress(*TROUBLES):
+            await self._run(_STOP_JOINING)
+        if self._sending:
+            with contextlib.suppress(*TROUBLES):
+                await self.reboot()
+
+    def said(self, line: str) -> str | None:
+        """The line as this version spells it; None for one that it does not print."""
+        if self.version is None or self.version.tells_tx_done:
+            return line
+        return None if _SENT.fullmatch(line) else re.sub(r"(CONFIRMED_FAILED)\(\d+\)", r"\1", line)
+
+    async def _set_up_again(self) -> None:
+        """The one channel is forgotten by every start."""
+        if self._wanted is not None and self._wanted.channel_hz:
+            await self.write_what_differs([single_channel(self._wanted)])
+
+    async def _insist_that_it_fits(self, payload: bytes) -> None:
+        """CommandRefused for a payload too long for the data rate: it would send an empty frame."""
+        if self._wanted is None:
+            return
+        rules = region(self._wanted.region)
+        if len(payload) <= min(size for size in rules.max_payloads if size is not None):
+            return
+        dr = int(await self.ask("AT+DR")) if self._wanted.adr else self._wanted.dr
+        longest = rules.max_payload(dr, repeater=False)
+        if len(payload) > longest:
+            raise CommandRefused(
+                f"{self.name}: {len(payload)} bytes at DR{dr}, which takes {longest}; not tried"
+            )
 
     async def _carry_out(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
         """The event that ends a command; empty for a firmware that does not tell of it."""
-        was_idle = self._is_idle.is_set()
-        try:
-            return await self._end_of(command, endings, within_us)
-        except CommandRefused as refused:
-            # A payload too long is refused, and an empty frame is sent all the same.
-            if endings is not _JOINED and "AT_PARAM_ERROR" in str(refused):
-                self._is_idle.clear()
-            if "AT_BUSY_ERROR" not in str(refused) or was_idle:
-                raise
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._deadlines.transmission_us / 1_000_000):
-                await self._is_idle.wait()
-        self._is_idle.set()
-        return await self._end_of(command, endings, within_us)
+        return await self._when_permitted(lambda: self._when_idle(command, endings, within_us))
+
+    async def _when_idle(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
+        until_us = now_us() + self._deadlines.transmission_us
+        while True:
+            self._cycle_over.clear()
+            try:
+                return await self._end_of(command, endings, within_us)
+            except CommandRefused as refused:
+                said = str(refused)
+                # A payload too long is refused, and an empty frame is sent all the same.
+                if endings is not _JOINED and "AT_PARAM_ERROR" in said:
+                    self._sends_unasked = True
+                waits = self._sends_unasked and "AT_BUSY_ERROR" in said
+                if not waits or restricted_us(said) is not None or now_us() > until_us:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BUSY_POLL_US / 1_000_000):
+                    await self._cycle_over.wait()
 
     async def _end_of(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
         async with self._conversation.accepted(command, endings) as exchange:
+            self._sending, self._sends_unasked = not exchange.ending.done(), False
             try:
                 return (await self._conversation.wait(exchange, exchange.ending, within_us)).text
             except DeviceSilent:
                 tells = self.version is None or self.version.tells_tx_done
                 if tells or endings is not _SENT:
                     raise
+                self._sending = False
                 return ""
 
     def _hear(self, line: Line) -> None:
+        super()._hear(line)
         if line.kind is LineKind.BOOT:
-            asked = any(exchange.command == _RESET for exchange in self._conversation.exchanges)
-            if self._booted is not None:
-                self._booted.set()
-            elif not asked:
-                self.restarts_unasked += 1
             self._confirming = None
-        if line.kind is LineKind.BOOT or _SENT.fullmatch(line.text):
-            self._is_idle.set()
+            self._sends_unasked = False
+        elif _DOWNLINK.fullmatch(line.text):
+            self._sends_unasked = True
+        if line.kind is LineKind.BOOT or _ends_a_cycle(line.text):
+            self._sending = False
+            self._cycle_over.set()
+
+
+def _ends_a_cycle(line: str) -> bool:
+    return any(ending.fullmatch(line) for ending in (_SENT, _CONFIRMED, _JOINED))
 
 
 def _ending(line: str) -> Ending:

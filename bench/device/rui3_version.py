@@ -3,12 +3,11 @@
 import re
 from dataclasses import dataclass
 
+from bench.device.seam import UnknownFirmware
+from bench.device.traits import Traits
+
 _VERSION = re.compile(r"RUI_(\d+)\.(\d+)\.(\d+)(.*)")
 _WITHOUT_TX_DONE = ((4, 0, 0), (4, 0, 1), (4, 0, 3))
-
-
-class UnknownFirmware(Exception):
-    """The device answers, but this is not the dialect of RUI3; the text is its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,17 @@ class Rui3Version:
     def counts_dev_nonces(self) -> bool:
         """Whether DevNonces count up (from 4.2, LoRaMac-node 4.7) instead of being drawn."""
         return self.number >= (4, 2, 0)
+
+
+    @property
+    def traits(self) -> Traits:
+        """What follows from the version for those who do not speak the dialect."""
+        return Traits(
+            obeys_retries=self.obeys_retries,
+            sets_counters=False,
+            tells_windows=True,
+            counts_dev_nonces=self.counts_dev_nonces,
+        )
 
 
 def rui3_version(text: str) -> Rui3Version:

@@ -1,9 +1,13 @@
 """What may a scenario ask of a device, in software or on a board?"""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
+from bench.device.traits import Radiation, Traits
+from bench.device.wanted import Wanted
 from bench.radio.medium import Transmission
 from lns.lorawan.identifiers import Eui
 
@@ -18,6 +22,18 @@ class DeviceSilent(Exception):
 
 class DeviceRestarted(Exception):
     """The device began anew in the middle of a command, and nobody had asked it to."""
+
+
+class UnknownFirmware(Exception):
+    """The device answers, but this is no firmware its driver knows; the text is its version."""
+
+
+class WrongDevice(Exception):
+    """The port leads to another device than the inventory says."""
+
+
+class NotAsWritten(Exception):
+    """A setting was written and reads otherwise; the text names it, but no key."""
 
 
 class Outcome(StrEnum):
@@ -91,17 +107,72 @@ class Device(Protocol):
 class AttachedDevice(Protocol):
     """A device at a serial line, which knows nothing of frames: only what it says of them.
 
-    Every verb raises LineLost when the line is gone, DeviceSilent when a deadline passes.
+    Used inside `async with`. Every verb raises LineLost when the line is gone, DeviceSilent when a
+    deadline passes. `firmware` and `traits` are known after `identify`. `restarts_unasked`: how
+    often it began anew by itself; `restrictions`: how often the duty cycle made it wait.
     """
+
+    name: str
+    dev_eui: Eui
+    firmware: str
+    restarts_unasked: int
+    restrictions: int
+
+    async def __aenter__(self) -> Self:
+        """Open its line; PortUnavailable."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close its line."""
+
+    @property
+    def traits(self) -> Traits:
+        """What this firmware can do and tell."""
+
+    async def reconnect(self) -> None:
+        """Open the line anew; PortUnavailable if that cannot be."""
+
+    async def returned(self, within_us: int) -> None:
+        """Wait until its port is there and it answers; PortUnavailable, DeviceSilent otherwise."""
+
+    async def identify(self) -> str:
+        """Its firmware; UnknownFirmware, or WrongDevice where another DevEUI answers."""
+
+    async def provision(self, wanted: Wanted) -> tuple[str, ...]:
+        """The settings that had to be written, by name; NotAsWritten if one did not take."""
+
+    async def radiation(self) -> Radiation:
+        """Region and power that the device itself says it uses."""
 
     async def join(self) -> bool:
         """Join once; whether the device says it has joined."""
 
-    async def send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Ending:
+    async def send(
+        self, payload: bytes, *, port: int = 2, confirmed: bool = False, transmissions: int = 1
+    ) -> Ending:
         """Send one message, to the end of its MAC cycle; CommandRefused if the device will not."""
+
+    async def set_retries(self, retries: int) -> None:
+        """How often a confirmed message without acknowledgement is repeated, 0..7."""
 
     async def restart(self) -> None:
         """Reset the device and wait until it has started; ends a `send` under way."""
 
-    async def set_retries(self, retries: int) -> None:
-        """How often a confirmed message without acknowledgement is repeated, 0..7."""
+    async def restarted_by(self, cause: Awaitable[None]) -> None:
+        """Let a button or a switch restart it, and wait until it has started; DeviceSilent."""
+
+    async def reset_counters(self) -> None:
+        """Let an ABP device count anew; ValueError for one that joins."""
+
+    async def set_counters(self, up: int, down: int) -> None:
+        """Write its frame counters; CommandRefused without `traits.sets_counters`."""
+
+    async def silence(self) -> None:
+        """Let it transmit nothing any more, whatever state it is in; raises nothing of it."""
+
+    def said(self, line: str) -> str | None:
+        """How it says what RUI3 says with `line`; None where it says nothing comparable."""

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import termios
+from collections.abc import Callable
 from threading import Thread
 
 import serial
@@ -31,12 +32,17 @@ class SerialLine:
     """One serial port, opened and closed as often as one likes.
 
     Remembers what has arrived and was not read (the newest million bytes) and what the port would
-    not take yet. `url`: a device path or any URL of `serial.serial_for_url`. `dtr`: the level of
-    the control line; boards with USB of their own talk only while it is set, others may reset.
+    not take yet. `url`: a device path or any URL of `serial.serial_for_url`, or what finds it at
+    each opening, for a port may come back under another name; it raises PortUnavailable. `dtr`: the
+    level of the control line; boards with USB of their own talk only while it is set, others may
+    reset.
     """
 
-    def __init__(self, url: str, baud: int = 115_200, *, dtr: bool = False) -> None:
-        self.url = url
+    def __init__(
+        self, url: str | Callable[[], str], baud: int = 115_200, *, dtr: bool = False
+    ) -> None:
+        self.url = url if isinstance(url, str) else ""
+        self._find = None if isinstance(url, str) else url
         self._baud = baud
         self._dtr = dtr
         self._port: serial.Serial | None = None
@@ -50,6 +56,8 @@ class SerialLine:
     async def open(self) -> None:
         """Open the port for us alone; PortUnavailable if that cannot be."""
         assert self._port is None, f"{self.url} is open"
+        if self._find is not None:
+            self.url = self._find()
         try:
             port = serial.serial_for_url(self.url, do_not_open=True)
         except ValueError as error:  # a protocol that pyserial does not know

@@ -6,7 +6,8 @@ import tty
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from bench.device.rui3 import Deadlines, Rui3Device
+from bench.device.deadlines import Deadlines
+from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from lns.lorawan.identifiers import Eui
 

@@ -1,0 +1,180 @@
+"""What is the same in every driver: the line, the patience, the restarts?
+
+A driver is written to the documented dialect of its board. It waits for lines, never for time; it
+asks again and again only where a device does not say that it has started.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from bench.device.at import Line, LineKind
+from bench.device.console import Console
+from bench.device.conversation import Conversation, Wire
+from bench.device.deadlines import Deadlines
+from bench.device.exchange import Exchange
+from bench.device.grammar import Grammar
+from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, WrongDevice
+from bench.device.serial_line import LineLost, PortUnavailable
+from lns.clock import now_us
+from lns.lorawan.identifiers import Eui, eui
+
+T = TypeVar("T")
+TROUBLES = (CommandRefused, DeviceRestarted, DeviceSilent, LineLost, PortUnavailable)
+"""What may go wrong with any command."""
+
+_RESTRICTED = re.compile(r"Restricted_Wait_(\d+)_ms|No band in (\d+)ms")
+
+
+class AttachedBoard:
+    """A board at a serial line; `async with` opens the line and listens until the end.
+
+    Remembers what the board said of itself, how often it began anew by itself
+    (`restarts_unasked`) and how often the duty cycle made it wait (`restrictions`). Every command
+    and every line goes into the capture, keys masked, also lines that nobody asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        line: Wire,
+        console: Console,
+        grammar: Grammar,
+        deadlines: Deadlines | None,
+    ) -> None:
+        self.name = name
+        self.firmware = ""
+        self.restarts_unasked = 0
+        self.restrictions = 0
+        self._deadlines = deadlines or Deadlines()
+        self._conversation = Conversation(
+            name,
+            line,
+            console,
+            grammar=grammar,
+            reply_us=self._deadlines.reply_us,
+            heard=self._hear,
+            gone=self._gone,
+        )
+        self._booted: asyncio.Event | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._conversation.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._conversation.__aexit__(kind, error, trace)
+
+    async def reconnect(self) -> None:
+        """Open the line anew, as after a board was unplugged; PortUnavailable if that cannot be."""
+        await self._conversation.reconnect()
+
+    async def returned(self, within_us: int) -> None:
+        """Wait until its port is there again and it answers.
+
+        PortUnavailable when the port does not come back, DeviceSilent when the board does not.
+        """
+        until_us = now_us() + within_us
+        while True:
+            try:
+                if self._conversation.is_lost:
+                    await self._conversation.reconnect()
+                if await self._conversation.is_there(self._deadlines.poll_us):
+                    return
+                if now_us() >= until_us:
+                    raise DeviceSilent(f"{self.name}: not a word within {within_us} us")
+            except (LineLost, PortUnavailable):
+                if now_us() >= until_us:
+                    raise
+                await asyncio.sleep(self._deadlines.poll_us / 1_000_000)
+
+    async def restarted_by(self, cause: Awaitable[None]) -> None:
+        """Let a button or a switch restart the device, and wait until it has started.
+
+        A port that goes away with the power is waited for. DeviceSilent when the device does not
+        come back, PortUnavailable when its port does not.
+        """
+        booted = self._booted = asyncio.Event()
+        try:
+            await cause
+            if self._tells_boot or self._conversation.is_lost:
+                async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
+                    await booted.wait()
+        except TimeoutError:
+            raise DeviceSilent(f"{self.name}: not a word since its restart") from None
+        finally:
+            self._booted = None
+        if not self._tells_boot:
+            self._conversation.restarted()
+        if self._conversation.is_lost or not self._tells_boot:
+            await self.returned(self._deadlines.boot_us)
+        await self._set_up_again()
+
+    @property
+    def _tells_boot(self) -> bool:
+        """Whether the device says it when it has started."""
+        return True
+
+    async def _set_up_again(self) -> None:
+        """Write again what the device has forgotten in a restart."""
+
+    async def _run(self, command: str) -> Exchange:
+        async with self._conversation.accepted(command) as exchange:
+            return exchange
+
+    async def _when_permitted(self, carry_out: Callable[[], Awaitable[T]]) -> T:
+        """Carry it out, again each time that the device names a time at which its air is free.
+
+        CommandRefused when that is later than `restricted_us` from now.
+        """
+        until_us = now_us() + self._deadlines.restricted_us
+        while True:
+            try:
+                return await carry_out()
+            except CommandRefused as refused:
+                wait_us = restricted_us(str(refused))
+                if wait_us is None or now_us() + wait_us > until_us:
+                    raise
+            self.restrictions += 1
+            await asyncio.sleep(wait_us / 1_000_000)
+
+    def _hear(self, line: Line) -> None:
+        if line.kind is LineKind.BOOT:
+            if self._booted is not None:
+                self._booted.set()
+            elif not self._boot_was_asked():
+                self.restarts_unasked += 1
+
+    def _boot_was_asked(self) -> bool:
+        return any(self._restarts(exchange.command) for exchange in self._conversation.exchanges)
+
+    def _restarts(self, command: str) -> bool:
+        """Whether the device begins anew by this command."""
+        raise NotImplementedError
+
+    def _gone(self) -> None:
+        if self._booted is not None:
+            self._booted.set()
+
+
+def insist_on_identity(name: str, dev_eui: Eui, found: str) -> None:
+    """WrongDevice unless what was found is the DevEUI of the inventory."""
+    try:
+        is_ours = eui(found) == dev_eui
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise WrongDevice(f"{name}: its DevEUI is {found}, not {dev_eui}")
+
+
+def restricted_us(text: str) -> int | None:
+    """How long the duty cycle forbids to transmit, as a refusal names it; None without."""
+    found = _RESTRICTED.search(text)
+    return None if found is None else int(found[1] or found[2]) * 1_000

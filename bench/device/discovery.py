@@ -1,0 +1,139 @@
+"""Who is at this serial port?
+
+Asked in the order that harms nobody: the DTR line is left alone until nothing else has answered,
+and a port is never opened at 1200 baud, which sends some boards into their boot loader.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bench.device.attached import TROUBLES
+from bench.device.console import Console
+from bench.device.conversation import Wire
+from bench.device.deadlines import Deadlines
+from bench.device.lora_e5_board import LoraE5Board
+from bench.device.rui3_board import Rui3Board
+from bench.device.serial_line import LineLost, SerialLine
+from lns.lorawan.identifiers import Eui, eui
+
+T = TypeVar("T")
+
+FIRST_WORD_US = 1_000_000
+_ASK_EVERY_US = 300_000
+_OPENINGS = ((115_200, False), (9_600, False), (115_200, True))
+_PATIENCE = Deadlines(reply_us=1_500_000)
+_RUI3_WORD = re.compile(rb"(?:^|[\r\n])(?:OK|AT_[A-Z_]+|COMMAND_LOCKED)\r?\n")
+_E5_WORD = re.compile(rb"\+AT: OK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What answers at a port; `dialect` None: AT commands, but none of the bench's dialects.
+
+    `firmware` is what it says of itself. `dev_eui` and `uid` are None where it does not tell, as a
+    board in a raw mode.
+    """
+
+    port: str
+    dialect: str | None
+    baud: int
+    dtr: bool
+    firmware: str
+    dev_eui: Eui | None = None
+    uid: str | None = None
+
+
+async def who_is_there(port: str) -> Found | None:
+    """Who answers at a port, None if nobody does; PortUnavailable if it cannot be opened.
+
+    It takes 3 s where nobody answers.
+    """
+    for baud, dtr in _OPENINGS:
+        word = await _first_word(SerialLine(port, baud, dtr=dtr))
+        if word is None:
+            continue
+        ask = _rui3 if word == "rui3" else _lora_e5
+        return await ask(port, baud, dtr=dtr)
+    return None
+
+
+async def _first_word(line: Wire) -> str | None:
+    """How it answers to AT, asked several times; None for silence and for noise."""
+    await line.open()
+    heard = b""
+    try:
+        async with asyncio.timeout(FIRST_WORD_US / 1_000_000):
+            while True:
+                line.write(b"\r\nAT\r\n")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_ASK_EVERY_US / 1_000_000):
+                        while (word := _word(heard)) is None:
+                            heard += await line.read()
+                        return word
+    except (TimeoutError, LineLost):
+        return None
+    finally:
+        await line.close()
+
+
+def _word(heard: bytes) -> str | None:
+    if _E5_WORD.search(heard):
+        return "lora-e5"
+    return "rui3" if _RUI3_WORD.search(heard) else None
+
+
+async def _rui3(port: str, baud: int, *, dtr: bool) -> Found:
+    line = SerialLine(port, baud, dtr=dtr)
+    async with Rui3Board(port, line, _unheard(port), deadlines=_PATIENCE) as board:
+        firmware = await _told(board.ask("AT+VER")) or ""
+        is_rui3 = firmware.startswith("RUI_")
+        dev_eui = await _told(board.ask("AT+DEVEUI")) if is_rui3 else None
+        uid = await _told(board.ask("AT+UID")) if is_rui3 else None
+    return Found(
+        port=port,
+        dialect="rui3" if is_rui3 else None,
+        baud=baud,
+        dtr=dtr,
+        firmware=firmware,
+        dev_eui=_eui(dev_eui),
+        uid=uid,
+    )
+
+
+async def _lora_e5(port: str, baud: int, *, dtr: bool) -> Found:
+    line = SerialLine(port, baud, dtr=dtr)
+    async with LoraE5Board(port, line, _unheard(port), deadlines=_PATIENCE) as board:
+        firmware = await _told(board.ask("AT+VER")) or ""
+        identifiers = await _told(board.identifiers()) or {}
+    return Found(
+        port=port,
+        dialect="seeeduino" if dtr else "lora-e5",
+        baud=baud,
+        dtr=dtr,
+        firmware=firmware,
+        dev_eui=_eui(identifiers.get("DevEui")),
+    )
+
+
+async def _told(answer: Awaitable[T]) -> T | None:
+    """The answer, None where there is none, as to LoRaWAN questions in a raw mode."""
+    try:
+        return await answer
+    except TROUBLES:
+        return None
+
+
+def _eui(text: str | None) -> Eui | None:
+    try:
+        return eui(text) if text else None
+    except ValueError:
+        return None
+
+
+def _unheard(port: str) -> Console:
+    """Nothing of the search goes into a capture."""
+    return Console(port, None, lambda source, kind, fields: None)

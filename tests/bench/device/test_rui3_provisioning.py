@@ -1,0 +1,213 @@
+"""What the driver of RUI3 writes into a board, and what it leaves alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.device.activation import Abp, Otaa
+from bench.device.rui3 import Rui3Device
+from bench.device.rui3_settings import power_dbm, power_index, settings_of
+from bench.device.seam import CommandRefused, NotAsWritten
+from bench.device.serial_line import SerialLine
+from bench.device.traits import Radiation
+from bench.device.wanted import Wanted
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.region import EU868, US915
+from tests.bench.device.far_end import FarEnd, Rui3Settings
+from tests.bench.device.wired import play
+
+DEV_EUI = Eui("70B3D57ED0000001")
+APP_KEY = bytes.fromhex("2B7E151628AED2A6ABF7158809CF4F3C")
+OTAA = Otaa(Eui("70B3D57ED0000000"), APP_KEY)
+ABP = Abp(DevAddr("26011F42"), SessionKeys(bytes(range(16)), bytes(range(16, 32))))
+WANTED = Wanted(dev_eui=DEV_EUI, activation=OTAA, region="EU868", dr=5, power_dbm=14)
+
+
+def device_at(far: FarEnd) -> Rui3Device:
+    return Rui3Device("alpha", DEV_EUI, SerialLine(far.port), far.record)
+
+
+def test_only_what_differs_is_written_and_the_second_time_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                assert await device.provision(WANTED) == (
+                    "APPEUI", "APPKEY", "ADR", "DR", "TXP", "DCS", "JOIN"
+                )  # fmt: skip
+                assert board.written == [
+                    "APPEUI=70B3D57ED0000000", f"APPKEY={APP_KEY.hex().upper()}", "ADR=0", "DR=5",
+                    "TXP=1", "DCS=0", "JOIN=0:0:8:0",
+                ]  # fmt: skip
+                board.written.clear()
+                assert await device.provision(WANTED) == ()
+                assert board.written == []
+            assert board.starts == 0
+            assert APP_KEY.hex().upper() not in str(far.captured)
+
+    play(scene())
+
+
+def test_no_abp_secret_is_ever_written_into_a_device_that_joins(tmp_path: Path) -> None:
+    """Writing one sets the DevNonce to 0, and a strict server refuses all joins from then on."""
+
+    async def scene() -> None:
+        board = Rui3Settings(DEVADDR="01020304", NWKSKEY="AA" * 16)
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.provision(WANTED)
+        assert not [text for text in board.written if text.startswith(("DEVADDR", "NWKS", "APPS"))]
+        assert "AT+DEVADDR=?" not in far.commands
+
+    play(scene())
+
+
+def test_the_session_of_abp_is_complete_after_a_restart_only(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                written = await device.provision(replace(WANTED, activation=ABP))
+                assert written[:4] == ("NJM", "DEVADDR", "NWKSKEY", "APPSKEY")
+                assert board.starts == 1
+                assert far.commands.index("ATZ") > far.commands.index("AT+DEVADDR=26011F42")
+                assert device.restarts_unasked == 0
+                assert await device.provision(replace(WANTED, activation=ABP)) == ()
+            assert board.starts == 1
+
+    play(scene())
+
+
+def test_the_band_is_set_first_for_it_resets_what_follows(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings(BAND="5", DR="5", TXP="1", NJM="1")
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.provision(WANTED)
+        assert board.written[0] == "BAND=4"
+        assert (board.values["DR"], board.values["TXP"]) == ("5", "1")
+
+    play(scene())
+
+
+def test_in_us915_the_second_sub_band_is_used(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.provision(replace(WANTED, region="US915", dr=3, power_dbm=20))
+        assert (board.values["BAND"], board.values["MASK"]) == ("5", "0002")
+        assert board.values["TXP"] == "5"
+
+    play(scene())
+
+
+def test_what_a_start_sets_back_is_written_again_and_the_channel_after_each(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        board.forgotten = {"CHS": "0"}
+        wanted = replace(WANTED, activation=ABP, channel_hz=868_100_000)
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.provision(wanted)
+                assert board.values["CHS"] == "868100000"
+                await device.restart()
+                assert board.values["CHS"] == "868100000"
+        assert board.starts == 2
+
+    play(scene())
+
+
+@pytest.mark.parametrize(("name", "says"), [("DR", "AT\\+DR reads 0, not 5"),
+                                            ("APPKEY", r"AT\+APPKEY reads \*\*\*, not \*\*\*")])  # fmt: skip
+def test_what_does_not_take_is_told_without_a_key(tmp_path: Path, name: str, says: str) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        board.stubborn = (name,)
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                with pytest.raises(NotAsWritten, match=says) as told:
+                    await device.provision(WANTED)
+        assert APP_KEY.hex().upper() not in str(told.value)
+
+    play(scene())
+
+
+def test_a_setting_that_a_firmware_does_not_know_is_left_alone_unless_it_is_needed(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        for name in ("PNM", "LPM", "LINKCHECK", "CHS"):
+            del board.values[name]
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.provision(WANTED)
+                with pytest.raises(CommandRefused, match=r"AT_COMMAND_NOT_FOUND.*AT\+CHS"):
+                    await device.provision(replace(WANTED, channel_hz=868_100_000))
+
+    play(scene())
+
+
+def test_a_board_in_its_raw_mode_is_taken_out_of_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings(NWM="0")
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                assert (await device.provision(WANTED))[0] == "NWM"
+                assert board.starts == 1
+                await device.provision(WANTED)
+        assert board.starts == 1  # it would start anew even when it has the mode
+
+    play(scene())
+
+
+def test_region_and_power_are_read_from_the_device(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings(BAND="4", TXP="2")
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                assert await device.radiation() == Radiation("EU868", 12)
+                board.values["BAND"] = "7"
+                with pytest.raises(CommandRefused, match=r"AT\+BAND=7"):
+                    await device.radiation()
+
+    play(scene())
+
+
+def test_counters_begin_anew_by_writing_the_same_address(tmp_path: Path) -> None:
+    async def scene() -> None:
+        board = Rui3Settings(NJM="0", DEVADDR="26011F42")
+        with FarEnd(board, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.reset_counters()
+                assert board.written == ["DEVADDR=26011F42"]
+                assert board.starts == 1
+                with pytest.raises(CommandRefused, match="cannot write frame counters"):
+                    await device.set_counters(5, 0)
+                board.values["NJM"] = "1"
+                with pytest.raises(ValueError, match="counts anew by joining"):
+                    await device.reset_counters()
+        assert board.written == ["DEVADDR=26011F42"]
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    ("power", "index", "radiated"), [(16, 0, 16), (14, 1, 14), (13, 2, 12), (20, 0, 16), (2, 7, 2)]
+)
+def test_a_power_is_never_exceeded(power: int, index: int, radiated: int) -> None:
+    assert power_index(EU868, power) == index
+    assert power_dbm(EU868, index) == radiated
+
+
+def test_a_power_that_no_step_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 dBm is the weakest"):
+        power_index(EU868, 1)
+    assert power_index(US915, 2) == 14
+
+
+def test_no_key_is_in_the_repr_of_a_setting() -> None:
+    assert APP_KEY.hex().upper() not in str(settings_of(WANTED))
