@@ -1,0 +1,81 @@
+"""What does a host see of a board's serial port? A real pty that can be taken away."""
+
+import asyncio
+import contextlib
+import os
+import tty
+from collections.abc import Callable
+from pathlib import Path
+
+READ_BYTES = 4096
+UNREAD_BYTES_MAX = 65_536
+"""What is kept for a reader who is behind; more is lost, as on a serial line without a reader."""
+
+
+class Port:
+    """The USB side of one board; remembers what nobody has read yet.
+
+    `link` is a name for it that stays the same over `unplug` and `plug`. `received` is given what
+    the host writes.
+    """
+
+    def __init__(self, link: Path, received: Callable[[bytes], None]) -> None:
+        self._link = link
+        self._received = received
+        self._unread = bytearray()
+        self._master: int | None = None
+        self._slave: int | None = None
+
+    @property
+    def plugged(self) -> bool:
+        """Whether the host has it."""
+        return self._master is not None
+
+    def plug(self) -> None:
+        """Give the host a port; OSError when it has none left."""
+        if self._master is not None:
+            return
+        self._master, self._slave = os.openpty()
+        # Held open by us too: without any opener a pty reports a hang-up, a port does not.
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(os.ttyname(self._slave))
+        asyncio.get_running_loop().add_reader(self._master, self._readable)
+
+    def unplug(self) -> None:
+        """Take it away; who has it open gets a hang-up."""
+        if self._master is None or self._slave is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._master)
+        loop.remove_writer(self._master)
+        self._link.unlink(missing_ok=True)
+        os.close(self._master)
+        os.close(self._slave)
+        self._master = self._slave = None
+        self._unread.clear()
+
+    def write(self, data: bytes) -> None:
+        """Say something to the host; into the void while it is not plugged in."""
+        if self._master is not None:
+            self._unread += data
+            self._flush()
+
+    def _readable(self) -> None:
+        assert self._master is not None
+        with contextlib.suppress(BlockingIOError):
+            self._received(os.read(self._master, READ_BYTES))
+
+    def _flush(self) -> None:
+        if self._master is None:
+            return
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(BlockingIOError):
+            while self._unread:
+                del self._unread[: os.write(self._master, self._unread)]
+        if not self._unread:
+            loop.remove_writer(self._master)
+            return
+        del self._unread[:-UNREAD_BYTES_MAX]
+        loop.add_writer(self._master, self._flush)

@@ -1,0 +1,199 @@
+"""What does RUI3 do with a message, and which events does it print for it?"""
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from bench.device.stack import LORAMAC_44, LORAMAC_NODE, RetryFrom
+from bench.emulation.circuit import Circuit
+from bench.emulation.emission import Emission
+from bench.emulation.mac import Cycle, Mac, Tries
+from bench.emulation.mac_session import Downlink, Session
+from bench.emulation.radio import TOLERANCE_US, Received, Window
+from bench.emulation.rui3_memory import Rui3Memory
+from bench.emulation.rui3_status import Status
+from bench.emulation.rui3_version import Rui3Version
+from lns.lorawan.mac_commands import LinkCheckAns, LinkCheckReq, OtherCommand, encode
+
+_SEND = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
+_PORTS = range(1, 224)
+_RX2_TIMEOUT = 4
+_DEVICE_TIME = 0x0D
+
+
+class Rui3Traffic:
+    """Messages of one board; remembers what it heard last, and whether the MAC is busy."""
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        memory: Rui3Memory,
+        version: Rui3Version,
+        mac: Mac,
+        say: Callable[[str], None],
+    ) -> None:
+        self.mac = mac
+        self.acknowledged = False
+        self.last_rssi_dbm = 0
+        self.last_snr_db = 0
+        self.busy = False
+        self._circuit = circuit
+        self._memory = memory
+        self._version = version
+        self._stack = LORAMAC_NODE if version.is_new_stack else LORAMAC_44
+        self._say = say
+        self._received = "0:"
+        mac.unasked = self._tell_downlink
+
+    def send(self, argument: str) -> Status:
+        """AT+SEND; too long a payload is refused, and an empty frame goes out all the same."""
+        found = _SEND.fullmatch(argument)
+        if found is None or int(found[1]) not in _PORTS:
+            return Status.PARAM_ERROR
+        if self.mac.session is None:
+            return Status.NO_NETWORK_JOINED
+        if self.busy or self.is_restricted():
+            return Status.BUSY_ERROR
+        payload = bytes.fromhex(found[2])
+        too_long = len(payload) > self.mac.max_payload(self.mac.settings.dr)
+        if too_long:
+            self.begin(self._cycle(b"", None, confirmed=False))
+            return Status.PARAM_ERROR
+        confirmed = self._memory.get("CFM") == "1"
+        self.begin(self._cycle(payload, int(found[1]), confirmed=confirmed))
+        return Status.OK
+
+    def take_received(self) -> str:
+        """AT+RECV=?, which clears the store."""
+        received, self._received = self._received, "0:"
+        return received
+
+    def is_restricted(self) -> bool:
+        """Whether the duty cycle forbids to send now; said on the console if so."""
+        wait_us = self.mac.restricted_us(self.mac.settings.dr)
+        if wait_us:
+            self.tell_restricted(wait_us)
+        return wait_us > 0
+
+    def tell_restricted(self, wait_us: int) -> None:
+        """How long nothing may be sent."""
+        self._say(f"Restricted_Wait_{-(-wait_us // 1000)}_ms")
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let the MAC do something; it is busy until that is over."""
+        self.busy = True
+        self._circuit.spawn(self._occupied(work))
+
+    def tell_sent(self, emission: Emission) -> None:
+        """What AT+DEBUG=1 adds for a frame that goes out."""
+        session = self.mac.session
+        if self._memory.get("DEBUG") == "1":
+            self._say(f"Frequency:{emission.modulation.freq_hz}")
+            self._say(f"ChannelsDatarate:{self.mac.settings.dr}")
+            self._say(f"FCntUp:{session.f_cnt_up if session else 0}")
+
+    def keep_counters(self) -> None:
+        """The counters of a fixed session go into the flash while the MAC is idle."""
+        if self.mac.session is not None and not self._memory.number("NJM"):
+            self._memory.keep(counters=self.mac.session.counters())
+
+    async def _occupied(self, work: Coroutine[Any, Any, None]) -> None:
+        await work
+        self.busy = False
+
+    async def _cycle(self, payload: bytes, port: int | None, *, confirmed: bool) -> None:
+        session = self.mac.session
+        assert session is not None
+        self.acknowledged = self.acknowledged and not confirmed
+        asked = self._ask(session)
+        adr = self.mac.settings.adr
+        phy = session.uplink(payload, port, confirmed=confirmed, adr=adr)
+        cycle = await self.mac.deliver(phy, Cycle(confirmed), self._tries(confirmed=confirmed))
+        self.acknowledged = cycle.acknowledged
+        self.keep_counters()
+        self._tell_end(cycle)
+        if cycle.downlink is not None:
+            self._tell_downlink(cycle.downlink, asked=asked)
+        elif asked:
+            self._tell_answers(asked, None)
+        downlink = cycle.downlink.content if cycle.downlink else None
+        if downlink is not None and (
+            downlink.confirmed or (downlink.f_pending and not self.mac.settings.class_c)
+        ):
+            # By itself and at once: a counter that nobody asked for.
+            await self._cycle(b"", None, confirmed=False)
+
+    def _tries(self, *, confirmed: bool) -> Tries:
+        settings, stack = self.mac.settings, self._stack
+        number = settings.nb_trans
+        if confirmed and not self._version.is_new_stack:
+            number = 1 + self._memory.number("RETY")
+        dr = settings.dr
+
+        def next_us(_: int, emission: Emission, rx2: Window) -> int:
+            if not confirmed:
+                return emission.end_us
+            wait_us = self._circuit.chance.randint(stack.retry_min_us, stack.retry_max_us)
+            is_opening = stack.retry_from is RetryFrom.RX2_OPENING
+            return rx2.opens_us + wait_us + (0 if is_opening else TOLERANCE_US)
+
+        return Tries(
+            number=number,
+            dr=lambda number: stack.dr(dr, number) if confirmed else dr,
+            next_us=next_us,
+            told=lambda number, emission: self.tell_sent(emission),
+        )
+
+    def _tell_end(self, cycle: Cycle) -> None:
+        tells = self._version.tells_ends
+        if not cycle.confirmed:
+            if tells:
+                self._say("+EVT:TX_DONE")
+        elif cycle.acknowledged:
+            self._say("+EVT:SEND_CONFIRMED_OK")
+        else:
+            self._say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
+
+    def _tell_downlink(self, received: Received[Downlink], *, asked: bytes = b"") -> None:
+        """The line of a downlink with data; an empty acknowledgement has none."""
+        downlink, caught = received.content, received.caught
+        self.last_rssi_dbm, self.last_snr_db = caught.rssi_dbm, round(caught.snr_db)
+        signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
+        if self._memory.get("DEBUG") == "1":
+            self._say(f"Receiving in RX_SLOT_WIN_{received.slot}")
+            self._say(f"FCntDown:{downlink.f_cnt}")
+        if asked:
+            self._tell_answers(asked, received)
+        if downlink.f_port and downlink.payload:
+            data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
+            self._say(f"+EVT:RX_{received.slot}:{signal}:{data}")
+            self._received = f"{downlink.f_port}:{downlink.payload.hex().upper()}"
+        if received.slot == "C":
+            self.keep_counters()
+
+    def _ask(self, session: Session) -> bytes:
+        """The questions to the server that go with the next uplink."""
+        asked = b""
+        if self._memory.number("LINKCHECK"):
+            asked += encode([LinkCheckReq()])
+        if self._memory.number("TIMEREQ"):
+            asked += bytes([_DEVICE_TIME])
+        session.answers += asked
+        return asked
+
+    def _tell_answers(self, asked: bytes, received: Received[Downlink] | None) -> None:
+        commands = received.content.commands if received else ()
+        if encode([LinkCheckReq()]) in asked:
+            answer = next((c for c in commands if isinstance(c, LinkCheckAns)), None)
+            if answer is None:
+                self._say("+EVT:LINKCHECK:1:0:0:0:0")
+            else:
+                signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
+                margin, count = answer.margin_db, answer.gateway_count
+                self._say(f"+EVT:LINKCHECK:0:{margin}:{count}:{signal}")
+            if self._memory.number("LINKCHECK") == 1:
+                self._memory.keep(LINKCHECK="0")
+        if bytes([_DEVICE_TIME]) in asked:
+            known = any(isinstance(c, OtherCommand) and c.cid == _DEVICE_TIME for c in commands)
+            self._say(f"+EVT:TIMEREQ_{'OK' if known else 'FAILED'}")
+            self._memory.keep(TIMEREQ="0")

@@ -1,0 +1,86 @@
+"""A Basics Station as a process: `python -m bench.emulation.station DIR NAME EUI REGION [--duty]`.
+
+It reads DIR/NAME/tc.uri before every connection, and `tc.trust`, `tc.crt`, `tc.key` where they are.
+What it prints are the lines by which a real one is known to be well, or not.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from bench.chance import stream
+from bench.emulation import layout
+from bench.emulation.air_line import open_air
+from bench.emulation.distant_medium import DistantMedium
+from bench.emulation.nvm import Nvm
+from bench.emulation.process import live
+from bench.station.link import LinkClosed
+from bench.station.station_tls import station_files
+from bench.station.virtual import VirtualStation
+from bench.station.web_socket import connect, discover
+from bench.station.web_socket_link import WebSocketLink
+from lns.lorawan.identifiers import Eui, eui, eui_id6
+from lns.lorawan.region import region
+
+
+def _say(level: str, text: str) -> None:
+    print(f"{level}: {text}", flush=True)
+
+
+class _Uplink:
+    """The way from a station to its server, by the files in its home."""
+
+    def __init__(self, home: Path, station: Eui) -> None:
+        self._home = home
+        self._station = station
+
+    async def open(self) -> WebSocketLink:
+        """Discovery, then the data connection; LinkClosed with the reason."""
+        try:
+            uri, tls = station_files(self._home)
+        except OSError as error:
+            _say("ERRO", f"No TC URI configured ({error})")
+            raise LinkClosed("no TC URI") from None
+        try:
+            _say("INFO", f"Connecting to INFOS: {uri}")
+            found = await discover(uri, self._station, tls=tls)
+            _say("INFO", f"Infos: {eui_id6(self._station)} muxs-::0 {found}")
+            _say("INFO", "Connecting to MUXS...")
+            link = await connect(found, tls=tls)
+        except LinkClosed as error:
+            _say("ERRO", f"Infos error: {error}")
+            raise
+        _say("VERB", "Connected to MUXS.")
+        return link
+
+
+async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cycle: bool) -> None:
+    home = layout.home(folder, name)
+    nvm = Nvm(home / "nvm.json")
+    starts = nvm.get("starts", 0) + 1
+    nvm.put(starts=starts)  # each start is another radio session
+    line = await open_air(folder, name)
+    virtual = VirtualStation(
+        station,
+        DistantMedium(region(region_name), line),
+        _Uplink(home, station).open,
+        seed=stream(0, name, str(starts)).getrandbits(32),
+        record=lambda *_: None,
+        duty_cycle=duty_cycle,
+    )
+    _say("INFO", "Station Ver : 2.0.6(emulated/std)")
+    _say("INFO", f"Station EUI : {eui_id6(station)}")
+    _say("INFO", "Starting TC engine")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(line.run())
+        tasks.create_task(virtual.run())
+
+
+def main(words: list[str]) -> int:
+    """Be the station until the process is ended."""
+    folder, name, its_eui, region_name, *options = words
+    return live(_run(Path(folder), name, eui(its_eui), region_name, "--duty" in options))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
