@@ -1,0 +1,230 @@
+"""`lorabench stations`: configure, restart and look at the gateways of a bench."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import AsJson
+from bench.cli.output import print_json, print_lines
+from bench.inventory import Inventory
+from bench.inventory.entries import GatewayEntry, GatewayKind
+from bench.inventory.gateway_boards import BOARDS
+from bench.station.basicstation_files import CannotConfigure
+from bench.station.basicstation_journal import journal
+from bench.station.basicstation_log import advice, health
+from bench.station.basicstation_provisioning import provision
+from bench.station.basicstation_shell import GatewayFailed, restart_gateway, restart_words
+from bench.station.wisgate import wisgate_steps
+
+EXAMPLES = (
+    "lorabench stations --bench lab.toml",
+    "lorabench stations provision --dry-run --bench lab.toml",
+    "lorabench stations west provision --bench lab.toml",
+    "lorabench stations west logs --bench lab.toml",
+    "lorabench stations check --bench lab.toml --json",
+)
+
+_AHEAD_US_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is said of one gateway; `facts` are for programs."""
+
+    name: str
+    lines: list[str]
+    facts: dict[str, Any] = field(default_factory=dict)
+    code: ExitCode = ExitCode.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a verb is given."""
+
+    inventory: Inventory
+    gateway: GatewayEntry
+    dry_run: bool
+    lines_max: int
+
+
+def stations(
+    *words: Annotated[
+        str,
+        Parameter(
+            help="Names of gateways, all if left out, and one of provision, restart, logs, check;"
+            " without one of these they are listed."
+        ),
+    ],
+    bench: Bench = BENCH,
+    dry_run: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Change nothing; show the commands and how the files differ.",
+        ),
+    ] = False,
+    lines: Annotated[int, Parameter(help="How many lines of a log are read.")] = 2000,
+    as_json: AsJson = False,
+) -> int:
+    """List the gateways of a bench, or do something with them.
+
+    provision: make their files right, pointing at the tap, and restart those that were not.
+    restart: restart the station. logs: print its log, on the clock of this host. check: say
+    whether it started, and what to do if not.
+    """
+    inventory = inventory_of(bench)
+    verb, chosen = _asked(inventory, words)
+    if not chosen:
+        raise Refused(f"{bench} has no [[gateway]]; hardware.md shows how one is written.")
+    if lines < 1:
+        raise Refused("--lines is 1 or more.")
+    asked = [Asked(inventory, gateway, dry_run, lines) for gateway in chosen]
+    if verb in _CHANGING and not dry_run:
+        with bench_taken(inventory):
+            told = asyncio.run(_each(_VERBS[verb], asked))
+    else:
+        told = asyncio.run(_each(_VERBS[verb], asked))
+    if as_json:
+        print_json([{"name": one.name, **one.facts} for one in told])
+    else:
+        print_lines(line for one in told for line in one.lines)
+    return max(one.code for one in told)
+
+
+async def _each(verb: Callable[[Asked], Awaitable[Told]], asked: Sequence[Asked]) -> list[Told]:
+    """All gateways at once; one that fails keeps nobody from the others."""
+
+    async def one(of: Asked) -> Told:
+        try:
+            return await verb(of)
+        except (GatewayFailed, CannotConfigure) as failed:
+            facts = {"error": str(failed)}
+            return Told(of.gateway.name, [str(failed)], facts, ExitCode.BENCH_ERROR)
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one(of)) for of in asked]
+    return [task.result() for task in running]
+
+
+async def _listed(of: Asked) -> Told:
+    gateway = of.gateway
+    board = BOARDS[gateway.board] if gateway.board else None
+    what = f"{gateway.kind}" + (f" with {board.name} ({board.chip})" if board else "")
+    facts = {
+        "eui": gateway.eui,
+        "kind": gateway.kind,
+        "board": gateway.board,
+        "ssh": gateway.ssh,
+        "home": gateway.home,
+        "power": gateway.power,
+        "attenuator": gateway.attenuator,
+    }
+    where = gateway.ssh or ("this host" if gateway.kind is GatewayKind.PROGRAM else "no ssh")
+    return Told(gateway.name, [f"{gateway.name:12} {gateway.eui}  {what}, {where}"], facts)
+
+
+async def _provision(of: Asked) -> Told:
+    name = of.gateway.name
+    if of.gateway.kind is GatewayKind.WISGATE:
+        steps = wisgate_steps(of.inventory, of.gateway)
+        numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
+        return Told(name, [f"{name}: a WisGate is configured in its pages:", *numbered],
+                    {"steps": steps})  # fmt: skip
+    done = await provision(of.inventory, of.gateway, dry_run=of.dry_run)
+    will = "would be " if of.dry_run else ""
+    lines = [f"{name}: unchanged"] if not done.changed else [
+        f"{name}: {will}{verb} {', '.join(files)}"
+        for verb, files in (("written", done.written), ("removed", done.removed))
+        if files
+    ]  # fmt: skip
+    if done.changed and not of.dry_run:
+        lines.append(f"{name}: restarted" if done.restarted else f"{name}: restart it yourself")
+    lines += [f"{name}: note: {note}" for note in done.notes]
+    if of.dry_run:
+        lines += [f"  $ {command}" for command in done.commands]
+        lines += [f"  {line}" for line in done.diff]
+    facts = {
+        "changed": done.changed,
+        "written": done.written,
+        "removed": done.removed,
+        "unchanged": done.unchanged,
+        "notes": done.notes,
+        "restarted": done.restarted,
+        "dry_run": of.dry_run,
+    }
+    if of.dry_run:
+        facts |= {"commands": done.commands, "diff": done.diff}
+    return Told(name, lines, facts)
+
+
+async def _restart(of: Asked) -> Told:
+    words = restart_words(of.gateway)
+    if of.dry_run:
+        return Told(of.gateway.name, [f"{of.gateway.name}: would run: {words}"],
+                    {"restarted": False, "command": words})  # fmt: skip
+    await restart_gateway(of.gateway)
+    return Told(of.gateway.name, [f"{of.gateway.name}: restarted"], {"restarted": True})
+
+
+async def _logs(of: Asked) -> Told:
+    found = await journal(of.gateway, of.lines_max)
+    told = [{"at": line.at, "text": line.text} for line in found.lines]
+    facts = {"ahead_us": found.ahead_us, "within_us": found.within_us, "lines": told}
+    return Told(found.name, [f"{found.name}  {line}" for line in found.lines], facts)
+
+
+async def _check(of: Asked) -> Told:
+    name = of.gateway.name
+    log = await journal(of.gateway, of.lines_max)
+    found = health(log.texts)
+    said = advice(found, of.gateway.eui, conducted=of.inventory.conducted)
+    if log.ahead_us is not None and abs(log.ahead_us) - log.within_us > _AHEAD_US_MAX:
+        said.append(
+            f"its clock is {log.ahead_us / 1000:+.0f} ms from that of this host; let chrony on it"
+            " follow this host (`chronyc tracking`)"
+        )
+    state = "its station has started" if found.is_healthy else "its station has not started"
+    ours = found.eui in (None, of.gateway.eui)
+    code = ExitCode.PASSED if found.is_healthy and ours else ExitCode.BENCH_ERROR
+    facts = {
+        "healthy": found.is_healthy,
+        "missing": found.missing,
+        "eui": found.eui,
+        "ahead_us": log.ahead_us,
+        "duty_cycle_off": found.duty_cycle_off,
+        "advice": said,
+    }
+    return Told(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)
+
+
+_VERBS: dict[str, Callable[[Asked], Awaitable[Told]]] = {
+    "list": _listed,
+    "provision": _provision,
+    "restart": _restart,
+    "logs": _logs,
+    "check": _check,
+}
+_CHANGING = ("provision", "restart")
+
+
+def _asked(inventory: Inventory, words: Sequence[str]) -> tuple[str, list[GatewayEntry]]:
+    """The verb, and the gateways that it is for."""
+    known = {gateway.name: gateway for gateway in inventory.gateways}
+    verbs = [word for word in words if word in _VERBS and word not in known]
+    names = [word for word in words if word not in verbs]
+    strange = [word for word in names if word not in known]
+    if len(verbs) > 1:
+        raise Refused(f"One thing at a time: {' or '.join(verbs)}.")
+    if strange:
+        raise Refused(
+            f"{strange[0]} is no gateway of {inventory.path} and nothing to do. Gateways:"
+            f" {', '.join(known) or 'none'}. To do: {', '.join(_VERBS)}."
+        )
+    chosen = list(dict.fromkeys(names)) or list(known)
+    return (verbs or ["list"])[0], [known[name] for name in chosen]

@@ -1,0 +1,185 @@
+"""What stands on the bench: radios, gateways, switches, limits?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui
+
+
+class GatewayKind(StrEnum):
+    """What a gateway is, and so how it is configured and restarted."""
+
+    RASPBERRY_PI = "raspberry-pi"
+    WISGATE = "wisgate"
+    PROGRAM = "program"  # a station process on this host
+
+
+class PowerKind(StrEnum):
+    """How a power switch, or a reset button, is worked."""
+
+    UHUBCTL = "uhubctl"
+    RELAY = "relay"
+    SHELLY = "shelly"
+    TASMOTA = "tasmota"
+    COMMAND = "command"
+    PERSON = "person"
+
+
+class AttenuatorKind(StrEnum):
+    """How a step attenuator is set."""
+
+    COMMAND = "command"
+    PERSON = "person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Radio:
+    """A board at a serial port, known by exactly one of `port`, `usb_serial` and `usb_path`.
+
+    `baud` and `dtr` are those of the dialect where None. `power` and `reset` are names of switches;
+    the `cycle` of `reset` presses NRST.
+    """
+
+    name: str
+    dialect: str
+    port: str | None = None
+    usb_serial: str | None = None
+    usb_path: str | None = None
+    baud: int | None = None
+    dtr: bool | None = None
+    power: str | None = None
+    reset: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceEntry:
+    """An end device; what is None of its identity is drawn, the same every night."""
+
+    radio: Radio
+    dev_eui: Eui
+    dr: int
+    power_dbm: int
+    join_eui: Eui | None = None
+    app_key: bytes | None = field(default=None, repr=False)
+    dev_addr: DevAddr | None = None
+    keys: SessionKeys | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the board."""
+        return self.radio.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayerEntry:
+    """A radio that sends captured frames again."""
+
+    radio: Radio
+
+    @property
+    def name(self) -> str:
+        """The name of the board."""
+        return self.radio.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayEntry:
+    """A gateway with a Basics Station.
+
+    `ssh`: where to log in, None if the bench cannot. `home`: the folder of the station. `restart`:
+    a command, run over `ssh` where there is one, else on this host; None: that of the kind.
+    `credentials`: a folder with `tc.trust`, `tc.crt` and `tc.key`, as far as they are needed.
+    """
+
+    name: str
+    eui: Eui
+    kind: GatewayKind
+    board: str | None = None
+    ssh: str | None = None
+    home: str = "/opt/basicstation"
+    restart: tuple[str, ...] | None = None
+    power: str | None = None
+    attenuator: str | None = None
+    credentials: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerEntry:
+    """A power switch or a reset button; `settings` are the keys of its kind."""
+
+    name: str
+    kind: PowerKind
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttenuatorEntry:
+    """A step attenuator; `db` is its everyday setting, `set_command` has "{db}" in it."""
+
+    name: str
+    kind: AttenuatorKind
+    db: int
+    set_command: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a night must not exceed.
+
+    `rssi_dbm_max`: stronger is a near-field warning. `rf_attempts_max`: how often a stimulus is
+    made that did not come about. `inconclusive_share_max`: 0..1.
+    """
+
+    eirp_dbm_max: int = 14
+    rssi_dbm_max: int = -40
+    rf_attempts_max: int = 3
+    inconclusive_share_max: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTo:
+    """Where the summary of a night goes; a URL may contain a password, so none is shown."""
+
+    mqtt: str | None = field(default=None, repr=False)
+    webhook: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """A bench as its `bench.toml` describes it; every name in it leads somewhere.
+
+    `tap`: host and port where the gateways connect, port 0 = any free one. `tap_uri`: how they
+    reach it, None = derived from `tap`. `conducted`: no antenna, so that the duty cycle of the
+    region need not be kept. `lock`: the file that says who uses the bench.
+    """
+
+    path: Path
+    name: str
+    region: str
+    tap: str
+    tap_uri: str | None = None
+    conducted: bool = False
+    lock: Path
+    limits: Limits = Limits()
+    devices: tuple[DeviceEntry, ...] = ()
+    replayers: tuple[ReplayerEntry, ...] = ()
+    gateways: tuple[GatewayEntry, ...] = ()
+    powers: tuple[PowerEntry, ...] = ()
+    attenuators: tuple[AttenuatorEntry, ...] = ()
+    report: ReportTo = ReportTo()
+
+    @property
+    def radios(self) -> tuple[Radio, ...]:
+        """Every board at a serial port, devices first."""
+        return (*(d.radio for d in self.devices), *(r.radio for r in self.replayers))
+
+    def power(self, name: str) -> PowerEntry:
+        """The switch of this name; KeyError if there is none."""
+        return {entry.name: entry for entry in self.powers}[name]
+
+    def attenuator(self, name: str) -> AttenuatorEntry:
+        """The attenuator of this name; KeyError if there is none."""
+        return {entry.name: entry for entry in self.attenuators}[name]

@@ -1,0 +1,177 @@
+"""Does the log of a Basics Station tell of a healthy start, and if not, what is to be done?
+
+Source of all markers: Basics Station 2.0.6; the log level must be DEBUG or VERBOSE to have them
+all. Only what the station said since its latest start counts.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lns.complaints import printable
+from lns.lorawan.identifiers import Eui, eui
+
+# What is said at a healthy start, in this order.
+HEALTHY = (
+    ("the station has an EUI", re.compile(r"Station EUI\s*:\s*(?P<eui>\S+)")),
+    ("the connection to the network server begins", re.compile(r"Starting TC engine")),
+    ("the discovery endpoint is asked", re.compile(r"Connecting to INFOS: (?P<uri>\S+)")),
+    ("the discovery endpoint has answered", re.compile(r"Infos: ")),
+    ("the channels have arrived", re.compile(r"Configuring for region: (?P<region>\w+)")),
+    ("the concentrator runs", re.compile(r"Concentrator started")),
+)
+STEPS = tuple(step for step, _ in HEALTHY)
+_STARTED = re.compile(r"Station Ver\s*:")
+_NO_DUTY_CYCLE = re.compile(r"Dev/test settings:.*nodc=1")
+
+# What tells of trouble: the marker, its cause, and what to do.
+TROUBLE = (
+    (
+        r"Concentrator start failed",
+        "the concentrator does not answer",
+        "check the reset line and the board in bench.toml, and that SPI and I2C are on"
+        " (`sudo raspi-config`)",
+    ),
+    (
+        r"ral_config failed with status",
+        "the channel plan or the device path is refused",
+        "compare `device` in station.conf with `ls /dev/spidev* /dev/ttyACM*`",
+    ),
+    (
+        r"Radio device .* in use by process",
+        "another station or packet forwarder has the concentrator",
+        "end it: `sudo systemctl disable --now` its service",
+    ),
+    (
+        r"No TC URI configured|Bad TC URI",
+        "the station does not know the network server",
+        "lorabench stations provision",
+    ),
+    (
+        r"TLS server certificate verification failed",
+        "the station does not trust the certificate",
+        "check its clock first (`date -u`), then tc.trust and the host name in tc.uri",
+    ),
+    (
+        r"Infos error:",
+        "the network server refuses this EUI",
+        "compare the EUI with the one in bench.toml",
+    ),
+    (
+        r"Unsupported hwspec",
+        "the configuration is for other hardware",
+        "the network server has to send hwspec sx1301/1, also for SX1302",
+    ),
+    (
+        r"missed TX time|too late for RX2 by",
+        "a downlink came too late",
+        "look for what slows the network down: WLAN, a busy host, a delay left in `tc qdisc`",
+    ),
+    (
+        r"Received '\w+' before 'router_config'",
+        "the network server sent a downlink too early",
+        "a mistake of the network server: keep its log",
+    ),
+    (
+        r"MUXS reconnect backoff",
+        "the network server closed the connection",
+        "is the bench running? Its tap is the network server of this station",
+    ),
+    (
+        r"no DC in band",
+        "the station keeps to the duty cycle",
+        "wait; with cables or a shield box, `conducted = true` in bench.toml",
+    ),
+    (
+        r"Cannot convert xtime",
+        "the network server used the time of an earlier radio session",
+        "send one uplink anew; downlinks of before the restart are lost",
+    ),
+    (
+        r"Feature not supported in production level code",
+        "the build refuses settings for tests, such as nodc",
+        "build the station without production level, or leave `conducted` out",
+    ),
+)
+_PATTERNS = tuple((re.compile(marker), cause, remedy) for marker, cause, remedy in TROUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One kind of trouble that a log tells of: its last line, how often, and what to do."""
+
+    line: str
+    times: int
+    cause: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a log says since the latest start of the station.
+
+    `missing`: the first healthy step that was not reached, None if all were. `duty_cycle_off`: it
+    says that nodc is active.
+    """
+
+    missing: str | None
+    eui: Eui | None
+    troubles: tuple[Trouble, ...]
+    duty_cycle_off: bool
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the station started, whatever went wrong on the way."""
+        return self.missing is None
+
+
+def health(lines: Sequence[str]) -> Health:
+    """What the lines of a log say, oldest first."""
+    starts = [number for number, line in enumerate(lines) if _STARTED.search(line)]
+    lines = lines[starts[-1] :] if starts else lines
+    reached, own = 0, None
+    for line in lines:
+        found = HEALTHY[reached][1].search(line) if reached < len(HEALTHY) else None
+        if found:
+            own = _eui(found["eui"]) if reached == 0 else own
+            reached += 1
+    return Health(
+        missing=STEPS[reached] if reached < len(STEPS) else None,
+        eui=own,
+        troubles=tuple(_troubles(lines)),
+        duty_cycle_off=any(_NO_DUTY_CYCLE.search(line) for line in lines),
+    )
+
+
+def advice(found: Health, expected: Eui, *, conducted: bool) -> list[str]:
+    """What a person should know and do, a sentence each; nothing if all is well."""
+    said = [
+        f"{trouble.cause} ({trouble.times}x, at last: {trouble.line}); {trouble.remedy}"
+        for trouble in found.troubles
+    ]
+    if found.missing is not None:
+        said.append(f"its log does not say that {found.missing}; read it: lorabench stations logs")
+    if found.eui is not None and found.eui != expected:
+        said.append(
+            f"it calls itself {found.eui}, bench.toml calls it {expected}; write the right EUI"
+            " there, or let `lorabench stations provision` set it"
+        )
+    if conducted and found.is_healthy and not found.duty_cycle_off:
+        said.append("it does not say that its duty cycle is off (nodc); acks may come in RX2")
+    return said
+
+
+def _troubles(lines: Sequence[str]) -> list[Trouble]:
+    found = []
+    for pattern, cause, remedy in _PATTERNS:
+        matching = [line for line in lines if pattern.search(line)]
+        if matching:
+            found.append(Trouble(printable(matching[-1].strip()), len(matching), cause, remedy))
+    return found
+
+
+def _eui(text: str) -> Eui | None:
+    try:
+        return eui(text)
+    except ValueError:
+        return None
