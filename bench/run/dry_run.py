@@ -4,7 +4,9 @@ Waits about the retention are shortened as on a bench, so that the time a case t
 takes there. Nothing is judged, and no capture stays behind.
 """
 
+import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,16 @@ from bench.plan.planned_case import PlannedCase, PlannedDevice
 from bench.rig.injection import DATA_RATE
 from bench.rig.retiming import Retiming
 from bench.rig.simulated import LNS, SimulatedRig
+from bench.run.planning import PLAN
 from bench.run.play import Play, innermost
+from bench.run.record import RunRecord
+from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.watched import DeviceNotes, Notes, Watched
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.end_device import DeviceClass
 from lns.lorawan.airtime import frame_airtime_us
 
-RETENTION_S = 30
 BOTH = ("west", "east")
 """Who hears everything where a scenario names no station."""
 
@@ -84,16 +88,24 @@ class DryRun:
     """Plays cases as they are asked for; remembers what each needs, by its name, in `planned`.
 
     The verdict of a case is PASS when that is known, ERROR when the scenario could not be played
-    to its end.
+    to its end. `close` writes all of it into the folder `into`, if there is one.
     """
 
     capabilities = DryRig.capabilities
     limits_itself = False
 
-    def __init__(self, *, seed: int = 1, retention_s: int = RETENTION_S) -> None:
+    def __init__(
+        self, *, seed: int = 1, retention_s: int = RETENTION_S, into: Path | None = None
+    ) -> None:
         self._seed = seed
         self._retention_us = retention_s * 1_000_000
+        self._into = into
         self.planned: dict[str, PlannedCase] = {}
+        self.failed: dict[str, str] = {}
+
+    def missing(self, play: Play) -> Sequence[str]:
+        """Nothing is: what a bench lacks is to be found out."""
+        return ()
 
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for; here nothing is done ahead of time."""
@@ -105,6 +117,7 @@ class DryRun:
             try:
                 planned = clock.run(self._perform(play, capture))
             except (Exception, BaseExceptionGroup) as failure:
+                self.failed[play.title.case] = innermost(failure)
                 return Verdict(Result.ERROR, "bench", (innermost(failure),))
             finally:
                 capture.close()
@@ -128,7 +141,12 @@ class DryRun:
         return _planned(play, case, watch)
 
     def close(self) -> None:
-        """There is nothing to give up."""
+        """Write the plan down, for whoever asked for it from another process or place."""
+        if self._into is None or not (self.planned or self.failed):
+            return
+        self._into.mkdir(parents=True, exist_ok=True)
+        plan = {"cases": [one.as_json() for one in self.planned.values()], "failed": self.failed}
+        (self._into / PLAN).write_text(json.dumps(plan), encoding="utf-8")
 
 
 def _planned(play: Play, case: Case, watch: _Watch) -> PlannedCase:
@@ -175,4 +193,11 @@ def _device(name: str, notes: DeviceNotes, case: Case) -> PlannedDevice:
         expects_downlink=notes.expects_downlink,
         transmissions=len(on_air),
         airtime_us=sum(event["airtime_us"] for event in on_air),
+    )
+
+
+def open_run(record: RunRecord, settings: RunSettings) -> DryRun:
+    """A dry run whose plan goes where another run would leave its captures."""
+    return DryRun(
+        seed=record.seed, retention_s=settings.retention_s or RETENTION_S, into=record.runs_dir
     )

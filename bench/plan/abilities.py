@@ -1,0 +1,94 @@
+"""What can a bench do: its boards, stations, replayers, and what stands around them?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.inventory.entries import Inventory
+
+OBEYS_RETRIES = frozenset({"lora-e5", "seeeduino"})
+"""The dialects whose firmware repeats a confirmed message as often as it is told to.
+
+RUI3 with the stack of 4.2 and later does not: it goes by NbTrans alone, so by LinkADRReq.
+"""
+SETS_COUNTERS = frozenset({"lora-e5"})
+"""The dialects in which a board can be told its frame counters (`AT+LW=ULDL`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One device of a bench, and what its firmware does."""
+
+    name: str
+    dialect: str
+    obeys_retries: bool
+    sets_counters: bool
+
+
+def board(name: str, dialect: str) -> Board:
+    """A board that does what its dialect is known for; an identified one may do more or less."""
+    return Board(
+        name=name,
+        dialect=dialect,
+        obeys_retries=dialect in OBEYS_RETRIES,
+        sets_counters=dialect in SETS_COUNTERS,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """A bench as a plan sees it.
+
+    `extras`: what was fitted besides, in the words of `bench.plan.needs`. `capabilities`: what
+    scenarios may ask for with `requires`.
+    """
+
+    boards: tuple[Board, ...]
+    stations: int
+    replayers: int = 0
+    attenuators: int = 0
+    region: str = "EU868"
+    conducted: bool = False
+    extras: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"wires", "own store"})
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return len(self.boards)
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """What the boards speak, each once."""
+        return tuple(dict.fromkeys(board.dialect for board in self.boards))
+
+    @property
+    def obeys_retries(self) -> int:
+        """How many boards repeat as often as they are told."""
+        return sum(board.obeys_retries for board in self.boards)
+
+    @property
+    def sets_counters(self) -> int:
+        """How many boards can be told their counters."""
+        return sum(board.sets_counters for board in self.boards)
+
+
+def abilities_of(inventory: Inventory) -> Abilities:
+    """What a bench can do by its file alone, before any board has told its firmware."""
+    return Abilities(
+        boards=tuple(board(one.name, one.radio.dialect) for one in inventory.devices),
+        stations=len(inventory.gateways),
+        replayers=len(inventory.replayers),
+        attenuators=sum(one.attenuator is not None for one in inventory.gateways),
+        region=inventory.region,
+        conducted=inventory.conducted,
+    )
+
+
+def usual_bench(dialects: Iterable[str] = ("rui3", "rui3", "lora-e5")) -> Abilities:
+    """Two RUI3 boards, a LoRa-E5, a replayer and two stations, on cables."""
+    return Abilities(
+        boards=tuple(board(f"{name}-{n}", name) for n, name in enumerate(dialects, 1)),
+        stations=2,
+        replayers=1,
+        conducted=True,
+    )

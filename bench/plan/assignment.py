@@ -1,0 +1,31 @@
+"""Which board plays which device of a case?"""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from bench.plan.abilities import Board
+from bench.plan.planned_case import PlannedCase, PlannedDevice
+
+
+def fits(board: Board, device: PlannedDevice) -> bool:
+    """Whether a board can do what the scenario asks of this device."""
+    return (board.obeys_retries or not device.wants_retries) and (
+        board.sets_counters or not device.wants_counter
+    )
+
+
+def is_choosy(planned: PlannedCase) -> bool:
+    """Whether some device of a case cannot be played by just any board."""
+    return any(device.wants_retries or device.wants_counter for device in planned.on_air)
+
+
+def assignments(planned: PlannedCase, boards: Sequence[Board]) -> Iterator[tuple[Board, ...]]:
+    """Every way to give each device on the air a board of its own, in the order of the devices.
+
+    First those that leave the boards free that can do most.
+    """
+    devices = planned.on_air
+    modest_first = sorted(boards, key=lambda board: board.obeys_retries + board.sets_counters)
+    for chosen in permutations(modest_first, len(devices)):
+        if all(map(fits, chosen, devices)):
+            yield chosen

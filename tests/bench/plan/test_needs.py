@@ -1,0 +1,118 @@
+"""What is missing for a case, in words; and no verb that nobody has thought about."""
+
+from dataclasses import replace
+
+import pytest
+
+from bench.plan.abilities import board, usual_bench
+from bench.plan.needs import DEVICE_VERBS, RIG_VERBS, STATION_VERBS, needs
+from bench.plan.planned_case import PlannedDevice
+from bench.rig.rig import Rig, RigDevice, RigStation
+from bench.rig.stimulation import Stimulation
+from tests.bench.plan.cases import RETRY, case, device
+
+BENCH = usual_bench()
+BEYOND = {"announce", "deliver", "expect_due", "sessions_opened"}
+"""What the catalogue of edge cases asks of a rig besides."""
+
+
+def public(kind: type) -> set[str]:
+    names = {name for one in kind.__mro__ for name in (*vars(one), *_annotated(one))}
+    return {name for name in names if not name.startswith("_")}
+
+
+def _annotated(kind: type) -> tuple[str, ...]:
+    return tuple(vars(kind).get("__annotations__", ()))
+
+
+def test_every_verb_of_a_rig_stands_in_the_table() -> None:
+    assert set(RIG_VERBS) == public(Rig) | BEYOND
+
+
+def test_what_stands_there_besides_is_a_verb() -> None:
+    assert all(hasattr(Stimulation, verb) for verb in BEYOND)
+
+
+def test_every_verb_of_a_station_stands_in_the_table() -> None:
+    assert set(STATION_VERBS) == public(RigStation)
+
+
+def test_every_verb_of_a_device_stands_in_the_table() -> None:
+    assert set(DEVICE_VERBS) == public(RigDevice)
+
+
+def test_the_usual_bench_lacks_nothing_for_a_usual_case() -> None:
+    usual = case(
+        devices=(device(airtime_us=50_000), device("bravo", RETRY)),
+        verbs=("alpha.send", "expect", "only", "replay", "west.suppress_downlinks"),
+    )
+    assert needs(usual, BENCH) == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "missing"),
+    [
+        ({"region": "US915"}, "region US915"),
+        ({"stations": ("west", "east", "north")}, "a third station"),
+        ({"devices": tuple(device(name) for name in "abcd")}, "a fourth board"),
+        ({"verbs": ("impersonate",)}, "many radios on one EUI"),
+        ({"verbs": ("flood",)}, "many radios at one moment"),
+        ({"verbs": ("west.fit_gps",)}, "a GPS receiver"),
+        ({"verbs": ("west.add_antenna",)}, "a second antenna"),
+        ({"verbs": ("west.weaken",)}, "an attenuator"),
+        ({"verbs": ("west.keep_duty_cycle",)}, "a station that keeps its duty cycle"),
+        ({"verbs": ("delay_upstream",)}, "slow application"),
+        ({"verbs": ("refuse_upstream",)}, "slow application"),
+        ({"verbs": ("step_wall_clock",)}, "wall clock"),
+        ({"requires": ("virtual time", "wires")}, "virtual time"),
+        ({"devices": (device(crafted=True),)}, "a device that gives up its counters"),
+    ],
+)
+def test_what_is_missing_is_named(facts: dict[str, object], missing: str) -> None:
+    assert needs(case(**facts), BENCH) == (missing,)
+
+
+def test_two_stations_that_hear_less_need_two_attenuators() -> None:
+    weak = case(verbs=("east.weaken", "west.weaken"))
+    assert needs(weak, replace(BENCH, attenuators=1)) == ("an attenuator",)
+    assert needs(weak, replace(BENCH, attenuators=2)) == ()
+
+
+def test_a_marker_and_a_verb_that_say_the_same_are_told_once() -> None:
+    assert needs(case(verbs=("delay_upstream",), requires=("slow application",)), BENCH) == (
+        "slow application",
+    )
+
+
+def test_a_bench_without_a_replayer_lacks_it() -> None:
+    assert needs(case(verbs=("replay",)), replace(BENCH, replayers=0)) == ("a replayer",)
+
+
+def test_a_device_that_only_lends_its_name_gives_up_its_counters() -> None:
+    silent = PlannedDevice(name="a", activation="abp", crafted=True, explicit_counter=True)
+    assert needs(case(devices=(silent,)), replace(BENCH, boards=())) == ()
+
+
+def test_boards_without_an_ability_are_named_by_it() -> None:
+    rui3 = replace(BENCH, boards=(board("dut", "rui3"),))
+    assert needs(case(devices=(device("a", RETRY),)), rui3) == (
+        "a board that repeats as often as it is told (LoRa-E5)",
+    )
+    assert needs(case(devices=(device(explicit_counter=True),)), rui3) == (
+        "a board that can set its counters (LoRa-E5)",
+    )
+
+
+def test_two_devices_cannot_share_the_one_board_that_can() -> None:
+    both = (device("a", RETRY), device("b", RETRY))
+    assert len(needs(case(devices=both), BENCH)) == 1
+
+
+def test_radiated_stations_keep_their_duty_cycle() -> None:
+    kept = case(verbs=("west.keep_duty_cycle",))
+    assert needs(kept, replace(BENCH, conducted=False)) == ()
+
+
+def test_what_was_fitted_is_there() -> None:
+    fitted = replace(BENCH, extras=frozenset({"a GPS receiver"}))
+    assert needs(case(verbs=("west.fit_gps",)), fitted) == ()
