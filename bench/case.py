@@ -27,6 +27,14 @@ class Title:
     params: dict[str, str] = field(default_factory=dict)
 
 
+class StimulusMissed(Exception):
+    """What a scenario set up did not come about; `owner` is who is the reason: air, gateway, …"""
+
+    def __init__(self, owner: str, reason: str) -> None:
+        super().__init__(reason)
+        self.owner = owner
+
+
 class Case:
     """Records the events of one case, into the capture and for the verdict.
 
@@ -188,6 +196,10 @@ class Case:
         optional = {"consumer": consumer, "by": by}
         facts |= {name: value for name, value in optional.items() if value is not None}
         self._fact("case.expect", {**facts, "count": count})
+
+    def missed(self, owner: str, reason: str) -> None:
+        """Note that something did not come about that the scenario builds on."""
+        self._fact("stimulus.missed", {"owner": owner, "reason": reason})
 
     def end(self, error: str | None = None, *, may_repeat: bool = False) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it.

@@ -100,6 +100,7 @@ class Evidence:
     effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
+    missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
     stamped: bool = True
     error: str | None = None
 
@@ -293,5 +294,6 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "lns.downlink": _read_downlink,
     "application.effect": lambda evidence, event: evidence.effects.read(event),
     "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
+    "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
     "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
 }

@@ -176,6 +176,7 @@ def judge(
     A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
     was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
     wrong while the host stalled proves nothing either: a slow machine is no failing network server.
+    A stimulus that the bench itself saw not come about proves nothing at all.
     `torn` names the sources of which lines are known to be torn; `numbers`: see `violations`.
     """
     evidence = Evidence.of(events)
@@ -186,6 +187,9 @@ def judge(
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
     broken = violations(evidence, torn=torn, numbers=numbers)
     failures += [(violation.owner, str(violation)) for violation in broken]
+    if evidence.missed:
+        owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
+        return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))
     stall_us = max(evidence.stalls_us, default=0)
     if failures and stall_us > HOST_STALL_MAX_US:
         stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")

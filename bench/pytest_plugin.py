@@ -5,9 +5,10 @@ rig, writes the case to the capture and fails the test unless the verdict is a P
 that needs what the rig has not (`requires`) is left out, and that is noted in the capture.
 """
 
+import importlib
 import inspect
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,10 +17,10 @@ import pytest
 from bench.case import Title
 from bench.expectation import Result, Verdict
 from bench.host.program import HostError
-from bench.run.emulated import RETENTION_S, EmulatedRun
+from bench.inventory import Inventory, InventoryError, load
 from bench.run.play import Play
 from bench.run.record import RunRecord
-from bench.run.simulated import SimulatedRun
+from bench.run.settings import RETENTION_S, RunSettings
 from lns.address import without_login
 from lns.dedup.strategy import Strategy
 from lns.store.redis_wire import redis_server
@@ -40,6 +41,9 @@ class Run(Protocol):
     limits_itself: bool
     """Whether it ends a case that hangs; whoever asks may wait long for the turn of a case."""
 
+    def missing(self, play: Play) -> Sequence[str]:
+        """What the bench lacks for a scenario, besides what it says that it requires."""
+
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for."""
 
@@ -50,15 +54,14 @@ class Run(Protocol):
         """Give everything up."""
 
 
-RIGS: Mapping[str, Callable[[RunRecord, pytest.Config], Run]] = {
-    "simulated": lambda record, config: SimulatedRun(record),
-    "emulated": lambda record, config: EmulatedRun(
-        record,
-        retention_s=config.getoption("--retention") or RETENTION_S,
-        tls=config.getoption("--tls"),
-        redis_url=config.getoption("--redis"),
-    ),
+RIGS: Mapping[str, str] = {
+    "simulated": "bench.run.simulated",
+    "emulated": "bench.run.emulated",
+    "hardware": "bench.run.hardware",
+    "plan": "bench.run.dry_run",
 }
+"""The module of each rig, which has `open_run`: only that of the rig in use is imported, so that
+nothing of another rig is in the process."""
 _RECORD = pytest.StashKey[RunRecord]()
 _RUN = pytest.StashKey[Run]()
 _ANNOUNCED = pytest.StashKey[bool]()
@@ -103,8 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     rig: str = config.getoption("--rig")
-    if config.getoption("--bench"):
-        raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")
+    inventory = _inventory(config, rig)
     if rig == "simulated" and config.getoption("--retention"):
         raise pytest.UsageError(
             "--retention: the simulated rig waits without taking time; leave it out"
@@ -112,13 +114,40 @@ def pytest_configure(config: pytest.Config) -> None:
     for option in ("--tls", "--redis"):
         if rig == "simulated" and config.getoption(option):
             raise pytest.UsageError(f"{option}: the simulated rig has no wires; leave it out")
+        if rig == "hardware" and config.getoption(option):
+            raise pytest.UsageError(f"{option}: only for the emulated rig; leave it out")
     try:
         redis_server(config.getoption("--redis") or "redis://unnamed")
     except ValueError as error:
         raise pytest.UsageError(f"--redis: {error}") from None
     runs_dir = Path(config.getoption("--capture-dir"))
     record = config.stash[_RECORD] = RunRecord(rig, config.getoption("--seed"), runs_dir)
-    config.stash[_RUN] = RIGS[rig](record, config)
+    settings = RunSettings(
+        retention_s=config.getoption("--retention"),
+        tls=config.getoption("--tls"),
+        redis_url=config.getoption("--redis"),
+        inventory=inventory,
+        arguments=tuple(str(argument) for argument in config.invocation_params.args),
+    )
+    config.stash[_RUN] = importlib.import_module(RIGS[rig]).open_run(record, settings)
+
+
+def _inventory(config: pytest.Config, rig: str) -> Inventory | None:
+    """The inventory of a real bench, which only the hardware rig has."""
+    file = config.getoption("--bench")
+    if rig == "hardware":
+        if not file:
+            raise pytest.UsageError(
+                "--rig hardware: name the inventory of the bench, --bench bench.toml"
+                " (`lorabench devices --discover` helps to write it)"
+            )
+        try:
+            return load(Path(file))
+        except (InventoryError, OSError) as error:
+            raise pytest.UsageError(f"--bench: {error}") from None
+    if file and rig != "plan":
+        raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")
+    return None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -137,6 +166,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         needed = [name for mark in item.iter_markers("requires") for name in mark.args]
         missing = sorted(set(needed) - run.capabilities)
+        if not missing and "rig" in getattr(item, "fixturenames", ()):
+            missing = list(run.missing(_play(item, _chosen(item))))
         if missing:
             record.leave_out(_title(item), missing)
         (left_out if missing else kept).append(item)

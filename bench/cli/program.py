@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError
 from bench.cli import (
     certificates,
     doctor,
+    emulate,
     imports,
     inbox,
     network_server,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
     "lns": (network_server.lns, network_server.EXAMPLES),
     "inbox": (inbox.inbox, inbox.EXAMPLES),
     "outbox": (outbox.outbox, outbox.EXAMPLES),
+    "emulate": (emulate.emulate, emulate.EXAMPLES),
     "certificates": (certificates.certificates, certificates.EXAMPLES),
 }
 

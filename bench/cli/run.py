@@ -24,13 +24,14 @@ from bench.cli.verdicts import (
 )
 from lns.address import without_login
 
-Rig = Literal["simulated", "emulated"]
+Rig = Literal["simulated", "emulated", "hardware"]
 
 EXAMPLES = (
     "lorabench run",
     "lorabench run second_station --strategy Mark --seed 7",
     "lorabench run test_multi_concentrator.py",
     "lorabench run --rig emulated",
+    "lorabench run --bench bench.toml multi_concentrator",
 )
 
 
@@ -50,12 +51,14 @@ class Selection:
     retention_s: int | None = None
     tls: bool = False
     redis_url: str | None = None
+    bench: Path | None = None
 
     @property
     def repeat(self) -> str:
         """The command that runs the same again."""
         words: list[object] = [self.pattern] if self.pattern else []
         words += ["--rig", self.rig, "--seed", self.seed]
+        words += ["--bench", shown_path(self.bench)] if self.bench else []
         words += ["--strategy", self.strategy] if self.strategy else []
         words += ["--retention", self.retention_s] if self.retention_s else []
         words += ["--tls"] if self.tls else []
@@ -117,14 +120,21 @@ def run(
             " out. What it knows of the devices of this bench is forgotten."
         ),
     ] = None,
+    bench: Annotated[
+        Path | None,
+        Parameter(help="Inventory of a real bench; the scenarios run on its boards and gateways."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios on a rig, and leave their captures in a folder of their own.
 
     `simulated` has everything in this process, on virtual time. `emulated` has real wires: devices
     at serial ports, stations at WebSockets, network servers, broker and store as programs.
+    `hardware` has the boards and gateways of an inventory, and the rest as the emulated rig has it.
     """
-    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls, redis)
+    if bench is not None:
+        rig = "hardware"
+    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench)
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
     counts = totals(ran.verdicts)
@@ -213,6 +223,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
         *(["--tls"] if selection.tls else []),
         *(["--redis", selection.redis_url] if selection.redis_url else []),
+        *(["--bench", str(selection.bench)] if selection.bench else []),
         *("--capture-dir", str(selection.capture_dir)),
     ]
 

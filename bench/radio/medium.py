@@ -159,6 +159,25 @@ class Medium:
         self._record("air", "radio.transmit", fields)
         return self._numbers
 
+    def observe(
+        self,
+        sender: Eui,
+        phy: bytes,
+        facts: dict[str, object],
+        *,
+        freq_hz: int,
+        dr: int,
+        airtime_us: int,
+        attempt: int,
+    ) -> int:
+        """Note an uplink of a real radio, as stations have told of it; returns its number."""
+        self._numbers += 1
+        fields = {"transmission": self._numbers, "direction": "up", "sender": sender, **facts}
+        fields |= {"origin": "device", "phy": phy.hex().upper(), "freq_hz": freq_hz, "dr": dr}
+        fields |= {"airtime_us": airtime_us, "attempt": attempt}
+        self._record("air", "radio.transmit", fields)
+        return self._numbers
+
     def _begin(self, transmission: Transmission) -> None:
         deaf = tuple(
             listener.eui

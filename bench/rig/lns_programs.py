@@ -61,11 +61,13 @@ class LnsPrograms:
         note: Note | None = None,
         broker_port: int | None = None,
         client_id: str | None = None,
+        take: Callable[[Event], None] | None = None,
     ) -> LnsProgram:
         """One more network server, not started yet.
 
         Its store is the shared one, unless `store_url` names another or is `STORE_FILE`. With
-        `note`, which is told of faults, the bench stands on its wires to broker and store.
+        `note`, which is told of faults, the bench stands on its wires to broker and store. `take`
+        is told its capture instead of who is told all others.
         """
         has_past = self._has_past and store_url is None
         store_url = store_url or self.store_url
@@ -95,8 +97,8 @@ class LnsPrograms:
         if self._trust is not None:
             settings["tls"] = dict(self._trust.settings)
         return LnsProgram(
-            subfolder(self._folder, name), settings, self._take, self._tasks, self._starting,
-            self._stalled, relays, has_past=has_past,
+            subfolder(self._folder, name), settings, take or self._take, self._tasks,
+            self._starting, self._stalled, relays, has_past=has_past,
         )  # fmt: skip
 
 

@@ -223,9 +223,13 @@ class Stimulation(Assembly):
         self.case.expect_race(frame.frame_id, {self._stations[d.station].eui: d for d in due})
 
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
-        if line is None:
-            line = "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
-        self.case.expect_line(frame.dev_eui, line)
+        self.case.expect_line(frame.dev_eui, self.reply_line(frame, line))
+
+    def reply_line(self, frame: Frame, line: str | None) -> str:
+        """The line that is due, in the words of RUI3; None: what a successful frame ends in."""
+        if line is not None:
+            return line
+        return "+EVT:JOINED" if isinstance(frame, Joining) else REPLIES[frame.confirmed]
 
     def expect_downlink(
         self, device: Any, payload: bytes, *, port: int = 2, window: str = "1"

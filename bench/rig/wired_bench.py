@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from bench.capture.reading import Event, contents
 from bench.case import Case
@@ -85,6 +85,7 @@ class WiredBench:
         tls: bool = False,
         redis_url: str | None = None,
         at_once: int = AT_ONCE,
+        has_past: bool = False,
     ) -> None:
         self.capture = capture
         self.retention_us = retention_us
@@ -92,6 +93,7 @@ class WiredBench:
         self.taps: TapServer
         self._tls = tls
         self._redis_url = redis_url
+        self._has_past = has_past or redis_url is not None
         self._stack = AsyncExitStack()
         self._work: asyncio.TaskGroup = asyncio.TaskGroup()
         self._door = asyncio.Lock()
@@ -104,7 +106,7 @@ class WiredBench:
         self._folders = 0
         self.guard = HostGuard(self._stalled)
 
-    async def __aenter__(self) -> "WiredBench":
+    async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
         try:
             await self._begin()
@@ -128,7 +130,7 @@ class WiredBench:
             keep.push_async_callback(valkey.stop)
             store_url = valkey.url
         self.trust = Trust(subfolder(self.folder, "trust")) if self._tls else None
-        self.taps = TapServer(ssl=self.trust.server() if self.trust else None)
+        self.taps = self._new_tap_server()
         await self.taps.start()
         keep.push_async_callback(self.taps.stop)
         application = Subscription(
@@ -139,7 +141,7 @@ class WiredBench:
         self.programs = LnsPrograms(
             self.folder, self._work, self._said, self._stalled,
             broker_port=self._mosquitto.port, store_url=store_url,
-            retention_us=self.retention_us, trust=self.trust, has_past=self._redis_url is not None,
+            retention_us=self.retention_us, trust=self.trust, has_past=self._has_past,
         )  # fmt: skip
         tasks = [self._work.create_task(self.guard.run())]
         keep.callback(lambda: [task.cancel() for task in tasks])
@@ -153,6 +155,10 @@ class WiredBench:
         for program in self._shared:
             await program.stop()
         await self._stack.__aexit__(kind, error, traceback)
+
+    def _new_tap_server(self) -> TapServer:
+        """Where the stations connect; not started yet."""
+        return TapServer(ssl=self.trust.server() if self.trust else None)
 
     # --- which case begins when --------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """The network server of the emulated rig: a program, and what a case may do to it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from bench.capture.reading import Event
 from bench.radio.medium import Record
 from bench.rig.lns_program import LnsProgram
 from bench.rig.lns_programs import STORE_FILE
@@ -34,6 +35,7 @@ class WiredServer:
         self.store_url: str | None = STORE_FILE
         self.broker_port: int | None = None
         self.client_id: str | None = None
+        self.take: Callable[[Event], None] | None = None
         self._record = record
         self._links: dict[Eui, WebSocketLink] = {}
 
@@ -43,6 +45,7 @@ class WiredServer:
             self.program = self._bench.programs.new(
                 self.lns, self.region, store_url=self.store_url, on_outage=self.on_outage,
                 note=self.note, broker_port=self.broker_port, client_id=self.client_id,
+                take=self.take,
             )  # fmt: skip
             await self.program.start([device for device in provisioned if device.known])
 

@@ -1,6 +1,6 @@
 """A run on the emulated rig: cases side by side, on the wall clock, over real wires."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
@@ -10,9 +10,9 @@ from bench.rig.emulated import EmulatedRig
 from bench.rig.wired_bench import WiredBench
 from bench.run.play import Play, perform
 from bench.run.record import RunRecord
+from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
 
-RETENTION_S = 30
 ATTEMPTS_MAX = 3
 """How often a case is played whose stimulus fails to come about, or that stalls this host."""
 
@@ -41,6 +41,10 @@ class EmulatedRun:
         self._is_open = False
         self._verdicts: dict[str, Future[Verdict]] = {}
         self._numbers = 0
+
+    def missing(self, play: Play) -> Sequence[str]:
+        """Nothing is, besides what scenarios say that they require."""
+        return ()
 
     def announce(self, plays: list[Play]) -> None:
         """Begin to play all of these; HostError when the bench cannot be set up."""
@@ -107,3 +111,13 @@ class EmulatedRun:
             redis_url=self._redis_url,
         ) as bench:
             yield bench
+
+
+def open_run(record: RunRecord, settings: RunSettings) -> EmulatedRun:
+    """A run on this rig."""
+    return EmulatedRun(
+        record,
+        retention_s=settings.retention_s or RETENTION_S,
+        tls=settings.tls,
+        redis_url=settings.redis_url,
+    )

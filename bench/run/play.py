@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.case import Case, Title
+from bench.case import Case, StimulusMissed, Title
 from bench.expectation import Verdict
 from bench.rig.rig import Rig
 from bench.rig.stimulation import Stimulation
@@ -36,12 +36,22 @@ async def perform(
             await play.scenario(rig)
             await rig.settle()
     except (Exception, BaseExceptionGroup) as failure:
-        error = innermost(failure)
+        cause = first_cause(failure)
+        if isinstance(cause, StimulusMissed):
+            case.missed(cause.owner, str(cause))
+        else:
+            error = innermost(cause)
     return case.end(error, may_repeat=may_repeat)
 
 
 def innermost(failure: BaseException) -> str:
     """The first cause in a group of groups, in a line."""
+    cause = first_cause(failure)
+    return f"{type(cause).__name__}: {cause}"
+
+
+def first_cause(failure: BaseException) -> BaseException:
+    """The first exception in a group of groups."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
-    return f"{type(failure).__name__}: {failure}"
+    return failure

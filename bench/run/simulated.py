@@ -1,11 +1,14 @@
 """A run on the simulated rig: one case after another, each on a virtual clock of its own."""
 
+from collections.abc import Sequence
+
 from bench import clock
 from bench.case import Case
 from bench.expectation import Verdict
 from bench.rig.simulated import SimulatedRig
 from bench.run.play import Play, innermost, perform
 from bench.run.record import RunRecord
+from bench.run.settings import RunSettings
 from lns.clock import now_us
 
 BETWEEN_CASES_US = 1_000_000
@@ -20,6 +23,10 @@ class SimulatedRun:
     def __init__(self, record: RunRecord) -> None:
         self._record = record
         self._next_us = 0
+
+    def missing(self, play: Play) -> Sequence[str]:
+        """Nothing is, besides what scenarios say that they require."""
+        return ()
 
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for; here nothing is done ahead of time."""
@@ -56,3 +63,8 @@ class SimulatedRun:
 
     def close(self) -> None:
         """There is nothing to give up."""
+
+
+def open_run(record: RunRecord, settings: RunSettings) -> SimulatedRun:
+    """A run on this rig; none of the settings is about it."""
+    return SimulatedRun(record)

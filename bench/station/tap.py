@@ -27,7 +27,8 @@ class Tap:
 
     `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
     `clone_to` and for a fresh xtime. Remembers the faults injected, the texts held back, and the
-    last 10 000 receptions. A delayed text whose link is down as it leaves is dropped.
+    last 10 000 receptions. A delayed text whose link is down as it leaves is dropped. `audible` is
+    asked of each reception as it comes: one that the station was not to hear goes no further.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Tap:
     ) -> None:
         self.station = station
         self.xtime_now: Callable[[], int] = lambda: 0
+        self.audible: Callable[[str], bool] = lambda text: True
         self._connect_lns = connect_lns
         self._record = record
         self._latency_us = latency_us
@@ -61,6 +63,11 @@ class Tap:
     def is_cut(self) -> bool:
         """Whether the station cannot connect."""
         return self._tasks is None or self._faults.active(FaultKind.CUT) is not None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a station is put through to its network server."""
+        return self._connection is not None
 
     async def connect(self) -> TextLink:
         """A new link for the station, through the tap; LinkClosed while cut or without server."""
@@ -184,6 +191,8 @@ class Tap:
         """Take a text from the station."""
         if not is_reception(text):
             return self._leave(Leaving(text, "up"))
+        if not self.audible(text):
+            return self._note(Leaving(text, "up"), dropped=True)
         self._history.append(text)
         self._clone(text)
         if self._faults.active(FaultKind.REORDER):

@@ -35,16 +35,23 @@ _OPENING_S = 5
 class TapServer:
     """Listens for stations and hands the link of each to whoever registered its EUI.
 
-    With `ssl` stations connect over wss://. An EUI that nobody registered is refused, in discovery
-    and at the door. An error in an `accept` is raised by `stop`.
+    With `ssl` stations connect over wss://; `public_uri` is how they reach it, where that is
+    another address than it has here. An EUI that nobody registered is refused, in discovery and at
+    the door. An error in an `accept` is raised by `stop`.
     """
 
     def __init__(
-        self, host: str = "127.0.0.1", port: int = 0, ssl: SSLContext | None = None
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        ssl: SSLContext | None = None,
+        *,
+        public_uri: str | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._tls = ssl
+        self._public_uri = public_uri
         self._accepts: dict[Eui, Accept] = {}
         self._server: Server | None = None
         self._failed: Exception | None = None
@@ -136,7 +143,8 @@ class TapServer:
             return refusal_text(None, 'not a question for a router: {"router": <EUI>}')
         if router not in self._accepts:
             return refusal_text(router, "no tap of this bench has this EUI")
-        return router_info_answer_text(router, f"{self.uri}{_PATH}{router}")
+        uri = self._public_uri or self.uri
+        return router_info_answer_text(router, f"{uri}{_PATH}{router}")
 
 
 class _StationSocket(LinkSocket, ServerConnection):

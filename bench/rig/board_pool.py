@@ -1,0 +1,86 @@
+"""Which case gets which boards, and which have to wait?
+
+Cases that use different boards run side by side. One that needs the stations for itself waits until
+nobody else is there; and those wait until all others are through.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+
+from bench.plan.planned_case import PlannedCase, PlannedDevice
+from bench.rig.lab_board import LabBoard
+
+
+class BoardPool:
+    """The boards of one bench; remembers who has which, and who waits, in order of arrival.
+
+    `at_once`: how many cases may run at a time, also those that use no board.
+    """
+
+    def __init__(self, boards: Iterable[LabBoard], *, at_once: int) -> None:
+        self._boards = tuple(boards)
+        self._free = list(self._boards)
+        self._places = at_once
+        self._at_once = at_once
+        self._waiting: list[PlannedCase] = []
+        self._changed = asyncio.Condition()
+        self._taken: dict[str, tuple[LabBoard, ...]] = {}
+
+    async def take(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard]:
+        """The boards for the devices of a case, by their names, once they are free."""
+        async with self._changed:
+            self._waiting.append(planned)
+            try:
+                while (found := self._found(planned, alone=alone)) is None:
+                    await self._changed.wait()
+            finally:
+                self._waiting.remove(planned)
+            self._places -= self._at_once if alone else 1
+            for board in found.values():
+                self._free.remove(board)
+            return found
+
+    async def give_back(self, boards: Iterable[LabBoard], *, alone: bool) -> None:
+        """The case is over."""
+        async with self._changed:
+            self._free += boards
+            self._places += self._at_once if alone else 1
+            self._changed.notify_all()
+
+    def _found(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard] | None:
+        if self._places < (self._at_once if alone else 1):
+            return None
+        free = [board for board in self._boards if board in self._free and not board.unfit]
+        return assignment(planned.on_air, free)
+
+
+def assignment(
+    devices: Sequence[PlannedDevice], boards: Sequence[LabBoard]
+) -> dict[str, LabBoard] | None:
+    """A board for each device that can do what it needs; None where there are not enough.
+
+    Boards that can do more are spared for those who need it.
+    """
+    plainest_first = sorted(boards, key=_abilities)
+    for chosen in permutations(plainest_first, len(devices)):
+        pairs = list(zip(devices, chosen, strict=True))
+        if all(suits(device, board) for device, board in pairs):
+            return {device.name: board for device, board in pairs}
+    return None
+
+
+def suits(device: PlannedDevice, board: LabBoard) -> bool:
+    """Whether a board can play a device."""
+    traits = board.driver.traits
+    if device.wants_retries and not traits.obeys_retries:
+        return False
+    if device.expects_downlink and not traits.tells_windows:
+        return False
+    counts_from = device.next_f_cnt if device.wants_counter else None
+    return not counts_from or traits.sets_counters
+
+
+def _abilities(board: LabBoard) -> int:
+    traits = board.driver.traits
+    return traits.sets_counters + traits.obeys_retries

@@ -1,0 +1,265 @@
+"""The hardware rig: real boards at serial ports, real gateways, all else as on any rig with wires.
+
+What was sent is learnt from what the stations tell; the taps let only those hear it that were
+meant to. A replay is sent by a second radio.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bench.case import StimulusMissed
+from bench.device.seam import Sent
+from bench.plan.planned_case import PlannedCase
+from bench.radio.medium import Transmission
+from bench.rig.device import DeviceOfCase
+from bench.rig.device_book import Known
+from bench.rig.hardware_bench import HardwareBench
+from bench.rig.hardware_device import HardwareDevice
+from bench.rig.hardware_station import HardwareStation
+from bench.rig.hearing import Hearing, OnAir
+from bench.rig.injection import first_channel, last_heard_us
+from bench.rig.provisioning import Provisioned
+from bench.rig.rig import Frame
+from bench.rig.tapped_station import TappedStation
+from bench.rig.wired import WiredRig
+from lns.clock import now_us
+from lns.lorawan.airtime import frame_airtime_us
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import DataRate
+from lns.station.messages import Jreq, Updf, parse_up
+
+LIMIT_S = 900
+"""Real air may keep a case waiting for its duty cycle."""
+SEEN_WITHIN_US = 1_000_000
+REPLAYED_WITHIN_US = 3_000_000
+_AGAIN_US = 20_000
+_REPLAY_DATA_RATE = DataRate(7, 125_000)
+
+
+class HardwareRig(WiredRig):
+    """One case on the boards and gateways of a lab, as its dry run has planned it.
+
+    Remembers every transmission of its devices that a station has told of.
+    """
+
+    _bench: HardwareBench
+
+    def __init__(
+        self, bench: HardwareBench, planned: PlannedCase, *, alone: bool, **facts: Any
+    ) -> None:
+        self._planned = planned
+        self._alone = alone
+        self._hearing = Hearing()
+        self._seen: list[tuple[Known, Transmission]] = []
+        self._taken: dict[str, Any] = {}
+        super().__init__(bench, own_server=True, **facts)
+
+    @property
+    def limit_s(self) -> int:
+        return LIMIT_S
+
+    # --- devices and stations --------------------------------------------------------------------
+
+    def new_device(self, provisioned: Provisioned) -> DeviceOfCase:
+        return HardwareDevice(provisioned, self.start, self)
+
+    def new_station(self, name: str, station_eui: Eui, seed: int) -> TappedStation:
+        switchboard = self._bench.switchboards[name]
+        return HardwareStation(
+            name,
+            switchboard.station,
+            self.server,
+            retimed=self.retimed,
+            record=self.record,
+            taps=self._tap_of,
+            switchboard=switchboard,
+            owns=self._owns,
+            audible=self._audible,
+            alone=self._alone,
+            restarts=self._bench.restarts_of(name),
+        )
+
+    def shut_out(self, station: TappedStation) -> None:
+        assert isinstance(station, HardwareStation)
+        station.shut_out()
+
+    def let_in(self, station: TappedStation) -> None:
+        assert isinstance(station, HardwareStation)
+        station.let_in()
+
+    async def ready(self) -> None:
+        """Wait for boards, bring them into the state that this case needs, then begin."""
+        self._taken = dict(await self._bench.take_boards(self._planned, alone=self._alone))
+        for server in self.servers:
+            self.wired_server(server.lns).take = self.case.collect
+        for planned in self._planned.on_air:
+            device, board = self._hardware(planned.name), self._taken[planned.name]
+            board.listener = self.record
+            device.planned = planned
+            device.provisioned = await board.prepare(device.provisioned, planned, self._bench)
+            device.board = board
+        await super().ready()
+
+    async def end(self) -> None:
+        try:
+            await super().end()
+        finally:
+            for board in self._taken.values():
+                board.listener = self._bench.say
+            await self._bench.pool.give_back(self._taken.values(), alone=self._alone)
+
+    def _hardware(self, name: str) -> HardwareDevice:
+        device = self._devices[name]
+        assert isinstance(device, HardwareDevice)
+        return device
+
+    # --- who hears whom ------------------------------------------------------------------------
+
+    def only(self, *stations: str) -> None:
+        self._hearing.only(stations)
+
+    def heard_by(self, *stations: str | Iterable[str]) -> None:
+        self._hearing.schedule((s,) if isinstance(s, str) else tuple(s) for s in stations)
+
+    def _known(self, text: str) -> tuple[HardwareDevice, Known] | None:
+        for device in self._devices.values():
+            assert isinstance(device, HardwareDevice)
+            known = device.book.recognise(text)
+            if known is not None:
+                return device, known
+        return None
+
+    def _owns(self, text: str) -> bool:
+        return self._known(text) is not None
+
+    def _audible(self, station: str, text: str) -> bool:
+        """Take note of what a station tells, and say whether it was meant to hear that."""
+        message = parse_up(text)
+        if not isinstance(message, Updf | Jreq):
+            return True
+        one, is_new = self._hearing.heard(station, message.phy(), now_us())
+        found = self._known(text)
+        if found is not None:
+            device, known = found
+            device.book.asked_to_join(text)
+            if is_new and not one.injected:
+                self._note(device, known, one, message)
+        return self._hearing.is_audible(station, one)
+
+    def _note(
+        self, device: HardwareDevice, known: Known, one: OnAir, message: Updf | Jreq
+    ) -> None:
+        """Write what a device has sent, as `radio.transmit`."""
+        attempt = 1 + sum(known.phy == earlier.phy for earlier, _ in self._seen)
+        data_rate = self.region.data_rates[message.dr]
+        assert data_rate is not None
+        airtime_us = frame_airtime_us(data_rate, len(known.phy), crc=True)
+        facts: dict[str, object] = {"frame_id": known.frame_id, "genuine": True}
+        if known.session is not None:
+            facts |= {"session": known.session.number, "f_cnt": known.f_cnt}
+        dev_eui = device.provisioned.dev_eui
+        number = self.medium.observe(
+            dev_eui, known.phy, {"dev_eui": dev_eui, **facts},
+            freq_hz=message.freq_hz, dr=message.dr, airtime_us=airtime_us, attempt=attempt,
+        )  # fmt: skip
+        transmission = Transmission(
+            number, "up", dev_eui, known.phy, message.freq_hz, message.dr, data_rate,
+            one.since_us - airtime_us, airtime_us, 0, "device",
+        )  # fmt: skip
+        device.book.sent(known, "")
+        self._seen.append((known, transmission))
+
+    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        """Write an event; the books learn from every downlink on its way."""
+        if kind == "station.text" and fields["direction"] == "down" and "dropped" not in fields:
+            for device in self._devices.values():
+                assert isinstance(device, HardwareDevice)
+                device.book.hear_down(str(fields["text"]))
+        super().record(source, kind, fields)
+
+    # --- what devices ask ------------------------------------------------------------------------
+
+    @property
+    def place(self) -> int:
+        """The place in what was heard that is now."""
+        return len(self._seen)
+
+    async def seen(
+        self, dev_eui: Eui, since: int, wanted: Callable[[Known], bool]
+    ) -> list[tuple[Known, Transmission]]:
+        """The transmissions of a device since then; waits for the first, not for long."""
+        until_us = now_us() + SEEN_WITHIN_US
+        while True:
+            found = [
+                (known, transmission)
+                for known, transmission in self._seen[since:]
+                if transmission.sender == dev_eui and wanted(known)
+            ]
+            if found or now_us() > until_us:
+                return found
+            await self.pause(_AGAIN_US)
+
+    async def may_send(self, transmitter: str, size: int, dr: int, *, times: int) -> None:
+        """Wait until the region allows it."""
+        await self._bench.may_send(transmitter, size, dr, times=times)
+
+    def was_answered(self, dev_eui: Eui, since: int) -> bool:
+        """Whether a downlink for this device was handed to a station since then."""
+        begun_us = self._seen[since][1].start_us if since < len(self._seen) else 0
+        text = "-".join(dev_eui[place : place + 2] for place in range(0, 16, 2))
+        return any(
+            event["kind"] == "station.text"
+            and event["direction"] == "down"
+            and "dropped" not in event
+            and event["t_us"] >= begun_us
+            and text in event["text"].upper()
+            for event in self.case.events
+        )
+
+    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
+        raise self._is_missing("many radios at one moment")
+
+    # --- a second radio ------------------------------------------------------------------------
+
+    async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
+        await self.start()
+        replayer, bench = self._bench.replayer, self._bench
+        assert replayer is not None, "the dry run has seen that this takes a replayer"
+        due_us = last_heard_us(self.case.events, frame.frame_id) + self.retimed(after)
+        channel = first_channel(self.region)
+        async with bench.replaying:
+            await self.pause(due_us - now_us())
+            await bench.may_send(replayer.name, len(frame.phy), channel["dr"])
+            self._hearing.expect_injected(frame.phy, (by,))
+            told = self._hearing.told_injected
+            self.note_replay("fault.begin", frame, by=by)
+            await replayer.transmit(
+                frame.phy, freq_hz=channel["freq_hz"], data_rate=_REPLAY_DATA_RATE
+            )
+            self.note_replay("fault.end", frame, by=by)
+            until_us = now_us() + REPLAYED_WITHIN_US
+            while self._hearing.told_injected == told:
+                if now_us() > until_us:
+                    raise StimulusMissed(
+                        "air", f"no station heard the replay of {frame.frame_id}"
+                    )
+                await self.pause(_AGAIN_US)
+
+    def note_replay(self, kind: str, frame: Frame, **detail: object) -> None:
+        """Tell of a frame that a second radio sends again."""
+        told: dict[str, object] = {"seam": "air", "fault": "replay", "origin": "injected"}
+        self.record("bench", kind, told | {"detail": {"frame_id": frame.frame_id, **detail}})
+
+    # --- what is due -----------------------------------------------------------------------------
+
+    def expect_reply(self, frame: Frame, line: str | None = None) -> None:
+        said = self.reply_line(frame, line)
+        for device in self._devices.values():
+            assert isinstance(device, HardwareDevice)
+            if device.board is not None and device.provisioned.dev_eui == frame.dev_eui:
+                own = device.board.driver.said(said)
+                if own is not None:
+                    super().expect_reply(frame, own)
+                return
+        super().expect_reply(frame, said)
+

@@ -1,0 +1,211 @@
+"""What do all cases of a run on real radios share: boards, gateways, replayer, air time?"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from bench.device.drivers import DIALECTS, driver_for
+from bench.device.replayer import Replayer, replayer_for
+from bench.device.seam import AttachedDevice
+from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
+from bench.device.usb_ports import serial_ports
+from bench.host.program import HostError
+from bench.inventory.entries import DeviceEntry, Inventory, Radio
+from bench.inventory.ports import PortMissing, port_of
+from bench.plan.planned_case import PlannedCase
+from bench.power import PowerSwitch, power_switch
+from bench.radio.medium import Record
+from bench.regulation.airtime_ledger import AirtimeLedger
+from bench.rig.board_pool import BoardPool
+from bench.rig.lab_board import BoardUnfit, LabBoard
+from bench.rig.wired_bench import WiredBench
+from bench.station.basicstation_shell import restart_gateway
+from bench.station.switchboard import Switchboard
+from bench.station.tap_server import TapServer
+from lns.address import host_and_port
+from lns.capture import Capture
+from lns.clock import now_us
+from lns.lorawan.airtime import frame_airtime_us
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region, region
+from lns.station.router_config import router_config
+
+AT_ONCE = 4
+CONNECTED_WITHIN_US = 90_000_000
+HEARD_WITHIN_US = 1_500_000
+_LOOK_S = 0.05
+_COUNTDOWN_US = 10_000_000
+
+log = logging.getLogger(__name__)
+
+
+class BenchUnfit(HostError):
+    """Something of the bench is missing or does not answer; the text names every such thing."""
+
+
+class HardwareBench(WiredBench):
+    """The boards, gateways and replayers of one inventory, opened for one run.
+
+    Remembers the air time of every transmitter for an hour. Use it with `async with`; at the end,
+    however it comes about, every board is told to transmit no more.
+    """
+
+    def __init__(self, capture: Capture, inventory: Inventory, *, retention_us: int) -> None:
+        super().__init__(capture, retention_us=retention_us, has_past=True)
+        self.inventory = inventory
+        self.region: Region = region(inventory.region)
+        self.ledger = AirtimeLedger(self.region, conducted=inventory.conducted)
+        self.switchboards: dict[str, Switchboard] = {}
+        self.boards: dict[str, LabBoard] = {}
+        self.replayer: Replayer | None = None
+        self.replaying = asyncio.Lock()
+        self.pool: BoardPool
+
+    def _new_tap_server(self) -> TapServer:
+        host, port = host_and_port(self.inventory.tap)
+        return TapServer(host, port, public_uri=self.inventory.tap_uri)
+
+    async def _begin(self) -> None:
+        await super()._begin()
+        self._plug_in_stations()
+        await self._plug_in_boards()
+        self.pool = BoardPool(self.boards.values(), at_once=AT_ONCE)
+        await self._until_stations_are_up()
+
+    # --- gateways ------------------------------------------------------------------------------
+
+    def _plug_in_stations(self) -> None:
+        config = router_config(self.region)
+        for gateway in self.inventory.gateways:
+            board = Switchboard(gateway.eui, config, self._heard_by_nobody)
+            self.switchboards[gateway.name] = board
+            self.taps.register(gateway.eui, board.accept)
+
+    async def _until_stations_are_up(self) -> None:
+        until_us = now_us() + CONNECTED_WITHIN_US
+        while missing := [name for name, one in self.switchboards.items() if not one.is_up]:
+            if now_us() > until_us:
+                raise BenchUnfit(
+                    f"not connected, or without a radio that runs: {', '.join(missing)}."
+                    f" The tap listens at {self.taps.uri}; tc.uri of a gateway has to say"
+                    f" {self.inventory.tap_uri or self.taps.uri}"
+                    " (`lorabench stations check` tells more)"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+    def restarts_of(self, name: str) -> Callable[[], Awaitable[None]]:
+        """What restarts a gateway; GatewayFailed when that did not work."""
+        gateway = next(one for one in self.inventory.gateways if one.name == name)
+        return lambda: restart_gateway(gateway)
+
+    def _heard_by_nobody(self, station: Eui, text: str) -> None:
+        """A reception of no case: a board that is being prepared, or the street."""
+        for board in self.boards.values():
+            known = board.book.recognise(text)
+            if known is not None:
+                board.book.sent(known, text)
+                board.frames += 1
+                return
+        fields: dict[str, object] = {"station": station, "direction": "up", "text": text}
+        self.capture.record(
+            f"tap-{station}", "station.text", {**fields, "dropped": True, "origin": "foreign"}
+        )
+
+    async def heard(self, board: LabBoard, since: int) -> int:
+        """How many frames of a board were heard since; waits a moment for the first."""
+        until_us = now_us() + HEARD_WITHIN_US
+        while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
+            await asyncio.sleep(_LOOK_S)
+        return board.frames - since
+
+    # --- boards --------------------------------------------------------------------------------
+
+    async def _plug_in_boards(self) -> None:
+        troubles = []
+        for entry in self.inventory.devices:
+            try:
+                await self._plug_in(entry)
+            except (PortMissing, PortUnavailable, LineLost, BoardUnfit) as error:
+                troubles.append(str(error))
+            except Exception as error:
+                troubles.append(f"{entry.name}: {error}")
+        for replayer in self.inventory.replayers[:1]:
+            try:
+                line = line_to(replayer.radio)
+                self.replayer = await self._stack.enter_async_context(
+                    replayer_for(
+                        replayer.radio.dialect, replayer.name, line, self.region, self.say
+                    )
+                )
+            except (PortMissing, PortUnavailable, LineLost) as error:
+                troubles.append(str(error))
+        if troubles:
+            raise BenchUnfit("\n".join(["the bench is not complete:", *troubles]))
+
+    async def _plug_in(self, entry: DeviceEntry) -> None:
+        line = line_to(entry.radio)
+
+        def driver_of(record: Record) -> AttachedDevice:
+            return driver_for(entry.radio.dialect, entry.name, entry.dev_eui, line, record)
+
+        board = LabBoard(
+            entry,
+            self.inventory.name,
+            self.region.name,
+            driver_of,
+            power=self._switch(entry.radio.power),
+            reset=self._switch(entry.radio.reset),
+        )
+        board.listener = self.say
+        await self._stack.enter_async_context(board.driver)
+        self.boards[entry.name] = board
+        self._stack.push_async_callback(self._silence, board)
+        await board.identify()
+
+    async def _silence(self, board: LabBoard) -> None:
+        try:
+            await board.silence()
+        except Exception as error:  # nothing may keep the others from being silenced
+            log.warning("%s could not be told to be silent: %s", board.name, error)
+
+    def _switch(self, name: str | None) -> PowerSwitch | None:
+        return None if name is None else power_switch(self.inventory.power(name))
+
+    def say(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        """Write what belongs to no case."""
+        self.capture.record(source, kind, fields)
+
+    # --- the air -------------------------------------------------------------------------------
+
+    async def may_send(self, transmitter: str, size: int, dr: int, *, times: int = 1) -> None:
+        """Wait until the region allows it to send so many octets, and book that; NeverPermitted."""
+        data_rate = self.region.data_rates[dr]
+        assert data_rate is not None
+        airtime_us = frame_airtime_us(data_rate, size, crc=True) * times
+        freq_hz = self.region.uplink_channels[0].freq_hz
+        due_us = self.ledger.due_us(transmitter, freq_hz, airtime_us, now_us())
+        while (left_us := due_us - now_us()) > 0:
+            log.warning(
+                "%s waits %d s more: duty cycle of %s",
+                transmitter, left_us // 1_000_000 + 1, self.region.name,
+            )  # fmt: skip
+            await asyncio.sleep(min(left_us, _COUNTDOWN_US) / 1_000_000)
+        self.ledger.note(transmitter, freq_hz, airtime_us, now_us())
+
+    # --- which case begins when ------------------------------------------------------------------
+
+    async def take_boards(self, planned: PlannedCase, *, alone: bool) -> Mapping[str, LabBoard]:
+        """The boards of a case, by the names of its devices."""
+        return await self.pool.take(planned, alone=alone)
+
+
+def line_to(radio: Radio) -> SerialLine:
+    """The serial line of a radio, not open yet; PortMissing."""
+    dialect = DIALECTS[radio.dialect]
+    return SerialLine(
+        port_of(radio, serial_ports()),
+        radio.baud or dialect.baud,
+        dtr=dialect.dtr if radio.dtr is None else radio.dtr,
+    )
+
+

@@ -1,0 +1,177 @@
+"""A device of a case on a board: it is told what to do, and the stations tell what it did."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from bench.case import StimulusMissed
+from bench.device.seam import Ending, Joining, Outcome, Sent
+from bench.device.session import DeviceSession
+from bench.plan.planned_case import PlannedDevice
+from bench.radio.medium import Medium, Record, Transmission
+from bench.rig.device import PAYLOAD, DeviceOfCase
+from bench.rig.device_book import DeviceBook, Known
+from bench.rig.lab_board import LabBoard
+from bench.rig.provisioning import Provisioned
+from lns.end_device import Activation
+from lns.lorawan.frame import Data, JoinRequest
+from lns.lorawan.identifiers import Eui
+
+DATA_OVERHEAD_BYTES = 13
+JOIN_BYTES = 23
+
+
+class Overheard(Protocol):
+    """What a case has heard of its devices."""
+
+    async def seen(
+        self, dev_eui: Eui, since: int, wanted: Callable[[Known], bool]
+    ) -> list[tuple[Known, Transmission]]:
+        """The transmissions of a device since a place in what was heard; waits for the first."""
+
+    @property
+    def place(self) -> int:
+        """The place in what was heard that is now."""
+
+    async def may_send(self, transmitter: str, size: int, dr: int, *, times: int) -> None:
+        """Wait until the region allows it."""
+
+    def was_answered(self, dev_eui: Eui, since: int) -> bool:
+        """Whether any downlink was handed to a station for this device since that place."""
+
+
+class HardwareDevice(DeviceOfCase):
+    """One device; without a board it is only a name, keys and a counter."""
+
+    def __init__(
+        self,
+        provisioned: Provisioned,
+        start: Callable[[], Awaitable[None]],
+        overheard: Overheard,
+    ) -> None:
+        super().__init__(provisioned, start)
+        self.board: LabBoard | None = None
+        self.planned: PlannedDevice | None = None
+        self._overheard = overheard
+        self._own_book: DeviceBook | None = None
+        self._retries = 0
+
+    @property
+    def book(self) -> DeviceBook:
+        """What is known of it on the air."""
+        if self.board is not None:
+            return self.board.book
+        if self._own_book is None:
+            self._own_book = DeviceBook(self.provisioned.dev_eui)
+            if self.provisioned.record.activation is Activation.ABP:
+                heard = self.provisioned.f_cnt_up
+                first = self.provisioned.stack.first_f_cnt if heard is None else heard + 1
+                known = self.provisioned
+                self._own_book.begin(known.dev_addr, known.keys, f_cnt_up=first)
+        return self._own_book
+
+    @property
+    def session(self) -> DeviceSession | None:
+        return self.book.session
+
+    @property
+    def dev_nonce(self) -> int:
+        return self.book.dev_nonce
+
+    @property
+    def joins(self) -> bool:
+        """Whether it has to join."""
+        return self.provisioned.record.activation is Activation.OTAA
+
+    async def start(self, medium: Medium, seed: int, record: Record) -> None:
+        if self.board is not None:
+            self.board.listener = record
+
+    async def stop(self) -> None:
+        """The bench takes the board back."""
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        board = await self._ready()
+        times = max(transmissions, retries + 1)
+        await self._overheard.may_send(
+            board.name, DATA_OVERHEAD_BYTES + len(payload), board.entry.dr, times=times
+        )
+        if retries != self._retries:
+            await board.driver.set_retries(retries)
+            self._retries = retries
+        since = self._overheard.place
+        ending = await board.driver.send(
+            payload, port=port, confirmed=confirmed, transmissions=times
+        )
+
+        def wanted(known: Known) -> bool:
+            frame = known.frame
+            return (
+                isinstance(frame, Data)
+                and frame.confirmed is confirmed
+                and frame.f_port == port
+                and known.payload == payload
+            )
+
+        seen = await self._overheard.seen(self.provisioned.dev_eui, since, wanted)
+        if not seen:
+            raise StimulusMissed(
+                "air", f"no station heard the frame that {board.name} sent ({_of(ending)})"
+            )
+        known = seen[0][0]
+        assert known.session is not None
+        sent = Sent(
+            self.provisioned.dev_eui, known.frame_id, known.phy, known.f_cnt,
+            known.session.number, confirmed,
+            acknowledged=ending.outcome is Outcome.ACKNOWLEDGED,
+            transmissions=[transmission for _, transmission in seen],
+        )  # fmt: skip
+        if sent.acknowledged and not self._overheard.was_answered(sent.dev_eui, since):
+            raise StimulusMissed(
+                "air", f"{board.name} says it was acknowledged, but no station was told to answer"
+            )
+        return sent
+
+    async def join(self) -> Joining:
+        board = await self._ready()
+        await self._overheard.may_send(board.name, JOIN_BYTES, board.entry.dr, times=1)
+        since = self._overheard.place
+        accepted = await board.driver.join()
+
+        def wanted(known: Known) -> bool:
+            return isinstance(known.frame, JoinRequest)
+
+        seen = await self._overheard.seen(self.provisioned.dev_eui, since, wanted)
+        if not seen:
+            raise StimulusMissed("air", f"no station heard the join request of {board.name}")
+        known = seen[0][0]
+        assert isinstance(known.frame, JoinRequest)
+        return Joining(
+            self.provisioned.dev_eui, known.frame_id, known.phy, known.frame.dev_nonce,
+            accepted=accepted,
+            transmissions=[transmission for _, transmission in seen],
+        )  # fmt: skip
+
+    async def restart(self, *, memory: bool) -> None:
+        board = await self._ready()
+        await board.restart(memory=memory, otaa=self.joins)
+
+    async def _ready(self) -> LabBoard:
+        await self._start()
+        if self.board is None:
+            raise RuntimeError(
+                f"device {self.provisioned.record.name!r} was not to act, by the dry run of this"
+                " scenario: does it decide by chance or by the clock what it does?"
+            )
+        return self.board
+
+
+def _of(ending: Ending) -> str:
+    return ending.line or ending.outcome.value

@@ -1,0 +1,247 @@
+"""A board of the lab: who it is on the air, and how does a case get it as it needs it?
+
+A board keeps its identity from night to night, and its counters go on from case to case: flash
+wears, and whatever does not have to be written is not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bench.chance import stream
+from bench.device.activation import Abp, Otaa
+from bench.device.seam import AttachedDevice, DeviceRestarted, DeviceSilent
+from bench.device.serial_line import LineLost, PortUnavailable
+from bench.device.wanted import Wanted
+from bench.inventory.entries import DeviceEntry
+from bench.plan.planned_case import PlannedDevice
+from bench.power import PowerSwitch
+from bench.radio.medium import Record
+from bench.rig.device_book import DeviceBook
+from bench.rig.provisioning import JOIN_EUI, Provisioned
+from lns.end_device import Activation, DeviceClass
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import dev_addr
+
+MID_LIFE_F_CNT = 2
+"""FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""
+WARM_UP_MAX = 6
+RETURN_US = 30_000_000
+_TEST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it
+_WARM_UP = b"warm up"
+
+
+class BoardUnfit(Exception):
+    """A board does not do what the bench needs; the text names it and says what was tried."""
+
+
+class OverTheAir(Protocol):
+    """What a board needs of the bench to get a frame through without any case."""
+
+    async def heard(self, board: "LabBoard", since: int) -> int:
+        """How many frames of a board were heard since it had sent `since`; waits a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """The identity of a board on the air, the same every night."""
+
+    otaa: Otaa
+    abp: Abp
+
+
+def secrets_of(entry: DeviceEntry, bench: str) -> Secrets:
+    """What the inventory says, or what name of bench and DevEUI give."""
+    chance = stream(0, "identity", bench, entry.dev_eui)
+    app_key, nwk_s_key, app_s_key = (chance.randbytes(16) for _ in range(3))
+    address = dev_addr(f"{_TEST_DEV_ADDR + chance.getrandbits(24):08X}")
+    return Secrets(
+        Otaa(entry.join_eui or JOIN_EUI, entry.app_key or app_key),
+        Abp(entry.dev_addr or address, entry.keys or SessionKeys(nwk_s_key, app_s_key)),
+    )
+
+
+class LabBoard:
+    """One board; remembers its case, its book, and the mode in which it was left.
+
+    `lines` go to whom `listener` names: the case that has the board, or the run.
+    """
+
+    def __init__(
+        self,
+        entry: DeviceEntry,
+        bench: str,
+        region: str,
+        driver_of: Callable[[Record], AttachedDevice],
+        *,
+        power: PowerSwitch | None = None,
+        reset: PowerSwitch | None = None,
+    ) -> None:
+        self.entry = entry
+        self.secrets = secrets_of(entry, bench)
+        self.book = DeviceBook(entry.dev_eui, self.secrets.otaa)
+        self.listener: Record = lambda source, kind, fields: None
+        self.driver = driver_of(self._say)
+        self.frames = 0
+        """Frames of it that stations have told of, since the bench was opened."""
+        self.unfit: str = ""
+        self._region = region
+        self._power = power
+        self._reset = reset
+        self._mode: Abp | None = None
+        self._settled = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the inventory."""
+        return self.entry.name
+
+    def _say(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        self.listener(source, kind, fields)
+
+    async def identify(self) -> str:
+        """Its firmware; BoardUnfit when another board is there, or none."""
+        try:
+            return await self.driver.identify()
+        except (DeviceSilent, DeviceRestarted, LineLost, PortUnavailable):
+            await self.back()
+            return await self.driver.identify()
+
+    async def back(self) -> None:
+        """Get a board back that has not answered: its port, else its power; BoardUnfit."""
+        try:
+            await self.driver.returned(RETURN_US)
+            return
+        except (DeviceSilent, LineLost, PortUnavailable, DeviceRestarted) as error:
+            if self._power is None:
+                raise BoardUnfit(f"{self.name}: {error}") from None
+        await self._power.cycle()
+        self.lost_counters()
+        try:
+            await self.driver.returned(RETURN_US)
+        except (DeviceSilent, LineLost, PortUnavailable, DeviceRestarted) as error:
+            raise BoardUnfit(f"{self.name}: also after a power cycle: {error}") from None
+
+    def lost_counters(self) -> None:
+        """Nobody knows any more what it will count next."""
+        self._settled = False
+
+    async def prepare(
+        self, provisioned: Provisioned, planned: PlannedDevice, air: OverTheAir
+    ) -> Provisioned:
+        """The device of a case, as it is on this board; the board is in the state that it needs.
+
+        BoardUnfit when that cannot be reached.
+        """
+        otaa = provisioned.record.activation is Activation.OTAA
+        own = self._own_identity(provisioned, given=planned.explicit_identity)
+        wanted = Wanted(
+            dev_eui=self.entry.dev_eui,
+            activation=self.secrets.otaa if otaa else Abp(own.dev_addr, own.keys),
+            region=self._region,
+            dr=self.entry.dr if provisioned.dr is None else provisioned.dr,
+            power_dbm=self.entry.power_dbm,
+            class_c=provisioned.record.device_class is DeviceClass.C,
+        )
+        await self.identify()
+        await self.driver.provision(wanted)
+        await self.driver.set_retries(0)
+        if otaa:
+            await self.driver.restart()
+            self._mode = None
+            return own
+        if self._mode != wanted.activation:
+            self._mode, self._settled = Abp(own.dev_addr, own.keys), False
+            self.book.sessions.clear()
+        if planned.explicit_counter:
+            return await self._counting_from(own, planned.next_f_cnt)
+        await self._into_mid_life(air)
+        session = self.book.session
+        assert session is not None
+        down = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
+        return replace(own, f_cnt_up=session.f_cnt_up - 1, f_cnt_down=down)
+
+    def _own_identity(self, provisioned: Provisioned, *, given: bool) -> Provisioned:
+        """The case's device with the DevEUI of this board, and its keys unless they are given."""
+        otaa, abp = self.secrets.otaa, self.secrets.abp
+        if given:
+            abp = Abp(provisioned.dev_addr, provisioned.keys)
+        record = replace(provisioned.record, dev_eui=self.entry.dev_eui)
+        if record.activation is Activation.OTAA:
+            record = replace(record, join_eui=otaa.join_eui, app_key=otaa.app_key)
+        else:
+            record = replace(record, dev_addr=abp.dev_addr, session_keys=abp.keys)
+        return replace(
+            provisioned,
+            record=record,
+            dev_addr=abp.dev_addr,
+            keys=abp.keys,
+            app_key=otaa.app_key,
+        )
+
+    async def _counting_from(self, own: Provisioned, counter: int | None) -> Provisioned:
+        """Counters as a scenario says; a board that cannot be told them can only begin anew."""
+        if self.driver.traits.sets_counters:
+            await self.driver.set_counters(counter or 0, own.f_cnt_down)
+        elif not counter:
+            await self.driver.reset_counters()
+        else:
+            raise BoardUnfit(f"{self.name}: its counter cannot be set to {counter}")
+        self._begin_session(counter or 0, None if not own.f_cnt_down else own.f_cnt_down - 1)
+        self._settled = False  # the next case does not want these
+        return own
+
+    async def _into_mid_life(self, air: OverTheAir) -> None:
+        session = self.book.session
+        if self._settled and session is not None and session.f_cnt_up >= MID_LIFE_F_CNT:
+            return
+        if self.driver.traits.sets_counters:
+            await self.driver.set_counters(10, 0)
+            self._begin_session(10, None)
+        else:
+            await self.driver.reset_counters()
+            self._begin_session(0, None)
+            await self._warm_up(air)
+        self._settled = True
+
+    async def _warm_up(self, air: OverTheAir) -> None:
+        """Send until a frame was heard whose counter is that of no beginning."""
+        session = self.book.session
+        assert session is not None
+        for _ in range(WARM_UP_MAX):
+            since = self.frames
+            await self.driver.send(_WARM_UP, port=1)
+            await air.heard(self, since)
+            if session.f_cnt_up >= MID_LIFE_F_CNT:
+                return
+        raise BoardUnfit(
+            f"{self.name}: no station heard any of {WARM_UP_MAX} frames; antennas, attenuators,"
+            " channel plan of the gateways?"
+        )
+
+    def _begin_session(self, f_cnt_up: int, f_cnt_down: int | None) -> None:
+        abp = self._mode
+        assert abp is not None
+        self.book.begin(abp.dev_addr, abp.keys, f_cnt_up=f_cnt_up, f_cnt_down=f_cnt_down)
+
+    async def restart(self, *, memory: bool, otaa: bool) -> None:
+        """Restart it; without memory an ABP device counts anew, and one that joins has to join."""
+        if self._reset is not None:
+            await self.driver.restarted_by(_pressed(self._reset))
+        elif not memory and self._power is not None:
+            await self.driver.restarted_by(_pressed(self._power))
+        else:
+            await self.driver.restart()
+        if not memory and not otaa:
+            await self.driver.reset_counters()
+            self._begin_session(0, None)
+
+    async def silence(self) -> None:
+        """Let it transmit no more, whatever state it is in."""
+        async with asyncio.timeout(RETURN_US / 1_000_000):
+            await self.driver.silence()
+
+
+def _pressed(switch: PowerSwitch) -> Awaitable[None]:
+    return switch.cycle()

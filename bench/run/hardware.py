@@ -1,0 +1,142 @@
+"""A run on real boards and gateways: cases that use different boards side by side."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
+
+from bench.case import Case
+from bench.expectation import Result, Verdict
+from bench.host.program import HostError
+from bench.inventory.entries import Inventory
+from bench.inventory.lock import BenchLock, LockHeld
+from bench.plan.abilities import abilities_of
+from bench.plan.needs import needs
+from bench.plan.planned_case import PlannedCase
+from bench.rig.hardware import HardwareRig
+from bench.rig.hardware_bench import HardwareBench
+from bench.run.planning import plan_of
+from bench.run.play import Play, perform
+from bench.run.record import RunRecord
+from bench.run.settings import RETENTION_S, RunSettings
+from bench.run.side_by_side import SideBySide
+
+ALONE = frozenset(
+    {"kill_lns", "start_lns", "restart_lns", "wipe_producer", "pause_lns", "resume_lns"}
+)
+"""A station notices what happens to its network server, so that no other case may use it then."""
+
+
+class HardwareRun:
+    """Plays what was announced on the bench of one inventory, which it locks for the run."""
+
+    limits_itself = True
+    capabilities = HardwareRig.capabilities
+
+    def __init__(
+        self,
+        record: RunRecord,
+        inventory: Inventory,
+        settings: RunSettings,
+    ) -> None:
+        record.devices = ", ".join(entry.name for entry in inventory.devices)
+        record.stations = ", ".join(entry.name for entry in inventory.gateways)
+        self._record = record
+        self._inventory = inventory
+        self._arguments = settings.arguments
+        self._retention_us = (settings.retention_s or RETENTION_S) * 1_000_000
+        self._bench = SideBySide(self._open)
+        self._is_open = False
+        self._verdicts: dict[str, Future[Verdict]] = {}
+        self._numbers = 0
+        self._abilities = abilities_of(inventory)
+
+    @cached_property
+    def _plan(self) -> Mapping[str, PlannedCase]:
+        return plan_of(self._arguments, retention_s=self._retention_us // 1_000_000)
+
+    def missing(self, play: Play) -> tuple[str, ...]:
+        """What this bench lacks for a scenario."""
+        planned = self._plan.get(play.title.case)
+        return ("a dry run of it",) if planned is None else needs(planned, self._abilities)
+
+    def announce(self, plays: list[Play]) -> None:
+        """Begin to play all of these; HostError when the bench is taken or not complete."""
+        if not self._is_open:
+            self._bench.start()
+            self._is_open = True
+        for play in plays:
+            self._begin(play)
+
+    def play(self, play: Play) -> Verdict:
+        """The verdict of one case, as soon as there is one."""
+        if play.title.case not in self._verdicts:
+            self.announce([play])
+        return self._verdicts.pop(play.title.case).result()
+
+    def close(self) -> None:
+        """End every case, silence every board, free the bench."""
+        if self._is_open:
+            self._bench.close()
+
+    def _begin(self, play: Play) -> None:
+        attempts_max = self._inventory.limits.rf_attempts_max
+
+        async def perform_it(bench: HardwareBench) -> Verdict:
+            verdict = await self._attempt(bench, play, may_repeat=attempts_max > 1)
+            for number in range(2, attempts_max + 1):
+                if verdict.result is not Result.INCONCLUSIVE:
+                    break
+                again = play.attempt(number)
+                verdict = await self._attempt(bench, again, may_repeat=number < attempts_max)
+            return verdict
+
+        self._verdicts[play.title.case] = self._bench.play(perform_it)
+
+    async def _attempt(self, bench: HardwareBench, play: Play, *, may_repeat: bool) -> Verdict:
+        self._numbers += 1
+        planned = self._plan[play.title.case.partition(" (attempt ")[0]]
+        rig = HardwareRig(
+            bench,
+            planned,
+            alone=planned.alone or not ALONE.isdisjoint(planned.rig_verbs),
+            wants_redis="store" in play.faults,
+            seed=self._record.seed,
+            case=play.title.case,
+            strategy=play.strategy,
+            retention_us=self._retention_us,
+            number=self._numbers,
+            region=bench.region,
+        )
+        case = Case(play.title, bench.capture, rig=self._record.rig)
+        try:
+            return await perform(case, rig, play, may_repeat=may_repeat)
+        finally:
+            await rig.end()
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[HardwareBench]:
+        with _locked(self._inventory):
+            async with HardwareBench(
+                self._record.open(), self._inventory, retention_us=self._retention_us
+            ) as bench:
+                yield bench
+
+
+class BenchTaken(HostError):
+    """Somebody else uses the bench; the text says who."""
+
+
+@contextmanager
+def _locked(inventory: Inventory) -> Iterator[None]:
+    try:
+        with BenchLock(inventory):
+            yield
+    except LockHeld as held:
+        raise BenchTaken(str(held)) from None
+
+
+def open_run(record: RunRecord, settings: RunSettings) -> HardwareRun:
+    """A run on this rig, of the scenarios that pytest was asked for."""
+    assert settings.inventory is not None
+    return HardwareRun(record, settings.inventory, settings)

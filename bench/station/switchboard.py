@@ -1,0 +1,281 @@
+"""How do cases that run side by side share one real station?
+
+The station has one connection and believes in one network server. Each case has a server and a tap
+of its own; to them it looks as if the station were theirs. A reception goes to the case whose
+device sent it, what a server says goes to the station, and its report comes back to who asked.
+A case that needs the station for itself gets the bare connection.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station.station_clock import StationClock
+from lns.lorawan.identifiers import Eui
+from lns.station.json_fields import json_object
+from lns.station.messages import Malformed, is_reception
+from lns.station.spelling import getxtime_text
+
+_ASK_AGAIN_S = 1.0
+_CONNECT_AGAIN_S = 0.2
+_JOBS_MAX = 10_000
+"""Downlinks whose report may still come; a station keeps 128 at most."""
+
+
+@dataclass(eq=False)
+class Party:
+    """One case at a station: its tap, and which receptions are its own."""
+
+    accept: Callable[[TextLink], Coroutine[Any, Any, None]]
+    owns: Callable[[str], bool]
+    line: MemoryLink | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A downlink under way: whose it is, and how that one numbered it."""
+
+    party: Party
+    diid: int
+
+
+class Switchboard:
+    """One real station; remembers its link, its clock, who takes part, and downlinks under way.
+
+    `config` is the `router_config` that every server of this bench would send: the station gets it
+    once for each connection, since its radio begins anew with every one. `foreign` is told each
+    reception that is nobody's.
+    """
+
+    def __init__(
+        self, station: Eui, config: Mapping[str, Any], foreign: Callable[[Eui, str], None]
+    ) -> None:
+        self.station = station
+        self.clock = StationClock()
+        self._config = dict(config)
+        self._foreign = foreign
+        self._parties: list[Party] = []
+        self._alone: Party | None = None
+        self._shut = False
+        self._version = ""
+        self._link: TextLink | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._jobs: dict[int, _Job] = {}
+        self._numbers = 0
+        self._askers: deque[Party | None] = deque()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the station is there."""
+        return self._link is not None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is there and its radio runs."""
+        return self.connected and self.clock.is_told
+
+    async def accept(self, link: TextLink) -> None:
+        """Serve the station on a link that it opened, until that ends."""
+        if self._shut:
+            return link.close()
+        self.clock.forget()
+        self._askers.clear()
+        line = _Overheard(link, self.clock)
+        self._link = line
+        try:
+            if self._alone is not None:
+                await self._serve_alone(self._alone, line)
+            else:
+                await self._serve_all(line)
+        finally:
+            link.close()
+            if self._link is line:
+                self._link = None
+
+    def join(self, party: Party, *, alone: bool = False) -> None:
+        """Let a case take part; alone only when nobody else does: the station connects anew."""
+        self._parties.append(party)
+        if alone:
+            assert len(self._parties) == 1, f"{self.station} is not free"
+            self._alone = party
+            self.hang_up()
+        elif self._tasks is not None and self._version:
+            self._tasks.create_task(self._keep_line(party))
+
+    def leave(self, party: Party) -> None:
+        """The case is over."""
+        if party not in self._parties:
+            return
+        self._parties.remove(party)
+        if party.line is not None:
+            party.line.close()
+        if self._alone is party:
+            self._alone, self._shut = None, False
+            self.hang_up()
+
+    def shut(self) -> None:
+        """Let the station not connect, until `open`; only while one case has it alone."""
+        self._shut = True
+        self.hang_up()
+
+    def open(self) -> None:
+        """Let the station connect again, when its back-off is over."""
+        self._shut = False
+
+    def hang_up(self) -> None:
+        """End the connection of the station; it will connect anew."""
+        if self._link is not None:
+            self._link.close()
+
+    # --- one case alone ---------------------------------------------------------------------
+
+    async def _serve_alone(self, party: Party, line: "_Overheard") -> None:
+        async with asyncio.TaskGroup() as tasks:
+            asking = tasks.create_task(self._ask_until_told(line))
+            try:
+                await party.accept(line)
+            finally:
+                asking.cancel()
+
+    # --- many cases ---------------------------------------------------------------------------
+
+    async def _serve_all(self, line: "_Overheard") -> None:
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                asking = self._tasks.create_task(self._ask_until_told(line))
+                try:
+                    while True:
+                        await self._up(await line.receive())
+                finally:
+                    asking.cancel()
+                    for party in self._parties:
+                        if party.line is not None:
+                            party.line.close()
+        except* LinkClosed:
+            pass
+        finally:
+            self._tasks, self._version = None, ""
+
+    async def _up(self, text: str) -> None:
+        """Take a text from the station."""
+        if is_reception(text):
+            owner = next((party for party in self._parties if party.owns(text)), None)
+            return self._hand(owner, text) if owner else self._foreign(self.station, text)
+        fields = json_object(text)
+        if isinstance(fields, Malformed):
+            return self._foreign(self.station, text)
+        match fields.get("msgtype"):
+            case "version":
+                await self._begin(text)
+            case "dntxed":
+                job = self._jobs.pop(fields.get("diid", -1), None)
+                if job is not None:
+                    told = {"diid": job.diid}
+                    if "seqno" in fields:
+                        told["seqno"] = job.diid
+                    self._hand(job.party, json.dumps({**fields, **told}))
+            case "getxtime":
+                asker = self._askers.popleft() if self._askers else None
+                self._hand(asker, text)
+            case _:
+                self._hand(next(iter(self._parties), None), text)
+
+    async def _begin(self, version: str) -> None:
+        """Configure the station that has introduced itself, and put every case through."""
+        assert self._link is not None and self._tasks is not None
+        self._version = version
+        await self._link.send(json.dumps(self._config))
+        for party in self._parties:
+            self._tasks.create_task(self._keep_line(party))
+
+    async def _keep_line(self, party: Party) -> None:
+        """Keep a case connected while it takes part and the station is there."""
+        while party in self._parties and self.connected:
+            ours, its = link_pair()
+            party.line = ours
+            ours.send_now(self._version)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(party.accept(its))
+                    while True:
+                        await self._down(party, await ours.receive())
+            except* LinkClosed:
+                pass
+            finally:
+                ours.close()
+                party.line = None
+            await asyncio.sleep(_CONNECT_AGAIN_S)  # its server is away
+
+    async def _down(self, party: Party, text: str) -> None:
+        """Take a text from the server of a case."""
+        if self._link is None:
+            return
+        fields = json_object(text)
+        if isinstance(fields, Malformed):
+            return await self._link.send(text)
+        match fields.get("msgtype"):
+            case "router_config":
+                if _without_time(fields) != _without_time(self._config):
+                    party.trouble = f"its server wants another channel plan of {self.station}"
+                return
+            case "dnmsg":
+                text = self._numbered(party, fields)
+            case "getxtime":
+                self._askers.append(party)
+        await self._link.send(text)
+
+    def _numbered(self, party: Party, fields: dict[str, Any]) -> str:
+        """A downlink under a number that no other case has given."""
+        self._numbers += 1
+        self._jobs[self._numbers] = _Job(party, fields.get("diid", 0))
+        while len(self._jobs) > _JOBS_MAX:
+            del self._jobs[next(iter(self._jobs))]
+        return json.dumps({**fields, "diid": self._numbers})
+
+    def _hand(self, party: Party | None, text: str) -> None:
+        if party is not None and party.line is not None and not party.line.closed:
+            party.line.send_now(text)
+
+    # --- its clock ---------------------------------------------------------------------------
+
+    async def _ask_until_told(self, line: "_Overheard") -> None:
+        """Ask for its clock until it tells one, which it does as soon as its radio runs."""
+        try:
+            while not self.clock.is_told:
+                await asyncio.sleep(_ASK_AGAIN_S)
+                self._askers.append(None)
+                await line.send(getxtime_text())
+        except LinkClosed:
+            return
+
+
+def _without_time(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != "MuxTime"}
+
+
+class _Overheard:
+    """The link of a station, whose clock is learnt from whatever it says."""
+
+    def __init__(self, link: TextLink, clock: StationClock) -> None:
+        self._link = link
+        self._clock = clock
+
+    @property
+    def closed(self) -> bool:
+        return self._link.closed
+
+    async def send(self, text: str) -> None:
+        await self._link.send(text)
+
+    async def receive(self) -> str:
+        text = await self._link.receive()
+        self._clock.learn(text)
+        return text
+
+    def close(self) -> None:
+        self._link.close()
