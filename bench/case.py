@@ -201,15 +201,17 @@ class Case:
         """Note that something did not come about that the scenario builds on."""
         self._fact("stimulus.missed", {"owner": owner, "reason": reason})
 
-    def end(self, error: str | None = None, *, may_repeat: bool = False) -> Verdict:
-        """Judge and close the case; `error` is what kept the bench from running it.
+    def end(
+        self, error: str | None = None, *, owner: str = "bench", may_repeat: bool = False
+    ) -> Verdict:
+        """Judge and close the case; `error` is what kept the bench from running it, and whose.
 
         With `may_repeat` an INCONCLUSIVE one is marked as repeated: another attempt follows.
         """
         self.begin()
         verdict = judge(sorted(self._events, key=_in_order))
         if error is not None and verdict.result is not Result.FAIL:
-            verdict = Verdict(Result.ERROR, "bench", (error,))
+            verdict = Verdict(Result.ERROR, owner, (error,))
         elif error is not None:
             verdict = replace(verdict, reasons=(*verdict.reasons, f"besides: {error}"))
         fields: dict[str, object] = {

@@ -4,7 +4,6 @@ Reads the capture lines only, with the station's own spelling of a frame; it ask
 server nothing.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,12 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.capture.timetable import HOST_STALLED
+from bench.device_lines import without_signal
 from bench.effects import Effects
 from lns.station import messages
 from lns.station.json_fields import json_object
 
 ABSENT = "-"
-_SIGNAL = re.compile(r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +102,7 @@ class Evidence:
     missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
     stamped: bool = True
     error: str | None = None
+    error_owner: str = "bench"
 
     @property
     def heard(self) -> dict[str, list[Heard]]:
@@ -200,14 +200,6 @@ def _settled(rows: Sequence[Expected], heard: Sequence[Heard]) -> list[Expected]
     return settled
 
 
-def without_signal(line: str) -> str:
-    """What a device says of a downlink is due without RSSI and SNR: nobody can know them before.
-
-    `+EVT:RX_1:-71:9:UNICAST:7:c0ffee` -> `+EVT:RX_1:UNICAST:7:c0ffee`; any other line as it is.
-    """
-    return _SIGNAL.sub(r"\1:", line)
-
-
 def _words(event: Event) -> Words:
     return Words(
         event.get("status", ABSENT),
@@ -280,6 +272,7 @@ def _read_lns(evidence: Evidence, event: Event) -> None:
 def _read_end(evidence: Evidence, event: Event) -> None:
     if event["verdict"] == "ERROR":
         evidence.error = "; ".join(event["reasons"]) or "the bench failed"
+        evidence.error_owner = event.get("owner", "bench")
 
 
 _READERS: dict[str, Callable[[Evidence, Event], None]] = {

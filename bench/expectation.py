@@ -13,7 +13,8 @@ from enum import StrEnum
 from itertools import cycle, zip_longest
 
 from bench.capture.reading import Event
-from bench.evidence import ABSENT, Evidence, Heard, Words, without_signal
+from bench.device_lines import without_signal
+from bench.evidence import ABSENT, Evidence, Heard, Words
 from bench.ledger import violations
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -197,7 +198,7 @@ def judge(
     if failures:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
     if evidence.error is not None:
-        return Verdict(Result.ERROR, "bench", (evidence.error,))
+        return Verdict(Result.ERROR, evidence.error_owner, (evidence.error,))
     if not evidence.expects_anything:
         return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
     if doubts:

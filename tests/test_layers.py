@@ -65,6 +65,7 @@ LAYERS = {
         "capture",
         "host",
         "effects",
+        "device_lines",
         "evidence",
         "ledger",
         "expectation",

@@ -33,6 +33,10 @@ FIRST_GROUP = 0xF150
 """Bytes 5 and 6 of the stations' EUIs in the first case of a run."""
 
 
+class GatewayAway(Exception):
+    """A station does not come to its network server in time."""
+
+
 class Assembly(Rig):
     """The parts of one case's rig; use it inside `running`.
 
@@ -236,7 +240,7 @@ class Assembly(Rig):
         until_us = now_us() + UP_WITHIN_US
         while missing := [s.name for s in self._stations.values() if not s.is_up]:
             if now_us() > until_us:
-                raise TimeoutError(f"not connected to the network server: {', '.join(missing)}")
+                raise GatewayAway(f"not connected to the network server: {', '.join(missing)}")
             await self.pause(10_000)
         await self.pause(100_000)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from bench.plan.planned_case import PlannedCase, PlannedDevice
-from bench.rig.lab_board import LabBoard
+from bench.rig.lab_board import BoardUnfit, LabBoard
 
 
 class BoardPool:
@@ -28,7 +28,10 @@ class BoardPool:
         self._taken: dict[str, tuple[LabBoard, ...]] = {}
 
     async def take(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard]:
-        """The boards for the devices of a case, by their names, once they are free."""
+        """The boards for the devices of a case, by their names, once they are free.
+
+        BoardUnfit when boards that have failed in this run are missing for it.
+        """
         async with self._changed:
             self._waiting.append(planned)
             try:
@@ -51,8 +54,11 @@ class BoardPool:
     def _found(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard] | None:
         if self._places < (self._at_once if alone else 1):
             return None
-        free = [board for board in self._boards if board in self._free and not board.unfit]
-        return assignment(planned.on_air, free)
+        fit = [board for board in self._boards if not board.unfit]
+        if assignment(planned.on_air, fit) is None:
+            why = "; ".join(board.unfit for board in self._boards if board.unfit)
+            raise BoardUnfit(why or "no board of this bench can play its devices")
+        return assignment(planned.on_air, [board for board in fit if board in self._free])
 
 
 def assignment(

@@ -101,8 +101,8 @@ class DeviceBook:
                     return Known(message.phy(), frame, message.frame_id, session, f_cnt)
         return None
 
-    def sent(self, known: Known, text: str) -> None:
-        """Take note that the device has sent this frame; `text` is the station's."""
+    def sent(self, known: Known) -> None:
+        """Take note that the device has sent this frame."""
         if known.session is not None:
             known.session.f_cnt_up = known.f_cnt + 1
         elif isinstance(known.frame, JoinRequest):

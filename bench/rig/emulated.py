@@ -32,6 +32,11 @@ class EmulatedRig(VirtualAir, WiredRig):
 
         return connect
 
+    async def end(self) -> None:
+        for station in self._stations.values():
+            self.shut_out(station)
+        await super().end()
+
     def shut_out(self, station: TappedStation) -> None:
         self._bench.taps.unregister(station.eui)
 

@@ -4,7 +4,7 @@ What was sent is learnt from what the stations tell; the taps let only those hea
 meant to. A replay is sent by a second radio.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bench.case import StimulusMissed
@@ -15,7 +15,7 @@ from bench.rig.device import DeviceOfCase
 from bench.rig.device_book import Known
 from bench.rig.hardware_bench import HardwareBench
 from bench.rig.hardware_device import HardwareDevice
-from bench.rig.hardware_station import HardwareStation
+from bench.rig.hardware_station import AbsentStation, HardwareStation
 from bench.rig.hearing import Hearing, OnAir
 from bench.rig.injection import first_channel, last_heard_us
 from bench.rig.provisioning import Provisioned
@@ -48,6 +48,7 @@ class HardwareRig(WiredRig):
         self, bench: HardwareBench, planned: PlannedCase, *, alone: bool, **facts: Any
     ) -> None:
         self._planned = planned
+        self._gateways = gateways_of(planned.stations, list(bench.switchboards))
         self._alone = alone
         self._hearing = Hearing()
         self._seen: list[tuple[Known, Transmission]] = []
@@ -64,7 +65,11 @@ class HardwareRig(WiredRig):
         return HardwareDevice(provisioned, self.start, self)
 
     def new_station(self, name: str, station_eui: Eui, seed: int) -> TappedStation:
-        switchboard = self._bench.switchboards[name]
+        gateway = self._gateways.get(name)
+        if gateway is None:
+            absent = self.server, self.retimed, self.record, self._tap_of
+            return AbsentStation(name, station_eui, *absent)
+        switchboard = self._bench.switchboards[gateway]
         return HardwareStation(
             name,
             switchboard.station,
@@ -76,26 +81,31 @@ class HardwareRig(WiredRig):
             owns=self._owns,
             audible=self._audible,
             alone=self._alone,
-            restarts=self._bench.restarts_of(name),
+            restarts=self._bench.restarts_of(gateway),
         )
 
     def shut_out(self, station: TappedStation) -> None:
-        assert isinstance(station, HardwareStation)
+        assert isinstance(station, HardwareStation | AbsentStation)
         station.shut_out()
 
     def let_in(self, station: TappedStation) -> None:
-        assert isinstance(station, HardwareStation)
+        assert isinstance(station, HardwareStation | AbsentStation)
         station.let_in()
+
+    async def _switch_on(self) -> None:
+        for name, gateway in self._gateways.items():
+            if weaker_db := self._stations[name].weaker_db:
+                await self._bench.attenuate(gateway, weaker_db)
+        await super()._switch_on()
 
     async def ready(self) -> None:
         """Wait for boards, bring them into the state that this case needs, then begin."""
         self._taken = dict(await self._bench.take_boards(self._planned, alone=self._alone))
+        await self._bench.until_stations_are_up()
         for server in self.servers:
             self.wired_server(server.lns).take = self.case.collect
         for planned in self._planned.on_air:
             device, board = self._hardware(planned.name), self._taken[planned.name]
-            board.listener = self.record
-            device.planned = planned
             device.provisioned = await board.prepare(device.provisioned, planned, self._bench)
             device.board = board
         await super().ready()
@@ -104,6 +114,9 @@ class HardwareRig(WiredRig):
         try:
             await super().end()
         finally:
+            for name, gateway in self._gateways.items():
+                if name in self._stations and self._stations[name].weaker_db:
+                    await self._bench.attenuate(gateway, 0)
             for board in self._taken.values():
                 board.listener = self._bench.say
             await self._bench.pool.give_back(self._taken.values(), alone=self._alone)
@@ -166,7 +179,7 @@ class HardwareRig(WiredRig):
             number, "up", dev_eui, known.phy, message.freq_hz, message.dr, data_rate,
             one.since_us - airtime_us, airtime_us, 0, "device",
         )  # fmt: skip
-        device.book.sent(known, "")
+        device.book.sent(known)
         self._seen.append((known, transmission))
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
@@ -263,3 +276,9 @@ class HardwareRig(WiredRig):
                 return
         super().expect_reply(frame, said)
 
+
+def gateways_of(stations: Sequence[str], gateways: Sequence[str]) -> dict[str, str]:
+    """Which gateway plays which station of a case: the one of its name, else the next one free."""
+    played = {name: name for name in stations if name in gateways}
+    free = iter([gateway for gateway in gateways if gateway not in played])
+    return played | dict(zip((name for name in stations if name not in played), free, strict=False))

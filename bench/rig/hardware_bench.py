@@ -13,7 +13,7 @@ from bench.host.program import HostError
 from bench.inventory.entries import DeviceEntry, Inventory, Radio
 from bench.inventory.ports import PortMissing, port_of
 from bench.plan.planned_case import PlannedCase
-from bench.power import PowerSwitch, power_switch
+from bench.power import PowerFailed, PowerSwitch, attenuator, power_switch
 from bench.radio.medium import Record
 from bench.regulation.airtime_ledger import AirtimeLedger
 from bench.rig.board_pool import BoardPool
@@ -70,7 +70,7 @@ class HardwareBench(WiredBench):
         self._plug_in_stations()
         await self._plug_in_boards()
         self.pool = BoardPool(self.boards.values(), at_once=AT_ONCE)
-        await self._until_stations_are_up()
+        await self.until_stations_are_up()
 
     # --- gateways ------------------------------------------------------------------------------
 
@@ -81,7 +81,8 @@ class HardwareBench(WiredBench):
             self.switchboards[gateway.name] = board
             self.taps.register(gateway.eui, board.accept)
 
-    async def _until_stations_are_up(self) -> None:
+    async def until_stations_are_up(self) -> None:
+        """Wait until every gateway is connected and its radio runs; BenchUnfit."""
         until_us = now_us() + CONNECTED_WITHIN_US
         while missing := [name for name, one in self.switchboards.items() if not one.is_up]:
             if now_us() > until_us:
@@ -98,12 +99,20 @@ class HardwareBench(WiredBench):
         gateway = next(one for one in self.inventory.gateways if one.name == name)
         return lambda: restart_gateway(gateway)
 
+    async def attenuate(self, name: str, more_db: int) -> None:
+        """Put so much more than usual before a gateway; PowerFailed if it cannot be set."""
+        gateway = next(one for one in self.inventory.gateways if one.name == name)
+        if gateway.attenuator is None:
+            raise PowerFailed(f"gateway {name} has no attenuator in the inventory")
+        entry = self.inventory.attenuator(gateway.attenuator)
+        await attenuator(entry).set_db(entry.db + more_db)
+
     def _heard_by_nobody(self, station: Eui, text: str) -> None:
         """A reception of no case: a board that is being prepared, or the street."""
         for board in self.boards.values():
             known = board.book.recognise(text)
             if known is not None:
-                board.book.sent(known, text)
+                board.book.sent(known)
                 board.frames += 1
                 return
         fields: dict[str, object] = {"station": station, "direction": "up", "text": text}

@@ -6,7 +6,6 @@ from typing import Protocol
 from bench.case import StimulusMissed
 from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
-from bench.plan.planned_case import PlannedDevice
 from bench.radio.medium import Medium, Record, Transmission
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.device_book import DeviceBook, Known
@@ -50,7 +49,6 @@ class HardwareDevice(DeviceOfCase):
     ) -> None:
         super().__init__(provisioned, start)
         self.board: LabBoard | None = None
-        self.planned: PlannedDevice | None = None
         self._overheard = overheard
         self._own_book: DeviceBook | None = None
         self._retries = 0

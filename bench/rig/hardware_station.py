@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench.radio.medium import Medium
+from bench.radio.medium import Medium, Record
+from bench.rig.parts import NetworkServer
 from bench.rig.tapped_station import TappedStation
 from bench.station.switchboard import Party, Switchboard
+from bench.station.tap import Tap
+from lns.lorawan.identifiers import Eui
 
 
 class HardwareStation(TappedStation):
@@ -51,6 +54,11 @@ class HardwareStation(TappedStation):
         if self._task is not None:
             self._task.cancel()
 
+    def weaken(self, db: int) -> None:
+        if self._tasks is not None:
+            raise RuntimeError(f"equip {self.name} before the first frame of the scenario")
+        self.weaker_db = db
+
     def cut(self) -> None:
         super().cut()
         self._switchboard.hang_up()
@@ -72,3 +80,37 @@ class HardwareStation(TappedStation):
     def let_in(self) -> None:
         """Serve it again."""
         self._switchboard.open()
+
+
+class AbsentStation(TappedStation):
+    """A station that the scenario never uses, so that no gateway plays it."""
+
+    def __init__(
+        self,
+        name: str,
+        eui: Eui,
+        server: NetworkServer,
+        retimed: Callable[[int], int],
+        record: Record,
+        taps: Callable[[str], Tap],
+    ) -> None:
+        super().__init__(name, eui, server, retimed=retimed, record=record, taps=taps)
+
+    @property
+    def is_up(self) -> bool:
+        return True
+
+    def start(self, tasks: asyncio.TaskGroup, medium: Medium) -> None:
+        """Nothing is there to be switched on."""
+
+    def stop(self) -> None:
+        """Nothing is there to be switched off."""
+
+    def restart(self) -> None:
+        raise self._has_no("gateway that plays it")
+
+    def shut_out(self) -> None:
+        """It is not there."""
+
+    def let_in(self) -> None:
+        """It is not there."""

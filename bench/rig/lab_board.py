@@ -9,9 +9,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from bench.case import StimulusMissed
 from bench.chance import stream
 from bench.device.activation import Abp, Otaa
-from bench.device.seam import AttachedDevice, DeviceRestarted, DeviceSilent
+from bench.device.seam import (
+    AttachedDevice,
+    DeviceRestarted,
+    DeviceSilent,
+    NotAsWritten,
+    UnknownFirmware,
+    WrongDevice,
+)
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.wanted import Wanted
 from bench.inventory.entries import DeviceEntry
@@ -144,9 +152,13 @@ class LabBoard:
             power_dbm=self.entry.power_dbm,
             class_c=provisioned.record.device_class is DeviceClass.C,
         )
-        await self.identify()
-        await self.driver.provision(wanted)
-        await self.driver.set_retries(0)
+        try:
+            await self.identify()
+            await self.driver.provision(wanted)
+            await self.driver.set_retries(0)
+        except (BoardUnfit, NotAsWritten, UnknownFirmware, WrongDevice) as error:
+            self.unfit = str(error)
+            raise
         if otaa:
             await self.driver.restart()
             self._mode = None
@@ -215,9 +227,10 @@ class LabBoard:
             await air.heard(self, since)
             if session.f_cnt_up >= MID_LIFE_F_CNT:
                 return
-        raise BoardUnfit(
+        raise StimulusMissed(
+            "air",
             f"{self.name}: no station heard any of {WARM_UP_MAX} frames; antennas, attenuators,"
-            " channel plan of the gateways?"
+            " channel plan of the gateways?",
         )
 
     def _begin_session(self, f_cnt_up: int, f_cnt_down: int | None) -> None:

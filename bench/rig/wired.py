@@ -142,8 +142,6 @@ class WiredRig(WiredConsumption):
 
     async def end(self) -> None:
         """Give up what the case has on the bench."""
-        for station in self._stations.values():
-            self.shut_out(station)
         try:
             for lns in self.lns_ids:
                 await self.wired_server(lns).end()

@@ -27,6 +27,12 @@ ALONE = frozenset(
 """A station notices what happens to its network server, so that no other case may use it then."""
 
 
+def is_alone(planned: PlannedCase) -> bool:
+    """Whether a case needs the gateways for itself."""
+    disturbed = not ALONE.isdisjoint(planned.rig_verbs)
+    return planned.alone or disturbed or "weaken" in planned.station_verbs
+
+
 class HardwareRun:
     """Plays what was announced on the bench of one inventory, which it locks for the run."""
 
@@ -99,7 +105,7 @@ class HardwareRun:
         rig = HardwareRig(
             bench,
             planned,
-            alone=planned.alone or not ALONE.isdisjoint(planned.rig_verbs),
+            alone=is_alone(planned),
             wants_redis="store" in play.faults,
             seed=self._record.seed,
             case=play.title.case,
@@ -118,7 +124,7 @@ class HardwareRun:
     async def _open(self) -> AsyncIterator[HardwareBench]:
         with _locked(self._inventory):
             async with HardwareBench(
-                self._record.open(), self._inventory, retention_us=self._retention_us
+                self._record.open(buffered=False), self._inventory, retention_us=self._retention_us
             ) as bench:
                 yield bench
 

@@ -5,10 +5,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.case import Case, StimulusMissed, Title
+from bench.device.seam import (
+    CommandRefused,
+    DeviceRestarted,
+    DeviceSilent,
+    NotAsWritten,
+    UnknownFirmware,
+    WrongDevice,
+)
+from bench.device.serial_line import LineLost, PortUnavailable
 from bench.expectation import Verdict
+from bench.rig.assembly import GatewayAway
+from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import Rig
 from bench.rig.stimulation import Stimulation
+from bench.station.basicstation_shell import GatewayFailed
 from lns.dedup.strategy import Strategy
+
+BENCH = "bench"
+DEVICE_ERRORS = (
+    BoardUnfit, CommandRefused, DeviceRestarted, DeviceSilent, LineLost, NotAsWritten,
+    PortUnavailable, UnknownFirmware, WrongDevice,
+)  # fmt: skip
+"""What a board does that the bench can do nothing about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +49,7 @@ async def perform(
     case: Case, rig: Stimulation, play: Play, *, may_repeat: bool = False
 ) -> Verdict:
     """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
-    error = None
+    error, owner = None, BENCH
     try:
         async with rig.running(case):
             await play.scenario(rig)
@@ -40,8 +59,15 @@ async def perform(
         if isinstance(cause, StimulusMissed):
             case.missed(cause.owner, str(cause))
         else:
-            error = innermost(cause)
-    return case.end(error, may_repeat=may_repeat)
+            error, owner = innermost(cause), owner_of(cause)
+    return case.end(error, owner=owner, may_repeat=may_repeat)
+
+
+def owner_of(error: BaseException) -> str:
+    """Who has to see to an error that kept the bench from playing a case."""
+    if isinstance(error, DEVICE_ERRORS):
+        return "device"
+    return "gateway" if isinstance(error, GatewayFailed | GatewayAway) else BENCH
 
 
 def innermost(failure: BaseException) -> str:

@@ -41,8 +41,11 @@ class RunRecord:
         """Note a scenario that this rig cannot play."""
         self.left_out.append((title, tuple(missing)))
 
-    def open(self) -> Capture:
-        """The capture; inside the event loop whose time it is to tell."""
+    def open(self, *, buffered: bool = True) -> Capture:
+        """The capture; inside the event loop whose time it is to tell.
+
+        `buffered`: its lines may reach the disk late, and not at all after a crash.
+        """
         if self._capture is None:
             self._folder = run_folder.create(
                 self.runs_dir,
@@ -52,7 +55,8 @@ class RunRecord:
                 argv=run_folder.argv_of_this_process(),
                 inventory={"devices": self.devices, "stations": self.stations},
             )
-            self._capture = Capture(self._folder.path, self._folder.run_id, now_us, buffered=True)
+            run = self._folder
+            self._capture = Capture(run.path, run.run_id, now_us, buffered=buffered)
             for title, missing in self.left_out:
                 facts = {"case": title.case, "scenario": title.scenario, "file": title.file}
                 facts |= {"group": title.group, "title": title.title}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from bench.capture.reading import Event
-from bench.evidence import Evidence, Heard, Words, without_signal
+from bench.device_lines import without_signal
+from bench.evidence import Evidence, Heard, Words
 from bench.report.cast import Cast
 from bench.report.score_file import Finding
 from bench.report.stories import places

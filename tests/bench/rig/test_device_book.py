@@ -1,0 +1,105 @@
+"""What is known of a device on the air by whoever has its keys?"""
+
+from bench.device import crafted
+from bench.device.activation import Otaa
+from bench.rig.device_book import DeviceBook
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_accept
+from lns.lorawan.identifiers import dev_addr, eui
+from lns.station.messages import Dnmsg, UpInfo
+from lns.station.spelling import dnmsg_text, frame_text
+
+DEV_EUI = eui("AC1F09FFFE000001")
+JOIN_EUI = eui("70B3D57ED0000000")
+ADDRESS = dev_addr("26012345")
+KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
+APP_KEY = bytes(range(32, 48))
+OTAA = Otaa(JOIN_EUI, APP_KEY)
+
+
+def told(phy: bytes, xtime: int = 1) -> str:
+    text = frame_text(phy, dr=5, freq_hz=868_100_000, upinfo=UpInfo(xtime=xtime))
+    assert text is not None
+    return text
+
+
+def data(f_cnt: int, keys: SessionKeys = KEYS, payload: bytes = b"hello") -> bytes:
+    return crafted.data(DEV_EUI, ADDRESS, keys, f_cnt, payload=payload).phy
+
+
+def down(f_cnt: int, keys: SessionKeys = KEYS) -> str:
+    pdu = build_data(MType.UNCONFIRMED_DOWN, dev_addr=ADDRESS, f_cnt=f_cnt, keys=keys, ack=True)
+    return dnmsg_text(answer(pdu, xtime=1))
+
+
+def answer(pdu: bytes, xtime: int) -> Dnmsg:
+    return Dnmsg(
+        dev_eui=DEV_EUI, diid=1, pdu=pdu, xtime=xtime, rx1_dr=5, rx1_freq_hz=868_100_000
+    )
+
+
+def book(f_cnt_up: int = 10) -> DeviceBook:
+    made = DeviceBook(DEV_EUI, OTAA)
+    made.begin(ADDRESS, KEYS, f_cnt_up=f_cnt_up)
+    return made
+
+
+def test_a_frame_is_recognised_by_its_mic_and_told_with_payload_and_counter() -> None:
+    known = book().recognise(told(data(12)))
+    assert known is not None
+    assert (known.f_cnt, known.payload) == (12, b"hello")
+
+
+def test_the_counter_has_32_bits() -> None:
+    known = book(65_534).recognise(told(data(65_537)))
+    assert known is not None and known.f_cnt == 65_537
+
+
+def test_what_another_device_sent_or_nobody_could_sign_is_not_recognised() -> None:
+    other = SessionKeys(bytes(16), bytes(16))
+    assert book().recognise(told(data(12, keys=other))) is None
+    assert book().recognise('{"msgtype": "updf"}') is None
+    assert book().recognise("") is None
+
+
+def test_the_next_counter_follows_what_was_sent() -> None:
+    made = book()
+    known = made.recognise(told(data(41)))
+    assert known is not None
+    made.sent(known)
+    assert made.session is not None and made.session.f_cnt_up == 42
+
+
+def test_after_a_reset_the_same_keys_count_anew() -> None:
+    made = book(500)
+    made.begin(ADDRESS, KEYS, f_cnt_up=0)
+    known = made.recognise(told(data(0)))
+    assert known is not None and known.session is made.session
+    made.sent(known)
+    assert made.session is not None and made.session.f_cnt_up == 1
+
+
+def test_a_downlink_on_its_way_uses_up_a_counter() -> None:
+    made = book()
+    made.hear_down(down(7))
+    made.hear_down(down(3))  # an older one that came late
+    assert made.session is not None and made.session.f_cnt_down == 7
+    made.hear_down(down(9, SessionKeys(bytes(16), bytes(16))))
+    assert made.session.f_cnt_down == 7
+
+
+def test_a_join_accept_opens_a_session_whose_frames_are_recognised() -> None:
+    made = DeviceBook(DEV_EUI, OTAA)
+    joining = crafted.join(crafted.Identity(DEV_EUI, JOIN_EUI, APP_KEY), 5)
+    text = told(joining.phy, xtime=99)
+    request = made.recognise(text)
+    assert request is not None and request.payload is None
+    made.asked_to_join(text)
+    made.sent(request)
+    assert made.dev_nonce == 5
+    fields = JoinAcceptFields(join_nonce=1, net_id="000013", dev_addr=ADDRESS)
+    accept = dnmsg_text(answer(build_join_accept(APP_KEY, fields), xtime=99))
+    made.hear_down(accept)
+    made.hear_down(accept)  # told by both taps
+    assert made.session is not None and len(made.sessions) == 1
+    assert made.recognise(told(data(0, keys=made.session.keys))) is not None
