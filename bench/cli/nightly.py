@@ -8,42 +8,75 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bench
-from bench.cli.exit_code import ExitCode, worst
+from bench.cli.bench_file import inventory_of
+from bench.cli.exit_code import ExitCode, Refused, worst
 from bench.cli.imports import import_files
+from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten, Seed
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.output import command_line, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
-from bench.cli.report import PAGE, write_report
-from bench.cli.run import Rig, Selection, run_scenarios
-from bench.cli.score import score_runs, timing_rows
-from bench.cli.verdicts import in_words
-from bench.report import exit_code
+from bench.cli.readiness import healthy, ready
+from bench.cli.report import write_report
+from bench.cli.run import Ran, Rig, Selection, run_scenarios
+from bench.cli.score import score_runs
+from bench.inventory.entries import Inventory
+from bench.night.compaction import compact_runs
+from bench.night.publishing import publish
 
 EXAMPLES = (
     "lorabench nightly",
     "lorabench nightly --short --seed 7",
     "lorabench nightly --rig emulated",
+    "lorabench nightly --bench bench.toml",
 )
 SHORT_LIMIT = 500
+KEEP_NIGHTS = 14
 CAPTURE_FILES = ("*.ndjson.gz", "*.ndjson", "conformance-frames.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One run of the night: what it was, its folder and its score."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """What a night is to do; `inventory` is the bench of the hardware rig, None on any other."""
 
-    what: str
-    folder: Path
-    score: dict[str, Any]
+    rig: Rig
+    inventory: Inventory | None
+    seed: int
+    runs: Path
+    lake: str
+    files: tuple[Path, ...]
+    limit: int | None
+    keep: int
 
     @property
-    def exit_code(self) -> ExitCode:
-        return ExitCode(exit_code(self.score))
+    def repeat(self) -> str:
+        """The command that does the same again."""
+        words: list[object] = []
+        if self.inventory is not None:
+            words += ["--bench", shown_path(self.inventory.path)]
+        elif self.rig != "simulated":
+            words += ["--rig", self.rig]
+        words += ["--seed", self.seed, *(["--short"] if self.limit else [])]
+        return command_line("nightly", *words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A night that took place."""
+
+    judged: tuple[Judged, ...]
+    code: ExitCode
+    compacted: tuple[str, ...]
 
 
 def nightly(
     *,
-    rig: Annotated[Rig, Parameter(help="What stands below the scenarios.")] = "simulated",
+    rig: Annotated[
+        Rig | None,
+        Parameter(help="What stands below the scenarios: simulated, if nothing is said."),
+    ] = None,
+    bench: Annotated[
+        Path | None, Parameter(help="Inventory of a real bench: a night on the hardware rig.")
+    ] = None,
     seed: Seed = 1,
     runs: RunsWritten = RUNS,
     lake: Lake = LAKE,
@@ -62,43 +95,49 @@ def nightly(
             help=f"At most {SHORT_LIMIT} uplinks of each capture.",
         ),
     ] = False,
+    keep: Annotated[
+        int,
+        Parameter(help="Compress the captures of runs older than so many nights; delete nothing."),
+    ] = KEEP_NIGHTS,
     as_json: AsJson = False,
 ) -> int:
-    """Run all scenarios and real captures, score them, write the reports, say how it went."""
-    files = captures_in(captures)
-    stages = 4 if files else 3
+    """Run all scenarios and real captures, score them, write the reports, say how it went.
+
+    On a real bench everything is looked for first, and at the end the summary goes to whom the
+    inventory names.
+    """
+    if keep < 1:
+        raise Refused("--keep is a number of nights, 1 at least: the last one stays as it is.")
+    night = Night(
+        rig=_rig_of(rig, bench),
+        inventory=None if bench is None else inventory_of(bench),
+        seed=seed,
+        runs=runs,
+        lake=lake,
+        files=tuple(captures_in(captures)),
+        limit=SHORT_LIMIT if short else None,
+        keep=keep,
+    )
     with ProgressDisplay() as display:
-        display.line(f"1/{stages} scenarios on the {rig} rig, seed {seed}")
-        ran = run_scenarios(Selection(None, rig, seed, None, runs), display)
-        if ran.interrupted:
-            raise KeyboardInterrupt
-        folders = {"scenarios": ran.folder}
-        if files:
-            display.line(f"2/{stages} real traffic: {', '.join(file.name for file in files)}")
-            folders["real traffic"] = import_files(
-                files,
-                runs=runs,
-                strategy="None",
-                seed=seed,
-                limit=SHORT_LIMIT if short else None,
-                progress=display,
-            )
-        display.line(f"{stages - 1}/{stages} scores, by Spark")
-        scores = score_runs(list(folders.values()), lake=lake, progress=display)
-        display.line(f"{stages}/{stages} reports")
-        for folder in folders.values():
-            write_report(folder)
-    judged = [Judged(what, folder, scores[folder.name]) for what, folder in folders.items()]
-    code = worst([ran.exit_code, *(run.exit_code for run in judged)])
+        try:
+            outcome = _pass(night, display)
+        except (Refused, OSError) as refusal:
+            code = refusal.exit_code if isinstance(refusal, Refused) else ExitCode.USAGE
+            for line in _published(night, code, f"no night: {refusal}", ()):
+                display.line(line)
+            raise
+    findings = sum(run.findings for run in outcome.judged)
+    told = sentence(outcome.code, findings)
+    published = _published(night, outcome.code, told, outcome.judged)
     if as_json:
-        print_json({"runs": [_as_json(run) for run in judged], "exit_code": int(code)})
+        shown = document(outcome.judged, outcome.code)
+        print_json(shown | {"compacted": outcome.compacted, "published": published})
     else:
-        words: list[object] = [] if rig == "simulated" else ["--rig", rig]
-        words += ["--seed", seed, *(["--short"] if short else [])]
-        print_lines(summary(judged, code, command_line("nightly", *words)))
-        if not files:
+        print_lines(summary(outcome.judged, outcome.code, night.repeat))
+        print_lines([*outcome.compacted, *published])
+        if not night.files:
             print_lines(["No real traffic was there to import; --captures names a folder with it."])
-    return code
+    return outcome.code
 
 
 def captures_in(folder: Path | None) -> list[Path]:
@@ -108,53 +147,80 @@ def captures_in(folder: Path | None) -> list[Path]:
     return sorted(file for pattern in CAPTURE_FILES for file in looked_in.glob(pattern))
 
 
-def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
-    """How the night went, in lines for a person."""
-    lines: list[str] = []
-    for run in judged:
-        counts = run.score.get("counts", {})
-        agreement = run.score.get("oracle_agreement", {})
-        lines += [
-            "",
-            f"{run.what}: {in_words(run.score.get('totals', {}))}",
-            *labelled(
-                [
-                    ("  receptions", counts.get("receptions", 0)),
-                    (
-                        "  oracle",
-                        f"agrees on {agreement.get('status_agree', 0)} of "
-                        f"{agreement.get('receptions', 0)} statuses",
-                    ),
-                    *((f"  {name}", value) for name, value in timing_rows(run.score)),
-                    ("  findings", len(run.score.get("findings", []))),
-                    ("  report", shown_path(run.folder / PAGE)),
-                ]
-            ),
-        ]
-    findings = sum(len(run.score.get("findings", [])) for run in judged)
-    return [*lines, "", sentence(code, findings), f"Repeat it: {repeat}"]
+def _rig_of(rig: Rig | None, bench: Path | None) -> Rig:
+    if bench is None and rig == "hardware":
+        raise Refused(
+            "--rig hardware: name the inventory of the bench, --bench bench.toml"
+            " (`lorabench devices --discover` helps to write it)."
+        )
+    if bench is not None and rig not in (None, "hardware"):
+        raise Refused(f"--bench: the {rig} rig has no inventory; leave one of the two out.")
+    return "hardware" if bench is not None else rig or "simulated"
 
 
-def sentence(code: ExitCode, findings: int) -> str:
-    """The end of a night that took place, in one sentence."""
-    if code is ExitCode.PASSED and findings:
-        number = "1 finding is" if findings == 1 else f"{findings} findings are"
-        return f"Everything passed at the first attempt, but {number} to be read in the report."
-    return {
-        ExitCode.PASSED: "A good night: everything passed at the first attempt.",
-        ExitCode.FAILED: "Something failed. The report names who did not do what was due.",
-        ExitCode.REPEATED: "Nothing failed, but something passed only on a repeated stimulus.",
-        ExitCode.INCONCLUSIVE: "Nothing failed, but some cases proved nothing: see the report.",
-        ExitCode.BENCH_ERROR: "The bench itself failed: this night does not tell all.",
-    }[code]
+def _pass(night: Night, display: ProgressDisplay) -> Outcome:
+    """Go through the stages of a night; Refused when it cannot take place."""
+    stage = _Stages(night, display)
+    if night.inventory is not None:
+        stage(f"is the bench {night.inventory.name} ready")
+        for line in ready(night.inventory):
+            display.line(f"    {line}")
+        stage("is every board heard by every gateway")
+        healthy(night.inventory, lambda line: display.line(f"    {line}"))
+    stage(f"scenarios on the {night.rig} rig, seed {night.seed}")
+    ran = _scenarios(night, display)
+    folders = {"scenarios": ran.folder}
+    if night.files:
+        stage(f"real traffic: {', '.join(file.name for file in night.files)}")
+        folders["real traffic"] = import_files(
+            night.files,
+            runs=night.runs,
+            strategy="None",
+            seed=night.seed,
+            limit=night.limit,
+            progress=display,
+        )
+    stage("scores, by Spark")
+    scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
+    stage("reports")
+    for folder in folders.values():
+        write_report(folder)
+    stage(f"old runs: those of the {night.keep} newest nights stay as they are")
+    compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
+    judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
+    code = worst([ran.exit_code, *(run.exit_code for run in judged)])
+    return Outcome(judged=judged, code=code, compacted=compacted)
 
 
-def _as_json(run: Judged) -> dict[str, Any]:
-    return {
-        "what": run.what,
-        "run": run.folder,
-        "report": run.folder / PAGE,
-        "totals": run.score.get("totals", {}),
-        "findings": len(run.score.get("findings", [])),
-        "exit_code": int(run.exit_code),
-    }
+def _scenarios(night: Night, display: ProgressDisplay) -> Ran:
+    file = None if night.inventory is None else night.inventory.path
+    selection = Selection(None, night.rig, night.seed, None, night.runs, bench=file)
+    ran = run_scenarios(selection, display)
+    if ran.interrupted:
+        raise KeyboardInterrupt
+    return ran
+
+
+class _Stages:
+    """Numbers the stages of a night as they come; remembers how many there were."""
+
+    def __init__(self, night: Night, display: ProgressDisplay) -> None:
+        self._display = display
+        self._number = 0
+        self._all = 4 + bool(night.files) + 2 * (night.inventory is not None)
+
+    def __call__(self, what: str) -> None:
+        self._number += 1
+        self._display.line(f"{self._number}/{self._all} {what}")
+
+
+def _published(
+    night: Night, code: ExitCode, told: str, judged: Sequence[Judged]
+) -> list[str]:
+    """Tell whom the inventory names how the night went; that never changes how it went."""
+    if night.inventory is None:
+        return []
+    name = night.inventory.name
+    said: dict[str, Any] = {"schema": 1, "bench": name, "text": f"{name}: {told}"}
+    said |= {"rig": night.rig, "seed": night.seed, **document(judged, code)}
+    return publish(night.inventory.report, name, said)

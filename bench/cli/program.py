@@ -8,7 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from cyclopts import App, CycloptsError
 
 from bench.cli import (
+    at_console,
     certificates,
+    devices,
     doctor,
     emulate,
     imports,
@@ -16,10 +18,12 @@ from bench.cli import (
     network_server,
     nightly,
     outbox,
+    power,
     report,
     run,
     scenarios,
     score,
+    stations,
     timeline,
 )
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
@@ -33,6 +37,10 @@ COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
     "score": (score.score, score.EXAMPLES),
     "report": (report.report, report.EXAMPLES),
     "timeline": (timeline.timeline, timeline.EXAMPLES),
+    "devices": (devices.devices, devices.EXAMPLES),
+    "stations": (stations.stations, stations.EXAMPLES),
+    "power": (power.power, power.EXAMPLES),
+    "at": (at_console.at, at_console.EXAMPLES),
     "doctor": (doctor.doctor, doctor.EXAMPLES),
     "lns": (network_server.lns, network_server.EXAMPLES),
     "inbox": (inbox.inbox, inbox.EXAMPLES),

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bench
-from bench.cli.exit_code import BenchBroken
+from bench.cli.exit_code import BenchBroken, Refused
+
+
+class NoSuchScenario(Refused):
+    """No scenario has this name, or stands in this file."""
 
 
 class ScenariosMissing(BenchBroken):
@@ -37,6 +41,23 @@ def scenarios_folder() -> Path:
             "lorabench from a checkout of the project (make install)."
         )
     return folder
+
+
+def chosen(pattern: str | None) -> list[str]:
+    """What pytest is told to collect: part of a name, a `-k` expression, or a file; None: all.
+
+    NoSuchScenario for a file that is not there.
+    """
+    folder = scenarios_folder()
+    if pattern is None:
+        return [str(folder)]
+    file, _, function = pattern.partition("::")
+    if not file.endswith(".py"):
+        return [str(folder), "-k", pattern]
+    for path in (Path(file), folder.parent / file, folder / file):
+        if path.is_file():
+            return [f"{path}::{function}".removesuffix("::")]
+    raise NoSuchScenario(f"There is no file {file}. `lorabench scenarios` lists all scenarios.")
 
 
 def scenarios_in(folder: Path) -> list[Scenario]:

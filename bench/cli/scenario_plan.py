@@ -99,6 +99,8 @@ def _dry_run(
             raise NoSuchScenario(
                 f"No scenario fits {pattern!r}. `lorabench scenarios` lists all of them."
             )
+        if outcome == pytest.ExitCode.USAGE_ERROR:
+            raise NoSuchScenario("pytest did not accept this; its message stands above.")
         if outcome == pytest.ExitCode.INTERRUPTED and not markers.broken:
             raise KeyboardInterrupt
         file = Path(folder, PLAN)

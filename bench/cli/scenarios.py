@@ -1,26 +1,78 @@
-"""`lorabench scenarios`: what does the bench check?"""
+"""`lorabench scenarios`: what does the bench check, and what will that take?"""
 
 from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
+from typing import Annotated
 
-from bench.cli.exit_code import ExitCode
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import print_json, print_lines
+from bench.cli.progress import ProgressDisplay
 from bench.cli.scenario_catalogue import Scenario, scenarios_folder, scenarios_in
+from bench.cli.scenario_plan import as_json as plan_as_json
+from bench.cli.scenario_plan import bench_of, plan_of, told
 
-EXAMPLES = ("lorabench scenarios", "lorabench scenarios --json")
+EXAMPLES = (
+    "lorabench scenarios",
+    "lorabench scenarios --json",
+    "lorabench scenarios --plan",
+    "lorabench scenarios --plan replay --bench lab.toml",
+)
 
 
 def scenarios(
-    *, as_json: AsJson = False
+    pattern: Annotated[
+        str | None,
+        Parameter(help="With --plan: part of a name, a pytest -k expression, or a file."),
+    ] = None,
+    /,
+    *,
+    plan: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Say what each scenario needs of a real bench, and how long all of them take.",
+        ),
+    ] = False,
+    bench: Annotated[
+        Path | None,
+        Parameter(
+            help="With --plan: the bench.toml to plan for; without it two RUI3 boards, a LoRa-E5,"
+            " a replayer and two stations, on cables."
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> int:
-    """List every scenario with what it requires of the network server."""
+    """List every scenario with what it requires of the network server.
+
+    With `--plan` each is played without a bench, to find out which boards, stations and other
+    things it needs, the least time that the set can take, and the time that is planned for it.
+    """
+    if plan:
+        return _plan(pattern, bench, as_json=as_json)
+    if pattern is not None or bench is not None:
+        raise Refused("A pattern and --bench say what to plan for: add --plan.")
     found = scenarios_in(scenarios_folder())
     if as_json:
         print_json([asdict(scenario) for scenario in found])
     else:
         print_lines(_listing(found))
     return ExitCode.PASSED
+
+
+def _plan(pattern: str | None, bench: Path | None, *, as_json: bool) -> int:
+    abilities = bench_of(bench)
+    with ProgressDisplay() as display:
+        planned = plan_of(pattern, abilities, display)
+    if as_json:
+        print_json(plan_as_json(planned))
+    else:
+        print_lines(told(planned))
+    return ExitCode.BENCH_ERROR if planned.failed else ExitCode.PASSED
 
 
 def _listing(found: list[Scenario]) -> list[str]:

@@ -2,23 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from contextlib import nullcontext
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.exit_code import Refused
+from bench.cli.gateway_answer import Asked, Told, each
 from bench.cli.options import AsJson
 from bench.cli.output import print_json, print_lines
+from bench.cli.station_check import check, check_with_roll_call
+from bench.duration import seconds
 from bench.inventory import Inventory
 from bench.inventory.entries import GatewayEntry, GatewayKind
 from bench.inventory.gateway_boards import BOARDS
-from bench.station.basicstation_files import CannotConfigure
 from bench.station.basicstation_journal import journal
-from bench.station.basicstation_log import advice, health
 from bench.station.basicstation_provisioning import provision
-from bench.station.basicstation_shell import GatewayFailed, restart_gateway, restart_words
+from bench.station.basicstation_shell import restart_gateway, restart_words
 from bench.station.wisgate import wisgate_steps
 
 EXAMPLES = (
@@ -26,30 +27,9 @@ EXAMPLES = (
     "lorabench stations provision --dry-run --bench lab.toml",
     "lorabench stations west provision --bench lab.toml",
     "lorabench stations west logs --bench lab.toml",
+    "lorabench stations check --wait-s 90 --bench lab.toml",
     "lorabench stations check --bench lab.toml --json",
 )
-
-_AHEAD_US_MAX = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What is said of one gateway; `facts` are for programs."""
-
-    name: str
-    lines: list[str]
-    facts: dict[str, Any] = field(default_factory=dict)
-    code: ExitCode = ExitCode.PASSED
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a verb is given."""
-
-    inventory: Inventory
-    gateway: GatewayEntry
-    dry_run: bool
-    lines_max: int
 
 
 def stations(
@@ -70,46 +50,44 @@ def stations(
         ),
     ] = False,
     lines: Annotated[int, Parameter(help="How many lines of a log are read.")] = 2000,
+    wait_s: Annotated[
+        int,
+        Parameter(
+            help="With check: listen at the tap meanwhile, and wait that long for the gateways."
+        ),
+    ] = 0,
     as_json: AsJson = False,
 ) -> int:
     """List the gateways of a bench, or do something with them.
 
-    provision: make their files right, pointing at the tap, and restart those that were not.
-    restart: restart the station. logs: print its log, on the clock of this host. check: say
-    whether it started, and what to do if not.
+    provision  make their files right, pointing at the tap; restart if needed
+    restart    restart the station
+    logs       print its log, on the clock of this host
+    check      say whether it has started, and what to do if not
+
+    A station starts its radio only while somebody listens at the tap: where
+    no run is on, `check --wait-s 90` does.
     """
     inventory = inventory_of(bench)
     verb, chosen = _asked(inventory, words)
     if not chosen:
         raise Refused(f"{bench} has no [[gateway]]; hardware.md shows how one is written.")
-    if lines < 1:
-        raise Refused("--lines is 1 or more.")
+    if lines < 1 or wait_s < 0:
+        raise Refused("--lines is 1 or more, --wait-s 0 or more.")
+    if wait_s and verb != "check":
+        raise Refused("--wait-s is for check.")
     asked = [Asked(inventory, gateway, dry_run, lines) for gateway in chosen]
-    if verb in _CHANGING and not dry_run:
-        with bench_taken(inventory):
-            told = asyncio.run(_each(_VERBS[verb], asked))
-    else:
-        told = asyncio.run(_each(_VERBS[verb], asked))
+    alone = wait_s > 0 or (verb in _CHANGING and not dry_run)
+    with bench_taken(inventory) if alone else nullcontext():
+        if wait_s:
+            told = asyncio.run(check_with_roll_call(asked, seconds(wait_s)))
+        else:
+            told = asyncio.run(each(_VERBS[verb], asked))
     if as_json:
         print_json([{"name": one.name, **one.facts} for one in told])
     else:
         print_lines(line for one in told for line in one.lines)
     return max(one.code for one in told)
-
-
-async def _each(verb: Callable[[Asked], Awaitable[Told]], asked: Sequence[Asked]) -> list[Told]:
-    """All gateways at once; one that fails keeps nobody from the others."""
-
-    async def one(of: Asked) -> Told:
-        try:
-            return await verb(of)
-        except (GatewayFailed, CannotConfigure) as failed:
-            facts = {"error": str(failed)}
-            return Told(of.gateway.name, [str(failed)], facts, ExitCode.BENCH_ERROR)
-
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(one(of)) for of in asked]
-    return [task.result() for task in running]
 
 
 async def _listed(of: Asked) -> Told:
@@ -179,36 +157,12 @@ async def _logs(of: Asked) -> Told:
     return Told(found.name, [f"{found.name}  {line}" for line in found.lines], facts)
 
 
-async def _check(of: Asked) -> Told:
-    name = of.gateway.name
-    log = await journal(of.gateway, of.lines_max)
-    found = health(log.texts)
-    said = advice(found, of.gateway.eui, conducted=of.inventory.conducted)
-    if log.ahead_us is not None and abs(log.ahead_us) - log.within_us > _AHEAD_US_MAX:
-        said.append(
-            f"its clock is {log.ahead_us / 1000:+.0f} ms from that of this host; let chrony on it"
-            " follow this host (`chronyc tracking`)"
-        )
-    state = "its station has started" if found.is_healthy else "its station has not started"
-    ours = found.eui in (None, of.gateway.eui)
-    code = ExitCode.PASSED if found.is_healthy and ours else ExitCode.BENCH_ERROR
-    facts = {
-        "healthy": found.is_healthy,
-        "missing": found.missing,
-        "eui": found.eui,
-        "ahead_us": log.ahead_us,
-        "duty_cycle_off": found.duty_cycle_off,
-        "advice": said,
-    }
-    return Told(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)
-
-
 _VERBS: dict[str, Callable[[Asked], Awaitable[Told]]] = {
     "list": _listed,
     "provision": _provision,
     "restart": _restart,
     "logs": _logs,
-    "check": _check,
+    "check": check,
 }
 _CHANGING = ("provision", "restart")
 

@@ -54,7 +54,8 @@ class LockHeld(Exception):
 class BenchLock:
     """The bench, for one process at a time; LockHeld on entering if somebody else has it.
 
-    Remembers the open file while it is held.
+    OSError, which says what to do, if the lock file cannot be written. Remembers the open file
+    while it is held.
     """
 
     def __init__(self, inventory: Inventory) -> None:
@@ -64,7 +65,7 @@ class BenchLock:
 
     def __enter__(self) -> "BenchLock":
         assert self._file is None, f"{self.path} is held already"
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = self._open()
         try:
             with contextlib.suppress(PermissionError):  # made by somebody else, who did this
                 os.fchmod(file, 0o666)  # people share a lab computer
@@ -94,6 +95,18 @@ class BenchLock:
         os.close(self._file)
         self._file = None
 
+    def _open(self) -> int:
+        try:
+            # In a folder like /run/lock nobody may "create" a file that somebody else has made.
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise OSError(
+                f"the lock file {self.path} cannot be written: {error.strerror}; name another in"
+                f' bench.toml, such as lock = "/run/lock/{self.path.name}" under [bench]'
+            ) from None
+
 
 @contextlib.contextmanager
 def acquire_all(inventories: Sequence[Inventory]) -> Iterator[None]:
@@ -106,6 +119,27 @@ def acquire_all(inventories: Sequence[Inventory]) -> Iterator[None]:
         for path in sorted(files):
             held.enter_context(BenchLock(files[path]))
         yield
+
+
+def owner_of(inventory: Inventory) -> Owner | None:
+    """Who has the bench, as far as its file says; None if that process is no more.
+
+    For people to read. It asks the lock itself nothing, which would be in the way of who takes it.
+    """
+    try:
+        file = os.open(inventory.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        owner = _read_owner(file)
+    finally:
+        os.close(file)
+    gone = owner is not None and owner.host == socket.gethostname() and not _lives(owner.pid)
+    return None if gone else owner
+
+
+def _lives(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _ourselves() -> Owner:

@@ -16,13 +16,12 @@ _NO = (b"n", b"no", b"q")
 async def ask_person(name: str, request: str, patience_us: int = PATIENCE_US) -> None:
     """Ask on the terminal until Enter is pressed, and count down; PowerFailed without an answer,
     with "n", or where there is no terminal."""
-    try:
-        terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
+    terminal = _open_terminal()
+    if terminal is None:
         raise PowerFailed(
             f"{name}: a person has to do this, and there is no terminal to ask on: {request}."
-            " Run it in a terminal, or give bench.toml a switch of another kind"
-        ) from None
+            " Run it in the foreground of a terminal, or give bench.toml another kind of switch"
+        )
     try:
         termios.tcflush(terminal, termios.TCIFLUSH)  # an Enter of before is no answer
         said = await _answer(terminal, f"{name}: {request}, then press Enter", patience_us)
@@ -32,6 +31,18 @@ async def ask_person(name: str, request: str, patience_us: int = PATIENCE_US) ->
         raise PowerFailed(f"{name}: nobody did this in {patience_us // 1_000_000} s: {request}")
     if said.strip().lower() in _NO:
         raise PowerFailed(f"{name}: the answer was no: {request}")
+
+
+def _open_terminal() -> int | None:
+    """The terminal, None if there is none or if another program has it in front."""
+    try:
+        terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if os.tcgetpgrp(terminal) == os.getpgrp():
+        return terminal
+    os.close(terminal)  # to touch it from the background would stop us
+    return None
 
 
 async def _answer(terminal: int, prompt: str, patience_us: int) -> bytes | None:

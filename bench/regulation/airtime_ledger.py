@@ -2,9 +2,10 @@
 
 In a band with a duty cycle a transmitter may be on the air for a share of any hour. The bands are
 those of the region (`lns.lorawan.region`): EU868 1 % in 868.0-868.6 and 869.7-870 MHz, 10 % in
-869.4-869.65 MHz, 0.1 % everywhere else, 867.x included (ETSI EN 300 220; the division of Basics
-Station, which is nowhere milder than the law). US915 has no duty cycle; no uplink may take longer
-than 400 ms there (FCC 15.247). On cables, or in a shield box, none of this binds.
+869.4-869.65 MHz, 0.1 % everywhere else, 867.x included (ETSI EN 300 220). That is the division of
+Basics Station, in which ranges share one budget: at least as strict as the limits of devices.
+US915 has no duty cycle; no uplink may take longer than 400 ms there (FCC 15.247), each looked at by
+itself. On cables, or in a shield box, none of this binds.
 """
 
 from collections import deque

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.capture.reading import Event, cases_of, event, lines
+from bench.capture.reading import Event, capture_files, cases_of, event, lines
 from bench.capture.timetable import Timetable
 
 LINES_MAX = 120  # of one case, on the page
@@ -55,7 +55,7 @@ def read_events(
     object with an integer t_us (a torn last line) are passed over.
     """
     sieve = None if windows is None else _Sieve(windows)
-    paths = sorted(run_folder.glob(f"{sources}.jsonl"))
+    paths = capture_files(run_folder, sources)
     found = [event for path in paths for event in _events_of(path, sieve)]
     yield from sorted(found, key=_place)
 

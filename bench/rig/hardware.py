@@ -18,6 +18,7 @@ from bench.rig.hardware_device import HardwareDevice
 from bench.rig.hardware_station import AbsentStation, HardwareStation
 from bench.rig.hearing import Hearing, OnAir
 from bench.rig.injection import first_channel, last_heard_us
+from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
 from bench.rig.tapped_station import TappedStation
@@ -52,7 +53,7 @@ class HardwareRig(WiredRig):
         self._alone = alone
         self._hearing = Hearing()
         self._seen: list[tuple[Known, Transmission]] = []
-        self._taken: dict[str, Any] = {}
+        self._taken: dict[str, LabBoard] | None = None
         super().__init__(bench, own_server=True, **facts)
 
     @property
@@ -100,12 +101,13 @@ class HardwareRig(WiredRig):
 
     async def ready(self) -> None:
         """Wait for boards, bring them into the state that this case needs, then begin."""
-        self._taken = dict(await self._bench.take_boards(self._planned, alone=self._alone))
+        taken = await self._bench.pool.take(self._planned, alone=self._alone)
+        self._taken = taken
         await self._bench.until_stations_are_up()
         for server in self.servers:
             self.wired_server(server.lns).take = self.case.collect
         for planned in self._planned.on_air:
-            device, board = self._hardware(planned.name), self._taken[planned.name]
+            device, board = self._hardware(planned.name), taken[planned.name]
             device.provisioned = await board.prepare(device.provisioned, planned, self._bench)
             device.board = board
         await super().ready()
@@ -117,9 +119,10 @@ class HardwareRig(WiredRig):
             for name, gateway in self._gateways.items():
                 if name in self._stations and self._stations[name].weaker_db:
                     await self._bench.attenuate(gateway, 0)
-            for board in self._taken.values():
-                board.listener = self._bench.say
-            await self._bench.pool.give_back(self._taken.values(), alone=self._alone)
+            if self._taken is not None:
+                for board in self._taken.values():
+                    board.listener = self._bench.say
+                await self._bench.pool.give_back(self._taken.values(), alone=self._alone)
 
     def _hardware(self, name: str) -> HardwareDevice:
         device = self._devices[name]
@@ -151,6 +154,7 @@ class HardwareRig(WiredRig):
         if not isinstance(message, Updf | Jreq):
             return True
         one, is_new = self._hearing.heard(station, message.phy(), now_us())
+        self._bench.note_strength(station, text)
         found = self._known(text)
         if found is not None:
             device, known = found

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable
 
 from bench.device.drivers import DIALECTS, driver_for
 from bench.device.replayer import Replayer, replayer_for
@@ -12,10 +13,11 @@ from bench.device.usb_ports import serial_ports
 from bench.host.program import HostError
 from bench.inventory.entries import DeviceEntry, Inventory, Radio
 from bench.inventory.ports import PortMissing, port_of
-from bench.plan.planned_case import PlannedCase
 from bench.power import PowerFailed, PowerSwitch, attenuator, power_switch
 from bench.radio.medium import Record
 from bench.regulation.airtime_ledger import AirtimeLedger
+from bench.regulation.lasting_ledger import LastingLedger
+from bench.regulation.near_field import HeardFrame, near_field
 from bench.rig.board_pool import BoardPool
 from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.wired_bench import WiredBench
@@ -24,13 +26,15 @@ from bench.station.switchboard import Switchboard
 from bench.station.tap_server import TapServer
 from lns.address import host_and_port
 from lns.capture import Capture
-from lns.clock import now_us
+from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
+from lns.station.messages import Jreq, Updf, parse_up
 from lns.station.router_config import router_config
 
 AT_ONCE = 4
+OVERHEARD_MAX = 100_000
 CONNECTED_WITHIN_US = 90_000_000
 HEARD_WITHIN_US = 1_500_000
 _LOOK_S = 0.05
@@ -54,12 +58,13 @@ class HardwareBench(WiredBench):
         super().__init__(capture, retention_us=retention_us, has_past=True)
         self.inventory = inventory
         self.region: Region = region(inventory.region)
-        self.ledger = AirtimeLedger(self.region, conducted=inventory.conducted)
+        self.ledger: AirtimeLedger
         self.switchboards: dict[str, Switchboard] = {}
         self.boards: dict[str, LabBoard] = {}
         self.replayer: Replayer | None = None
         self.replaying = asyncio.Lock()
         self.pool: BoardPool
+        self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
 
     def _new_tap_server(self) -> TapServer:
         host, port = host_and_port(self.inventory.tap)
@@ -67,9 +72,17 @@ class HardwareBench(WiredBench):
 
     async def _begin(self) -> None:
         await super()._begin()
+        self.ledger = LastingLedger(
+            self.region,
+            self.inventory.lock.with_suffix(".airtime"),
+            conducted=self.inventory.conducted,
+            now_us=now_us(),
+            utc=utc_of_this_host(),
+        )
         self._plug_in_stations()
         await self._plug_in_boards()
         self.pool = BoardPool(self.boards.values(), at_once=AT_ONCE)
+        self._stack.callback(self._tell_of_near_field)
         await self.until_stations_are_up()
 
     # --- gateways ------------------------------------------------------------------------------
@@ -107,6 +120,20 @@ class HardwareBench(WiredBench):
         entry = self.inventory.attenuator(gateway.attenuator)
         await attenuator(entry).set_db(entry.db + more_db)
 
+    def note_strength(self, station: str, text: str) -> None:
+        """Remember how strong a frame of a board was heard."""
+        message = parse_up(text)
+        if isinstance(message, Updf | Jreq):
+            info = message.upinfo
+            phy = message.phy().hex().upper()
+            self.overheard.append(
+                HeardFrame(station, phy, message.freq_hz, round(info.rssi_dbm), info.xtime)
+            )
+
+    def near_field(self) -> tuple[str, ...]:
+        """What tells of radios too close to each other, by all that was heard."""
+        return near_field(self.overheard, rssi_dbm_max=self.inventory.limits.rssi_dbm_max)
+
     def _heard_by_nobody(self, station: Eui, text: str) -> None:
         """A reception of no case: a board that is being prepared, or the street."""
         for board in self.boards.values():
@@ -114,6 +141,9 @@ class HardwareBench(WiredBench):
             if known is not None:
                 board.book.sent(known)
                 board.frames += 1
+                name = next(n for n, one in self.switchboards.items() if one.station == station)
+                board.heard_by.add(name)
+                self.note_strength(name, text)
                 return
         fields: dict[str, object] = {"station": station, "direction": "up", "text": text}
         self.capture.record(
@@ -126,6 +156,11 @@ class HardwareBench(WiredBench):
         while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
             await asyncio.sleep(_LOOK_S)
         return board.frames - since
+
+    def _tell_of_near_field(self) -> None:
+        for line in self.near_field():
+            log.warning("%s", line)
+            self.capture.record("bench", "bench.warning", {"text": line})
 
     # --- boards --------------------------------------------------------------------------------
 
@@ -162,6 +197,7 @@ class HardwareBench(WiredBench):
             self.inventory.name,
             self.region.name,
             driver_of,
+            eirp_dbm_max=self.inventory.limits.eirp_dbm_max,
             power=self._switch(entry.radio.power),
             reset=self._switch(entry.radio.reset),
         )
@@ -200,12 +236,6 @@ class HardwareBench(WiredBench):
             )  # fmt: skip
             await asyncio.sleep(min(left_us, _COUNTDOWN_US) / 1_000_000)
         self.ledger.note(transmitter, freq_hz, airtime_us, now_us())
-
-    # --- which case begins when ------------------------------------------------------------------
-
-    async def take_boards(self, planned: PlannedCase, *, alone: bool) -> Mapping[str, LabBoard]:
-        """The boards of a case, by the names of its devices."""
-        return await self.pool.take(planned, alone=alone)
 
 
 def line_to(radio: Radio) -> SerialLine:

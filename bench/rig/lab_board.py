@@ -26,11 +26,13 @@ from bench.inventory.entries import DeviceEntry
 from bench.plan.planned_case import PlannedDevice
 from bench.power import PowerSwitch
 from bench.radio.medium import Record
+from bench.regulation.emission_limits import check_eirp, check_region
 from bench.rig.device_book import DeviceBook
 from bench.rig.provisioning import JOIN_EUI, Provisioned
 from lns.end_device import Activation, DeviceClass
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr
+from lns.lorawan.region import region
 
 MID_LIFE_F_CNT = 2
 """FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""
@@ -80,25 +82,30 @@ class LabBoard:
         self,
         entry: DeviceEntry,
         bench: str,
-        region: str,
+        region_name: str,
         driver_of: Callable[[Record], AttachedDevice],
         *,
+        eirp_dbm_max: int,
         power: PowerSwitch | None = None,
         reset: PowerSwitch | None = None,
     ) -> None:
         self.entry = entry
+        self._eirp_dbm_max = eirp_dbm_max
         self.secrets = secrets_of(entry, bench)
         self.book = DeviceBook(entry.dev_eui, self.secrets.otaa)
         self.listener: Record = lambda source, kind, fields: None
         self.driver = driver_of(self._say)
         self.frames = 0
         """Frames of it that stations have told of, since the bench was opened."""
+        self.heard_by: set[str] = set()
+        """The gateways that have told of any of them."""
         self.unfit: str = ""
-        self._region = region
+        self._region = region_name
         self._power = power
         self._reset = reset
         self._mode: Abp | None = None
         self._settled = False
+        self._is_checked = False
 
     @property
     def name(self) -> str:
@@ -149,12 +156,13 @@ class LabBoard:
             activation=self.secrets.otaa if otaa else Abp(own.dev_addr, own.keys),
             region=self._region,
             dr=self.entry.dr if provisioned.dr is None else provisioned.dr,
-            power_dbm=self.entry.power_dbm,
+            power_dbm=min(self.entry.power_dbm, self._eirp_dbm_max),
             class_c=provisioned.record.device_class is DeviceClass.C,
         )
         try:
             await self.identify()
             await self.driver.provision(wanted)
+            await self._check_radiation()
             await self.driver.set_retries(0)
         except (BoardUnfit, NotAsWritten, UnknownFirmware, WrongDevice) as error:
             self.unfit = str(error)
@@ -173,6 +181,18 @@ class LabBoard:
         assert session is not None
         down = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
         return replace(own, f_cnt_up=session.f_cnt_up - 1, f_cnt_down=down)
+
+    async def _check_radiation(self) -> None:
+        """Read region and power back, once: what it was told is not what it does; BoardUnfit."""
+        if self._is_checked:
+            return
+        told, here = await self.driver.radiation(), region(self._region)
+        wrong = check_region(self.name, told.region, here) or check_eirp(
+            self.name, told.eirp_dbm, here, self._eirp_dbm_max
+        )
+        if wrong is not None:
+            raise BoardUnfit(wrong)
+        self._is_checked = True
 
     def _own_identity(self, provisioned: Provisioned, *, given: bool) -> Provisioned:
         """The case's device with the DevEUI of this board, and its keys unless they are given."""

@@ -13,6 +13,7 @@ from bench.inventory.lock import BenchLock, LockHeld
 from bench.plan.abilities import abilities_of
 from bench.plan.needs import needs
 from bench.plan.planned_case import PlannedCase
+from bench.plan.schedule import schedule
 from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
 from bench.run.planning import plan_of
@@ -21,16 +22,10 @@ from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
 
-ALONE = frozenset(
-    {"kill_lns", "start_lns", "restart_lns", "wipe_producer", "pause_lns", "resume_lns"}
-)
-"""A station notices what happens to its network server, so that no other case may use it then."""
-
 
 def is_alone(planned: PlannedCase) -> bool:
-    """Whether a case needs the gateways for itself."""
-    disturbed = not ALONE.isdisjoint(planned.rig_verbs)
-    return planned.alone or disturbed or "weaken" in planned.station_verbs
+    """Whether a case needs the gateways for itself: also one that sets attenuators."""
+    return planned.alone or "weaken" in planned.station_verbs
 
 
 class HardwareRun:
@@ -71,8 +66,19 @@ class HardwareRun:
         if not self._is_open:
             self._bench.start()
             self._is_open = True
-        for play in plays:
+        for play in sorted(plays, key=self._turn):
             self._begin(play)
+
+    def _turn(self, play: Play) -> tuple[bool, int]:
+        """The place of a case in the schedule; those that need the gateways alone come last."""
+        planned = self._plan[play.title.case]
+        return is_alone(planned), self._turns.get(play.title.case, 0)
+
+    @cached_property
+    def _turns(self) -> dict[str, int]:
+        playable = [case for case in self._plan.values() if not needs(case, self._abilities)]
+        turns = schedule(playable, self._abilities).turns
+        return {turn.case: place for place, turn in enumerate(turns)}
 
     def play(self, play: Play) -> Verdict:
         """The verdict of one case, as soon as there is one."""

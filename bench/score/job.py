@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.capture.reading import capture_files
 from bench.score.accounts import accounts
 from bench.score.answers import answers
 from bench.score.effects import due_effects
@@ -142,7 +143,7 @@ def _write(tables: dict[str, DataFrame], lake: str, nights: dict[str, str]) -> N
 
 
 def _captures(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.jsonl"))
+    files = capture_files(folder)
     if not files:
         raise FileNotFoundError(f"{folder}: no capture (*.jsonl) in this folder")
     return files

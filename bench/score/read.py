@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 
 from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
 
+SUFFIX = r"\.jsonl(\.gz)?$"
+
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
@@ -15,7 +17,8 @@ ARRIVAL = ("t_us", "source", "seq")
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """Every line of these capture files, all kinds side by side, with the `run` it belongs to.
 
-    `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file.
+    `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
+    which may have been compressed (`.gz`).
     A line that is not whole has nothing but `torn`, its text.
     """
     path = F.split(F.col("_metadata.file_path"), "/")
@@ -30,7 +33,7 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         .json(list(files))
         .select(
             _unquoted(F.element_at(path, -2)).alias("run"),
-            F.regexp_replace(_unquoted(F.element_at(path, -1)), r"\.jsonl$", "").alias("stream"),
+            F.regexp_replace(_unquoted(F.element_at(path, -1)), SUFFIX, "").alias("stream"),
             F.when(~whole, F.coalesce(TORN, F.lit(""))).alias(TORN),
             *fields,
         )

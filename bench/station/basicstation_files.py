@@ -167,6 +167,11 @@ def _hardware(
                 f"reset line {board.reset_gpio} of {board.name} is not confirmed by any code:"
                 f" look at the board first ({board.note})"
             )
+        if board.power_gpio is not None:
+            notes.append(
+                f"line {board.power_gpio} has to stay at {board.power_level} when gpioset has"
+                " ended: not confirmed; `gpioinfo` and a voltmeter tell"
+            )
     return files, notes
 
 

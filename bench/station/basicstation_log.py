@@ -73,11 +73,6 @@ TROUBLE = (
         "a mistake of the network server: keep its log",
     ),
     (
-        r"MUXS reconnect backoff",
-        "the network server closed the connection",
-        "is the bench running? Its tap is the network server of this station",
-    ),
-    (
         r"no DC in band",
         "the station keeps to the duty cycle",
         "wait; with cables or a shield box, `conducted = true` in bench.toml",
@@ -93,7 +88,24 @@ TROUBLE = (
         "build the station without production level, or leave `conducted` out",
     ),
 )
+# The same for what passes as soon as the station is connected again.
+PASSING = (
+    (
+        r"TC connect failed|INFOS reconnect backoff|TC engine timed out",
+        "nobody answers at the tap",
+        "it listens during a run only (or `lorabench stations check --wait-s 90`); else compare"
+        " tc.uri with the address of this host, and look for a firewall",
+    ),
+    (
+        r"MUXS reconnect backoff",
+        "the network server closed the connection",
+        "so it is at the end of a run; during one, keep the log of the network server",
+    ),
+)
 _PATTERNS = tuple((re.compile(marker), cause, remedy) for marker, cause, remedy in TROUBLE)
+_PASSING = tuple((re.compile(marker), cause, remedy) for marker, cause, remedy in PASSING)
+_CONNECTED = re.compile(r"Connected to MUXS|Configuring for region")
+_LOST = re.compile(r"Connection to MUXS closed|(?:MUXS|INFOS) reconnect backoff|TC connect failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +122,13 @@ class Trouble:
 class Health:
     """What a log says since the latest start of the station.
 
-    `missing`: the first healthy step that was not reached, None if all were. `duty_cycle_off`: it
-    says that nodc is active.
+    `missing`: the first healthy step that was not reached, None if all were. `connected`: the last
+    that it says of its connection is that it has one. `duty_cycle_off`: it says that nodc is
+    active.
     """
 
     missing: str | None
+    connected: bool
     eui: Eui | None
     troubles: tuple[Trouble, ...]
     duty_cycle_off: bool
@@ -135,10 +149,13 @@ def health(lines: Sequence[str]) -> Health:
         if found:
             own = _eui(found["eui"]) if reached == 0 else own
             reached += 1
+    connected = _last(lines, _CONNECTED) > _last(lines, _LOST)
+    patterns = _PATTERNS if connected else (*_PATTERNS, *_PASSING)
     return Health(
         missing=STEPS[reached] if reached < len(STEPS) else None,
+        connected=connected,
         eui=own,
-        troubles=tuple(_troubles(lines)),
+        troubles=tuple(_troubles(lines, patterns)),
         duty_cycle_off=any(_NO_DUTY_CYCLE.search(line) for line in lines),
     )
 
@@ -161,9 +178,16 @@ def advice(found: Health, expected: Eui, *, conducted: bool) -> list[str]:
     return said
 
 
-def _troubles(lines: Sequence[str]) -> list[Trouble]:
+def _last(lines: Sequence[str], pattern: re.Pattern[str]) -> int:
+    """The number of the last line with a marker, -1 if there is none."""
+    return max((number for number, line in enumerate(lines) if pattern.search(line)), default=-1)
+
+
+def _troubles(
+    lines: Sequence[str], patterns: Sequence[tuple[re.Pattern[str], str, str]]
+) -> list[Trouble]:
     found = []
-    for pattern, cause, remedy in _PATTERNS:
+    for pattern, cause, remedy in patterns:
         matching = [line for line in lines if pattern.search(line)]
         if matching:
             found.append(Trouble(printable(matching[-1].strip()), len(matching), cause, remedy))

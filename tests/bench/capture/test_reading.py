@@ -1,9 +1,10 @@
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import Event, cases, numbers, read
+from bench.capture.reading import Event, capture_files, cases, lines, numbers, read, stream
 
 
 def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:
@@ -164,3 +165,52 @@ def test_a_scenario_that_was_left_out_is_no_case() -> None:
 def test_the_numbers_of_every_source_are_told_in_order() -> None:
     events = [{"source": "air", "seq": 2}, {"source": "tap", "seq": 0}, {"source": "air", "seq": 0}]
     assert numbers(events) == {"air": [0, 2], "tap": [0]}
+
+
+def pack(path: Path) -> Path:
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    return packed
+
+
+def test_a_compressed_capture_says_the_same(tmp_path: Path) -> None:
+    folder = write(tmp_path, air=f"{WHOLE}\ntorn\n", bench=line("bench", 0, 1) + "\n")
+    before = read(folder)
+    for path in list(folder.glob("*.jsonl")):
+        pack(path)
+        path.unlink()
+    assert read(folder) == before
+    assert before.torn == ["air"]
+
+
+def test_a_stream_that_was_being_compressed_is_read_once(tmp_path: Path) -> None:
+    folder = write(tmp_path, air=WHOLE + "\n")
+    pack(folder / "air.jsonl").write_bytes(b"not whole")
+    assert capture_files(folder) == [folder / "air.jsonl"]
+    assert len(read(folder).events) == 1
+
+
+def test_streams_come_by_name_whichever_form_they_have(tmp_path: Path) -> None:
+    folder = write(tmp_path, air="", bench="", west="")
+    for name in ("air", "west"):
+        pack(folder / f"{name}.jsonl")
+        (folder / f"{name}.jsonl").unlink()
+    found = [path.name for path in capture_files(folder)]
+    assert found == ["air.jsonl.gz", "bench.jsonl", "west.jsonl.gz"]
+    assert [stream(path) for path in capture_files(folder, "b*")] == ["bench"]
+
+
+def test_the_lines_of_a_file_are_found_where_it_was_compressed(tmp_path: Path) -> None:
+    folder = write(tmp_path, bench=f"{WHOLE}\n\n")
+    packed = pack(folder / "bench.jsonl")
+    (folder / "bench.jsonl").unlink()
+    assert [one.strip() for one in lines(folder / "bench.jsonl")] == [WHOLE.encode()]
+    assert list(lines(packed)) == list(lines(folder / "bench.jsonl"))
+
+
+def test_a_damaged_compressed_capture_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, air=WHOLE * 100)
+    packed = pack(folder / "air.jsonl")
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(OSError, match=r"air\.jsonl\.gz: this compressed capture is damaged"):
+        list(lines(packed))

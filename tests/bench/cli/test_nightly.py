@@ -1,9 +1,47 @@
 """What the night consists of, and how it is told."""
 
+import json
 from pathlib import Path
 
+import pytest
+
 from bench.cli.exit_code import ExitCode
-from bench.cli.nightly import Judged, captures_in, sentence, summary
+from bench.cli.nightly import captures_in
+from bench.cli.nightly_summary import Judged, document, sentence, summary
+from bench.cli.program import main
+from bench.inventory import load
+from bench.inventory.lock import BenchLock
+from tests.bench.night.web_hook import Hook, serving
+
+BENCH = """
+rig = "hardware"
+[bench]
+name = "lab-1"
+region = "EU868"
+tap = "127.0.0.1:0"
+[[device]]
+name = "dut"
+dialect = "rui3"
+port = "{port}"
+dev_eui = "AC1F09FFFE000001"
+dr = 5
+power_dbm = 14
+[[device]]
+name = "second"
+dialect = "lora-e5"
+usb_serial = "0123ABCD"
+dev_eui = "AC1F09FFFE000002"
+dr = 5
+power_dbm = 14
+[report]
+webhook = "{hook}"
+"""
+
+
+def written(folder: Path, port: str = "/dev/lora/nothing", hook: str = "http://[::1]:9") -> Path:
+    file = folder / "lab.toml"
+    file.write_text(BENCH.format(port=port, hook=hook))
+    return file
 
 
 def scored(verdict: str) -> Judged:
@@ -66,3 +104,75 @@ def test_a_night_with_findings_is_not_called_good() -> None:
     assert sentence(ExitCode.PASSED, 6) == (
         "Everything passed at the first attempt, but 6 findings are to be read in the report."
     )
+
+
+def test_a_program_reads_of_each_run_and_of_the_whole() -> None:
+    told = document([scored("FAIL")], ExitCode.FAILED)
+    assert json.loads(json.dumps(told)) == {
+        "exit_code": 1,
+        "runs": [
+            {
+                "what": "scenarios",
+                "run": "runs/20261120T020003Z-7f3a",
+                "report": "runs/20261120T020003Z-7f3a/report.html",
+                "totals": {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 0, "ERROR": 0},
+                "findings": 1,
+                "exit_code": 1,
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--rig", "hardware"], "name the inventory of the bench, --bench bench.toml"),
+        (["--rig", "emulated", "--bench", "x.toml"], "the emulated rig has no inventory"),
+        (["--bench", "nowhere.toml"], "There is no file nowhere.toml"),
+        (["--keep", "0"], "--keep is a number of nights, 1 at least"),
+    ],
+)
+def test_what_cannot_be_a_night_is_refused(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nightly", *words]) == ExitCode.USAGE
+    assert told in capsys.readouterr().err
+
+
+def test_a_bench_that_is_not_ready_is_told_whole_and_nothing_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    with serving(Hook()) as hook:
+        file = written(tmp_path, hook=hook.url)
+        words = ["--bench", str(file), "--runs", str(runs), "--captures", str(tmp_path)]
+        code = main(["nightly", *words])
+    said = capsys.readouterr().err
+    assert code == ExitCode.BENCH_ERROR
+    assert "1/6 is the bench lab-1 ready" in said
+    assert "dut: there is no /dev/lora/nothing; plug the board in" in said
+    assert "second: no serial port with USB serial number 0123ABCD" in said
+    assert "no [[gateway]]: nothing could be heard" in said
+    assert "The summary is posted to http://127.0.0.1:" in said
+    assert not runs.exists()
+    [(_, _, body)] = hook.told
+    assert isinstance(body, dict)
+    assert (body["bench"], body["rig"], body["exit_code"], body["runs"]) == (
+        "lab-1",
+        "hardware",
+        12,
+        [],
+    )
+    assert body["text"].startswith("lab-1: no night: The bench lab-1")
+
+
+def test_a_bench_that_somebody_else_has_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    with BenchLock(load(file)):
+        code = main(["nightly", "--bench", str(file), "--runs", str(tmp_path / "runs")])
+    said = capsys.readouterr().err
+    assert code == ExitCode.BENCH_ERROR
+    assert "The bench lab-1 is taken" in said
+    assert "not ready" not in said

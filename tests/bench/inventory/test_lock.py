@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.inventory import Inventory, load
-from bench.inventory.lock import BenchLock, LockHeld, acquire_all
+from bench.inventory.lock import BenchLock, LockHeld, acquire_all, owner_of
 from tests.bench.inventory.bench_toml import bench_toml
 
 HOLDER = """
@@ -67,6 +67,19 @@ def test_it_is_free_after_its_owner_was_killed(bench: Inventory) -> None:
             assert f'"pid": {os.getpid()}' in bench.lock.read_text()
 
 
+def test_everybody_can_see_who_has_it(bench: Inventory) -> None:
+    assert owner_of(bench) is None
+    with holder(bench) as first:
+        owner = owner_of(bench)
+        assert owner is not None and owner.pid == first.pid
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        assert owner_of(bench) is None, "it has died"
+    with BenchLock(bench):
+        pass
+    assert owner_of(bench) is None
+
+
 def test_it_is_free_after_an_error(bench: Inventory) -> None:
     with pytest.raises(ZeroDivisionError), BenchLock(bench):
         raise ZeroDivisionError
@@ -95,3 +108,15 @@ def test_several_benches_are_taken_all_or_none(bench: Inventory) -> None:
         for one in (bench, first, last):
             with pytest.raises(LockHeld), BenchLock(one):
                 pytest.fail("it is held")
+
+
+def test_a_lock_file_that_cannot_be_written_says_what_to_do(bench: Inventory) -> None:
+    elsewhere = replace(bench, lock=bench.path / "lab-1.lock")  # in a folder that is a file
+    with pytest.raises(OSError, match=r"Not a directory; name another in bench\.toml") as caught:
+        BenchLock(elsewhere).__enter__()
+    assert 'lock = "/run/lock/lab-1.lock"' in str(caught.value)
+
+
+def test_everybody_on_the_computer_may_take_it(bench: Inventory) -> None:
+    with BenchLock(bench):
+        assert bench.lock.stat().st_mode & 0o777 == 0o666

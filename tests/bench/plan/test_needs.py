@@ -7,6 +7,7 @@ import pytest
 from bench.plan.abilities import board, usual_bench
 from bench.plan.needs import DEVICE_VERBS, RIG_VERBS, STATION_VERBS, needs
 from bench.plan.planned_case import PlannedDevice
+from bench.rig.hardware import HardwareRig
 from bench.rig.rig import Rig, RigDevice, RigStation
 from bench.rig.stimulation import Stimulation
 from tests.bench.plan.cases import RETRY, case, device
@@ -116,3 +117,7 @@ def test_radiated_stations_keep_their_duty_cycle() -> None:
 def test_what_was_fitted_is_there() -> None:
     fitted = replace(BENCH, extras=frozenset({"a GPS receiver"}))
     assert needs(case(verbs=("west.fit_gps",)), fitted) == ()
+
+
+def test_a_plan_grants_what_the_rig_of_real_benches_has() -> None:
+    assert BENCH.capabilities == HardwareRig.capabilities

@@ -86,4 +86,4 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     with os.fdopen(reading) as told:
         said = told.read()
     os.waitpid(child, 0)
-    assert "there is no terminal to ask on: switch off port 3. Run it in a terminal" in said
+    assert "there is no terminal to ask on: switch off port 3. Run it in the foreground" in said

@@ -137,8 +137,9 @@ def test_tls_needs_somebody_to_trust(bench: Inventory) -> None:
 
 
 def test_what_is_not_known_of_a_board_is_told(bench: Inventory) -> None:
-    [note] = gateway_files(bench, replace(bench.gateways[0], board="WM1302")).notes
-    assert "reset line 17 of WM1302 is not confirmed" in note
+    unsure, held = gateway_files(bench, replace(bench.gateways[0], board="WM1302")).notes
+    assert "reset line 17 of WM1302 is not confirmed" in unsure
+    assert "line 18 has to stay at 1 when gpioset has ended" in held
     old = gateway_files(bench, replace(bench.gateways[0], board="RAK2245"))
     assert [file.name for file in old.there] == ["tc.uri", "rinit.sh"]
     assert "SX1301 needs a station.conf of its own" in old.notes[0]

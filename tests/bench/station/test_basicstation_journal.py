@@ -74,5 +74,5 @@ def test_a_station_on_this_host_writes_a_file(
 
 def test_a_log_that_is_not_there_is_named(host: GatewayHost) -> None:
     host.home.mkdir()
-    with pytest.raises(GatewayFailed, match="neither station.log nor log is in"):
+    with pytest.raises(GatewayFailed, match=r"neither station\.log nor log is in"):
         read(host, GatewayKind.PROGRAM, local=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.station.basicstation_log import HEALTHY, TROUBLE, advice, health
+from bench.station.basicstation_log import HEALTHY, PASSING, TROUBLE, advice, health
 from lns.lorawan.identifiers import Eui
 
 EUI = Eui("0016C001F1500001")
@@ -62,14 +62,13 @@ LINES = (
     "[S2E:ERRO] Unsupported hwspec=sx1302/1",
     "[S2E:ERRO] ::0 diid=7 [ant#0] - missed TX time: txtime=1",
     "[S2E:WARN] Received 'dnmsg' before 'router_config' - dropped",
-    "[TCE:INFO] MUXS reconnect backoff 10s (retry 1)",
     "[S2E:VERB] 868.1MHz DR5 - no DC in band: txtime=1",
     "[SYN:WARN] Cannot convert xtime 0x1 to ustime",
     "[S2E:WARN] Feature not supported in production level code - router_config parameter: nodc",
 )
 
 
-@pytest.mark.parametrize(("line", "row"), zip(LINES, TROUBLE, strict=True), ids=str)
+@pytest.mark.parametrize(("line", "row"), list(zip(LINES, TROUBLE, strict=True)))
 def test_every_marker_of_trouble_is_found(line: str, row: tuple[str, str, str]) -> None:
     _, cause, remedy = row
     [trouble] = health([*START, line, line]).troubles
@@ -88,6 +87,23 @@ def test_every_marker_of_trouble_is_found(line: str, row: tuple[str, str, str]) 
 def test_some_trouble_has_two_spellings(line: str, number: int) -> None:
     [trouble] = health([*START, line]).troubles
     assert trouble.cause == TROUBLE[number][1]
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("[TCE:ERRO] TC connect failed - URI: ws://192.168.10.5:6090", PASSING[0]),
+        ("[TCE:INFO] INFOS reconnect backoff 10s (retry 1)", PASSING[0]),
+        ("[TCE:INFO] MUXS reconnect backoff 1s (retry 0)", PASSING[1]),
+    ],
+)
+def test_trouble_with_the_connection_passes(line: str, row: tuple[str, str, str]) -> None:
+    lost = health([*START, "[TCE:VERB] Connection to MUXS closed in state 4", line])
+    assert lost.is_healthy and not lost.connected
+    [trouble] = lost.troubles
+    assert (trouble.cause, trouble.remedy) == row[1:]
+    again = health([*START, line, "[TCE:VERB] Connected to MUXS."])
+    assert again.connected and again.troubles == ()
 
 
 def test_another_eui_is_not_our_station() -> None:

@@ -1,0 +1,208 @@
+"""`lorabench at`: speak with a board by hand.
+
+Every line appears as it comes, keys masked. What would send without end, or wait in a boot loader,
+is not written.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.exit_code import BenchBroken, ExitCode, Refused
+from bench.cli.options import AsJson
+from bench.cli.output import print_json
+from bench.device.console import Console
+from bench.device.conversation import Conversation
+from bench.device.drivers import line_for
+from bench.device.grammar import RUI3, Grammar
+from bench.device.lora_e5_grammar import E5
+from bench.device.masking import is_about_a_key, masked
+from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
+from bench.device.serial_line import LineLost, PortUnavailable
+from bench.device.usb_ports import serial_ports
+from bench.inventory import Inventory
+from bench.inventory.entries import Radio
+from bench.inventory.ports import PortMissing, port_of
+
+EXAMPLES = (
+    "lorabench at dut --bench lab.toml",
+    'lorabench at dut "AT+VER=?" "AT+DEVEUI=?" --bench lab.toml',
+    'lorabench at dut "AT+SEND=2:C0FFEE" --listen-s 10 --bench lab.toml',
+)
+
+_GRAMMARS = {"rui3": RUI3, "lora-e5": E5, "seeeduino": E5}
+# A continuous carrier breaks every duty cycle; a boot loader waits for a new firmware.
+_NEVER = re.compile(r"\s*AT\+(?:BOOT|CW|TTONE|TEST\s*=\s*TX(?:CW|CLORA))\b.*", re.I)
+_KEY_WRITTEN = re.compile(r"[^=]*=(?!\s*\?).*[0-9A-F]{8}.*", re.I)
+_REPLY_US = 10_000_000
+_LINE_BYTES_MAX = 4096
+
+Show = Callable[[str], None]
+
+
+def at(
+    name: Annotated[str, Parameter(help="A device or replayer of the inventory.")],
+    /,
+    *commands: Annotated[
+        str, Parameter(help="Commands to send, one after the other; a console without any.")
+    ],
+    listen_s: Annotated[
+        int, Parameter(help="How long to listen for events after the last command.")
+    ] = 0,
+    bench: Bench = BENCH,
+    as_json: AsJson = False,
+) -> int:
+    """Send AT commands to a board and show what it says, or open a console.
+
+    In the console, a line is a command; Ctrl-D ends it.
+    """
+    inventory = inventory_of(bench)
+    radio = _radio(inventory, name)
+    for command in commands:
+        _permit(command, from_shell=True)
+    if as_json and not commands:
+        raise Refused("--json is for commands on the command line; give one.")
+    try:
+        port = port_of(radio, serial_ports())
+        with bench_taken(inventory):
+            if commands:
+                return asyncio.run(_one_shot(radio, port, commands, listen_s, as_json=as_json))
+            return asyncio.run(_console(radio, port))
+    except (PortMissing, PortUnavailable, LineLost) as gone:
+        raise BenchBroken(str(gone)) from None
+
+
+async def _one_shot(
+    radio: Radio, port: str, commands: Sequence[str], listen_s: int, *, as_json: bool
+) -> int:
+    """The commands in order, to the first that is refused."""
+    said: list[str] = []
+    show = said.append if as_json else _print
+    trouble = None
+    async with _speaking(radio, port, show) as board:
+        for command in commands:
+            trouble = await _sent(board, command)
+            if trouble:
+                break
+        await asyncio.sleep(listen_s)
+    if as_json:
+        lines = {"name": radio.name, "commands": [masked(c) for c in commands], "lines": said}
+        print_json({**lines, "trouble": trouble})
+    elif trouble:
+        print(trouble, file=sys.stderr)
+    return ExitCode.FAILED if trouble else ExitCode.PASSED
+
+
+async def _console(radio: Radio, port: str) -> int:
+    """A line of the standard input is a command; until it ends, or the board is gone."""
+    async with _speaking(radio, port, _print) as board:
+        if sys.stdin.isatty():
+            print(f"{radio.name} at {port}; Ctrl-D ends it.", file=sys.stderr)
+        async for typed in _lines_typed():
+            command = typed.strip()
+            if not command:
+                continue
+            try:
+                _permit(command, from_shell=False)
+                trouble = await _sent(board, command)
+            except Refused as refused:
+                trouble = str(refused)
+            if trouble:
+                print(trouble, file=sys.stderr)
+    return ExitCode.PASSED
+
+
+@asynccontextmanager
+async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conversation]:
+    """The board, every line of which is shown as it comes."""
+
+    def record(source: str, kind: str, fields: dict[str, object]) -> None:
+        if kind.endswith(".line"):
+            show(str(fields["text"]))
+
+    def gone() -> None:
+        if in_use:
+            print(f"{radio.name}: its line is gone", file=sys.stderr)
+
+    in_use = True
+    grammar: Grammar = _GRAMMARS[radio.dialect]
+    line = line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
+    console = Console(radio.name, None, record)
+    async with Conversation(
+        radio.name, line, console, grammar=grammar, reply_us=_REPLY_US, gone=gone
+    ) as board:
+        try:
+            yield board
+        finally:
+            in_use = False
+
+
+async def _sent(board: Conversation, command: str) -> str | None:
+    """What went wrong with a command; what the board said is shown already."""
+    try:
+        async with board.accepted(command):
+            return None
+    except DeviceRestarted:
+        return None
+    except (CommandRefused, DeviceSilent) as trouble:
+        return str(trouble)
+    except ValueError as error:  # not one line of ASCII, or never written by this bench
+        return masked(str(error))
+
+
+def _permit(command: str, *, from_shell: bool) -> None:
+    """Refused for what is never written, and for a key on a command line."""
+    if _NEVER.fullmatch(command):
+        raise Refused(
+            f"{command.strip()} is not sent: it is a carrier without end, or a boot loader that"
+            " waits for a new firmware."
+        )
+    if from_shell and is_about_a_key(command) and _KEY_WRITTEN.fullmatch(command):
+        raise Refused(
+            "A key does not belong on a command line, where others can read it. Type it in the"
+            " console (`lorabench at` without a command), or give it to bench.toml by file:PATH."
+        )
+
+
+def _radio(inventory: Inventory, name: str) -> Radio:
+    radios = {radio.name: radio for radio in inventory.radios}
+    if name not in radios:
+        known = ", ".join(radios) or "none"
+        raise Refused(f"There is no board {name} in {inventory.path}. Known: {known}.")
+    return radios[name]
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+async def _lines_typed() -> AsyncIterator[str]:
+    """The lines of the standard input as they come, to its end."""
+    loop, file = asyncio.get_running_loop(), sys.stdin.fileno()
+    ready, rest = asyncio.Event(), b""
+    try:
+        loop.add_reader(file, ready.set)
+    except PermissionError:  # a file is always ready, and nobody can wait for it
+        for line in sys.stdin:
+            yield line
+        return
+    try:
+        while True:
+            await ready.wait()
+            ready.clear()
+            data = os.read(file, _LINE_BYTES_MAX)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line.decode("utf-8", "replace")
+            if not data:
+                yield rest.decode("utf-8", "replace")
+                return
+    finally:
+        loop.remove_reader(file)

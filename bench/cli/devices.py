@@ -1,0 +1,270 @@
+"""`lorabench devices`: which boards belong to the bench, and which are plugged in?"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.exit_code import BenchBroken, ExitCode
+from bench.cli.options import AsJson
+from bench.cli.output import print_json, print_lines
+from bench.device.discovery import Found, who_is_there
+from bench.device.serial_line import PortUnavailable
+from bench.device.usb_ports import UsbPort, serial_ports
+from bench.host.toml_text import toml_text
+from bench.inventory import Inventory
+from bench.inventory.entries import Radio
+from bench.inventory.lock import owner_of
+from bench.inventory.ports import PortMissing, port_of
+from lns.lorawan.identifiers import Eui
+
+EXAMPLES = (
+    "lorabench devices --discover",
+    "lorabench devices --bench lab.toml",
+    "lorabench devices --identify --bench lab.toml --json",
+)
+
+_NOTHING = (
+    "No USB serial port is there. Plug a board in and look with `ls -l /dev/serial/by-path`; a"
+    " virtual machine has to be given the USB device. A port that is no USB device is asked with"
+    " --port. Without any board, `lorabench emulate` starts a lab of emulated ones."
+)
+_REPLAYER = (
+    "# Name them. The one that is to send captured frames again becomes a [[replayer]], without"
+    " dev_eui."
+)
+
+
+def devices(
+    *,
+    discover: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Ask every serial port who is there, and print entries to paste.",
+        ),
+    ] = False,
+    port: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--port",
+            negative=(),
+            help="With --discover: a port to ask, instead of all USB ports; may be repeated.",
+        ),
+    ] = None,
+    identify: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Ask each board of the inventory for its firmware and its DevEUI.",
+        ),
+    ] = False,
+    bench: Bench = BENCH,
+    as_json: AsJson = False,
+) -> int:
+    """Show the boards of the inventory and whether they are there, or discover new ones."""
+    if discover or port:
+        return _discover(bench, port, as_json=as_json)
+    inventory = inventory_of(bench)
+    rows = [_row(inventory, radio, serial_ports()) for radio in inventory.radios]
+    if identify:
+        with bench_taken(inventory):
+            rows = asyncio.run(_identified(rows))
+    if as_json:
+        print_json([row.facts() for row in rows])
+    else:
+        print_lines(_screen(inventory, rows))
+    return ExitCode.BENCH_ERROR if any(row.trouble for row in rows) else ExitCode.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A board of the inventory: where it is, who answers, what is wrong; "" if nothing is."""
+
+    radio: Radio
+    dev_eui: Eui | None
+    port: str | None
+    trouble: str = ""
+    firmware: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """The row for programs."""
+        return {
+            "name": self.radio.name,
+            "kind": "replayer" if self.dev_eui is None else "device",
+            "dialect": self.radio.dialect,
+            "dev_eui": self.dev_eui,
+            "port": self.port,
+            "firmware": self.firmware,
+            "trouble": self.trouble or None,
+        }
+
+
+def _row(inventory: Inventory, radio: Radio, ports: Sequence[UsbPort]) -> Row:
+    dev_eui = {entry.name: entry.dev_eui for entry in inventory.devices}.get(radio.name)
+    try:
+        port = port_of(radio, ports)
+    except PortMissing as missing:
+        return Row(radio, dev_eui, None, str(missing).removeprefix(f"{radio.name}: "))
+    if "://" not in port and not Path(port).exists():
+        return Row(radio, dev_eui, port, f"there is no {port}; plug the board in")
+    return Row(radio, dev_eui, port)
+
+
+async def _identified(rows: Sequence[Row]) -> list[Row]:
+    """The rows with what the boards say; all are asked at once."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(_asked(row)) for row in rows]
+    return [task.result() for task in running]
+
+
+async def _asked(row: Row) -> Row:
+    if row.trouble or row.port is None:
+        return row
+    trouble, found = "", None
+    try:
+        found = await who_is_there(row.port)
+    except PortUnavailable as unavailable:
+        trouble = str(unavailable)
+    else:
+        trouble = _not_ours(row, found)
+    firmware = found.firmware if found else None
+    return Row(row.radio, row.dev_eui, row.port, trouble, firmware)
+
+
+def _not_ours(row: Row, found: Found | None) -> str:
+    """What speaks against this being the board of the inventory."""
+    if found is None:
+        return "nobody answers; is it the right port, and is the board in its boot loader?"
+    if found.dialect != row.radio.dialect:
+        return f"it speaks {found.dialect or 'no known dialect'}, not {row.radio.dialect}"
+    if row.dev_eui and found.dev_eui and found.dev_eui != row.dev_eui:
+        return f"its DevEUI is {found.dev_eui}, not {row.dev_eui}; are two boards exchanged?"
+    return ""
+
+
+def _screen(inventory: Inventory, rows: Sequence[Row]) -> Iterable[str]:
+    yield f"{inventory.name}: {len(inventory.devices)} devices, " + (
+        f"{len(inventory.replayers)} replayers, {len(inventory.gateways)} gateways"
+    )
+    owner = owner_of(inventory)
+    if owner is not None:
+        yield f"in use by {owner}"
+    for row in rows:
+        what = row.dev_eui or "replayer"
+        said = row.trouble or " ".join(filter(None, (row.port, row.firmware)))
+        mark = "!" if row.trouble else " "
+        yield f"{mark} {row.radio.name:12} {row.radio.dialect:9} {what:16}  {said}"
+
+
+def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool) -> int:
+    usb = () if ports else serial_ports()
+    paths = list(ports or [port.path for port in usb])
+    if not paths:
+        raise BenchBroken(_NOTHING)
+    inventory = inventory_of(bench) if bench.exists() else None
+    if inventory is None:
+        answers = asyncio.run(_who(paths))
+    else:
+        with bench_taken(inventory):
+            answers = asyncio.run(_who(paths))
+    known = {} if inventory is None else {e.dev_eui: e.name for e in inventory.devices}
+    entries = [
+        _entry(number, answer, usb)
+        for number, answer in enumerate(
+            (answer for answer in answers if isinstance(answer, Found) and answer.dialect), 1
+        )
+    ]
+    if as_json:
+        print_json([_found_facts(p, a) for p, a in zip(paths, answers, strict=True)])
+    else:
+        print_lines(_comments(paths, answers, known))
+        if entries:
+            print_lines(["", _REPLAYER, "", _entries_text(entries).rstrip()])
+    return ExitCode.PASSED if entries else ExitCode.BENCH_ERROR
+
+
+Answer = Found | PortUnavailable | None
+
+
+async def _who(paths: Sequence[str]) -> list[Answer]:
+    async def one(path: str) -> Answer:
+        try:
+            return await who_is_there(path)
+        except PortUnavailable as unavailable:
+            return unavailable
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one(path)) for path in paths]
+    return [task.result() for task in running]
+
+
+def _comments(
+    paths: Sequence[str], answers: Sequence[Answer], known: dict[Eui, str]
+) -> Iterable[str]:
+    """What was found at each port, as comments of TOML."""
+    for path, answer in zip(paths, answers, strict=True):
+        if isinstance(answer, PortUnavailable):
+            yield f"# {answer}"
+        elif answer is None:
+            yield f"# {path}: nobody answers"
+        else:
+            uid = f", UID {answer.uid}" if answer.uid else ""
+            name = known.get(answer.dev_eui) if answer.dev_eui else None
+            mine = f"; it is {name} of the inventory" if name else ""
+            unknown = "" if answer.dialect else ", no dialect of this bench"
+            yield f"# {path}: {answer.firmware or 'unnamed firmware'}{uid}{unknown}{mine}"
+
+
+def _entry(number: int, found: Found, usb: Sequence[UsbPort]) -> dict[str, object]:
+    """An entry to paste; one without a DevEUI is taken for a replayer."""
+    kind = "replayer" if found.dev_eui is None else "device"
+    return {
+        "name": f"{kind}-{number}",
+        "dialect": found.dialect,
+        **_place(found.port, usb),
+        "dev_eui": found.dev_eui,
+    }
+
+
+def _place(path: str, usb: Sequence[UsbPort]) -> dict[str, object]:
+    """How the port is found again: by a serial number that is the only one, else by its socket."""
+    port = next((port for port in usb if port.path == path), None)
+    serials = Counter(port.serial_number for port in usb)
+    locations = Counter(port.location for port in usb)
+    if port is None:
+        return {"port": path}
+    # Cheap CP2102 are all called 0001: alone today, and not tomorrow.
+    if port.serial_number and serials[port.serial_number] == 1 and port.serial_number != "0001":
+        return {"usb_serial": port.serial_number}
+    if port.location and locations[port.location] == 1:
+        return {"usb_path": port.location}
+    return {"port": path}
+
+
+def _entries_text(entries: Sequence[dict[str, object]]) -> str:
+    devices = [entry for entry in entries if entry["dev_eui"] is not None]
+    replayers = [entry for entry in entries if entry["dev_eui"] is None]
+    tables: dict[str, object] = {"device": devices, "replayer": replayers}
+    return toml_text({name: rows for name, rows in tables.items() if rows})
+
+
+def _found_facts(path: str, answer: Answer) -> dict[str, Any]:
+    if isinstance(answer, Found):
+        return {
+            "port": path,
+            "dialect": answer.dialect,
+            "firmware": answer.firmware,
+            "dev_eui": answer.dev_eui,
+            "uid": answer.uid,
+            "baud": answer.baud,
+            "dtr": answer.dtr,
+        }
+    return {"port": path, "dialect": None, "trouble": str(answer) if answer else "nobody answers"}

@@ -1,0 +1,134 @@
+"""How do the runs of many nights fit on the disk of a lab PC, with nothing lost?
+
+The captures of old runs are compressed where they lie; whatever reads a capture reads both forms.
+Scores, reports and manifest stay as they are, and the manifest says what was done. Nothing is ever
+deleted but a file whose compressed form was read back and found equal.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.capture.reading import CAPTURE, COMPRESSED
+from lns.clock import utc_of_this_host
+
+MANIFEST = "manifest.json"
+_NIGHT = re.compile(r"(\d{8})T\d{6}Z-")
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """One run whose captures were compressed; `trouble` is what kept the rest from it."""
+
+    run: Path
+    files: int
+    before_bytes: int
+    after_bytes: int
+    trouble: str | None = None
+
+    def __str__(self) -> str:
+        """A line for a person."""
+        sizes = f"{_megabytes(self.before_bytes)} to {_megabytes(self.after_bytes)}"
+        many = f"{self.files} capture file{'' if self.files == 1 else 's'}"
+        told = f"{self.run.name}: {many} compressed, {sizes}; nothing deleted"
+        return told if self.trouble is None else f"{told}; then {self.trouble}"
+
+
+def compact_runs(runs: Path, *, nights_kept: int) -> Iterator[Compacted]:
+    """Compress the captures of all runs older than the newest nights, the oldest first.
+
+    A run that is compressed already is passed over. Trouble with one, such as a full disk, ends it
+    and is told; every file is whole in one form or the other at any time.
+    """
+    for run in old_runs(runs, nights_kept=nights_kept):
+        done = compact(run)
+        if done.files or done.trouble is not None:
+            yield done
+
+
+def old_runs(runs: Path, *, nights_kept: int) -> list[Path]:
+    """The runs of all but the newest nights, oldest first; a run without a date is none of them.
+
+    A night is the date at the head of a run's name, and counts when it has a run.
+    """
+    if not runs.is_dir():
+        return []
+    dated = sorted(
+        (found[1], folder)
+        for folder in runs.iterdir()
+        if (found := _NIGHT.match(folder.name)) and (folder / MANIFEST).is_file()
+    )
+    newest = sorted({night for night, _ in dated})[-nights_kept:] if nights_kept > 0 else []
+    return [folder for night, folder in dated if night not in newest]
+
+
+def compact(run: Path) -> Compacted:
+    """Compress the captures of one run, and write into its manifest what they were."""
+    packed: dict[str, int] = {}
+    after_bytes, trouble = 0, None
+    try:
+        for path in sorted(run.glob(f"*{CAPTURE}")):
+            before_bytes = path.stat().st_size
+            after_bytes += _compress(path)
+            packed[path.name] = before_bytes
+    except OSError as error:
+        trouble = f"stopped: {error.strerror or error}"
+    try:
+        if packed:
+            _note(run / MANIFEST, packed)
+    except OSError as error:
+        trouble = trouble or f"its manifest could not be written: {error.strerror or error}"
+    return Compacted(run, len(packed), sum(packed.values()), after_bytes, trouble)
+
+
+def _compress(path: Path) -> int:
+    """Put the compressed form in the place of a file; how many bytes it has."""
+    packed = path.with_name(f"{path.name}{COMPRESSED}")
+    aside = path.with_name(f"{packed.name}.{os.getpid()}")
+    try:
+        with path.open("rb") as plain, aside.open("wb") as file:
+            # No name and no time inside: the same capture always gives the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as into:
+                shutil.copyfileobj(plain, into, _BLOCK_BYTES)
+            file.flush()
+            os.fsync(file.fileno())
+        if not _is_same(path, aside):
+            raise OSError(f"{path.name} changed while it was compressed")
+        after_bytes = aside.stat().st_size
+        aside.replace(packed)
+    finally:
+        aside.unlink(missing_ok=True)
+    path.unlink()
+    return after_bytes
+
+
+def _is_same(plain: Path, packed: Path) -> bool:
+    with plain.open("rb") as one, gzip.open(packed, "rb") as other:
+        while block := one.read(_BLOCK_BYTES):
+            if other.read(len(block)) != block:
+                return False
+        return not other.read(1)
+
+
+def _note(manifest: Path, packed: dict[str, int]) -> None:
+    """Add to a manifest which captures were compressed: when, and how many bytes they had."""
+    said: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
+    before = said.get("compacted", {}).get("files", {})
+    said["compacted"] = {
+        "at": f"{utc_of_this_host():%Y-%m-%dT%H:%M:%SZ}",
+        "files": {**before, **packed},
+    }
+    aside = manifest.with_name(f"{manifest.name}.{os.getpid()}")
+    aside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    aside.replace(manifest)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,211 @@
+"""A dry run finds out what a scenario does, and leaves nothing behind."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.case import Title
+from bench.duration import milliseconds, seconds
+from bench.expectation import Result
+from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice, from_json
+from bench.run.dry_run import PLAN, DryRun
+from bench.run.play import Play
+from lns.lorawan.airtime import airtime_us
+from scenarios.words import COPY, FIRST
+
+SF7 = {"sf": 7, "bw_hz": 125_000}
+
+
+def play(scenario: Any, *faults: str) -> Play:
+    title = Title("g/c", "test_c", "test_g.py", "g", "title")
+    return Play(title, scenario, faults=frozenset(faults))
+
+
+def planned(scenario: Any, *faults: str) -> PlannedCase:
+    run = DryRun()
+    verdict = run.play(play(scenario, *faults))
+    assert verdict.result is Result.PASS, verdict
+    return run.planned["g/c"]
+
+
+def only_device(case: PlannedCase) -> PlannedDevice:
+    [device] = case.devices
+    return device
+
+
+async def sends_twice(rig: Any) -> None:
+    rig.only("west")
+    await rig.alpha.send(b"12345678", confirmed=True)
+    rig.west.suppress_downlinks(4)
+    uplink = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(uplink, FIRST + COPY, first="west", copy="west")
+
+
+def test_what_a_device_does_is_noted_in_order() -> None:
+    case = planned(sends_twice)
+    alpha = only_device(case)
+    assert alpha.acts == (
+        PlannedAct(verb="send", confirmed=True),
+        PlannedAct(verb="send", confirmed=True, retries=1),
+    )
+    assert (alpha.name, alpha.activation, alpha.next_f_cnt) == ("alpha", "abp", 10)
+    assert alpha.transmissions == 3
+    assert alpha.airtime_us == airtime_us(21, **SF7) + 2 * airtime_us(19, **SF7)
+    assert not alpha.explicit_counter
+    assert not alpha.crafted
+
+
+def test_verbs_stations_and_time_are_noted() -> None:
+    case = planned(sends_twice)
+    assert case.verbs == (
+        "alpha.send", "expect", "only", "west.suppress_downlinks",
+    )  # fmt: skip
+    assert case.stations == ("west",)
+    assert case.servers == ("lns-a",)
+    assert case.region == "EU868"
+    # Two cycles with both windows and a retransmission time-out: no set-up, no settling.
+    assert 5_000_000 < case.duration_us < 12_000_000
+
+
+def test_where_no_station_is_named_both_hear() -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.alpha.send()
+
+    assert planned(scenario).stations == ("west", "east")
+
+
+def test_waits_about_the_retention_are_those_of_a_bench() -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.wait_until(seconds(61))
+
+    assert planned(scenario).duration_us == seconds(30.5)
+
+
+def test_a_device_that_was_provisioned_tells_what_was_said_of_it() -> None:
+    async def scenario(rig: Any) -> None:
+        keys = rig.alpha.provisioned.keys
+        device = rig.provision(
+            "own", f_cnt=70_000, device_class="C", dev_addr_text="26000042", keys=keys, dr=0
+        )
+        await device.restart(memory=True)
+        rig.expect_downlink(device, b"x")
+
+    _, own = planned(scenario).devices
+    assert (own.explicit_counter, own.next_f_cnt, own.explicit_identity) == (True, 70_000, True)
+    assert (own.class_c, own.dr, own.expects_downlink) == (True, 0, True)
+    assert own.acts == (PlannedAct(verb="restart", memory=True),)
+
+
+def test_a_device_that_joins_and_a_stranger() -> None:
+    async def scenario(rig: Any) -> None:
+        stranger = rig.stranger()
+        await rig.bravo.join()
+        await stranger.send()
+
+    stranger, bravo = planned(scenario).devices
+    assert (bravo.activation, bravo.known, bravo.next_f_cnt) == ("otaa", True, None)
+    assert [act.verb for act in bravo.acts] == ["join"]
+    assert bravo.airtime_us == 61_696
+    assert not stranger.known
+
+
+def test_frames_that_the_bench_builds_need_no_board() -> None:
+    async def scenario(rig: Any) -> None:
+        uplink = await rig.craft(rig.charlie)
+        await rig.say(rig.told(uplink, by="east"), by="east")
+
+    case = planned(scenario)
+    assert only_device(case).crafted
+    assert case.on_air == ()
+    assert case.stations == ("east",)
+
+
+def test_a_forged_frame_does_not_use_up_a_counter() -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.forge(rig.alpha, by="west")
+
+    assert not only_device(planned(scenario)).crafted
+
+
+def test_a_replay_takes_the_air_of_the_replayer() -> None:
+    async def scenario(rig: Any) -> None:
+        uplink = await rig.alpha.send(b"")
+        await rig.replay(uplink, by="east", after=milliseconds(100))
+        await rig.replay(uplink, by="east", after=milliseconds(100))
+
+    case = planned(scenario)
+    assert case.replays
+    assert case.injected_airtime_us == 2 * only_device(case).airtime_us
+
+
+def test_what_happens_meanwhile_is_noted_too() -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.meanwhile(milliseconds(10), rig.west.cut)
+        await rig.alpha.send()
+
+    case = planned(scenario)
+    assert "west.cut" in case.verbs
+    assert case.alone
+
+
+def test_servers_and_consumers_are_noted() -> None:
+    async def scenario(rig: Any) -> None:
+        rig.consumer("billing", keys=True)
+        rig.put_on("lns-b", "east")
+        await rig.alpha.send()
+
+    case = planned(scenario, "store")
+    assert (case.servers, case.consumers, case.faults) == (
+        ("lns-a", "lns-b"),
+        ("billing",),
+        ("store",),
+    )
+    assert case.own_servers
+
+
+def test_what_needs_wires_is_planned_without_them() -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.alpha.send()
+        rig.pause_lns()
+        rig.cut_upstream()
+        rig.resume_lns()
+        await rig.restore_upstream()
+
+    assert "pause_lns" in planned(scenario, "lns").verbs
+
+
+def test_a_scenario_that_breaks_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    async def scenario(rig: Any) -> None:
+        await rig.alpha.send()
+        raise LookupError("no such thing")
+
+    run = DryRun(into=tmp_path)
+    verdict = run.play(play(scenario))
+    run.close()
+    assert verdict.result is Result.ERROR
+    assert verdict.reasons == ("LookupError: no such thing",)
+    written = json.loads((tmp_path / PLAN).read_text())
+    assert written == {"cases": [], "failed": {"g/c": "LookupError: no such thing"}}
+
+
+def test_the_plan_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    run = DryRun(into=tmp_path / "plan")
+    run.play(play(sends_twice))
+    run.close()
+    [case] = json.loads((tmp_path / "plan" / PLAN).read_text())["cases"]
+    assert from_json(case) == run.planned["g/c"]
+
+
+def test_nothing_else_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run = DryRun()
+    run.play(play(sends_twice))
+    run.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert planned(sends_twice) == planned(sends_twice)
