@@ -14,6 +14,10 @@ SETS_COUNTERS = frozenset({"lora-e5"})
 """The dialects in which a board can be told its frame counters (`AT+LW=ULDL`)."""
 
 
+TELLS_WINDOWS = frozenset({"rui3"})
+"""The dialects in which one line tells window, port and data of a downlink."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
     """One device of a bench, and what its firmware does."""
@@ -22,6 +26,7 @@ class Board:
     dialect: str
     obeys_retries: bool
     sets_counters: bool
+    tells_windows: bool = True
 
 
 def board(name: str, dialect: str) -> Board:
@@ -31,6 +36,7 @@ def board(name: str, dialect: str) -> Board:
         dialect=dialect,
         obeys_retries=dialect in OBEYS_RETRIES,
         sets_counters=dialect in SETS_COUNTERS,
+        tells_windows=dialect in TELLS_WINDOWS,
     )
 
 

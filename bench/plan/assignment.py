@@ -9,14 +9,19 @@ from bench.plan.planned_case import PlannedCase, PlannedDevice
 
 def fits(board: Board, device: PlannedDevice) -> bool:
     """Whether a board can do what the scenario asks of this device."""
-    return (board.obeys_retries or not device.wants_retries) and (
-        board.sets_counters or not device.wants_counter
+    return (
+        (board.obeys_retries or not device.wants_retries)
+        and (board.sets_counters or not device.wants_counter)
+        and (board.tells_windows or not device.expects_downlink)
     )
 
 
 def is_choosy(planned: PlannedCase) -> bool:
     """Whether some device of a case cannot be played by just any board."""
-    return any(device.wants_retries or device.wants_counter for device in planned.on_air)
+    return any(
+        device.wants_retries or device.wants_counter or device.expects_downlink
+        for device in planned.on_air
+    )
 
 
 def assignments(planned: PlannedCase, boards: Sequence[Board]) -> Iterator[tuple[Board, ...]]:

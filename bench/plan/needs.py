@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from bench.plan.abilities import Abilities
+from bench.plan.assignment import assignments
 from bench.plan.planned_case import PlannedCase
 
 
@@ -95,6 +96,13 @@ def _missing(planned: PlannedCase, bench: Abilities) -> Iterator[str]:
 
 
 def _missing_boards(planned: PlannedCase, bench: Abilities) -> Iterator[str]:
+    named = list(_named_boards(planned, bench))
+    yield from named
+    if not named and not any(True for _ in assignments(planned, bench.boards)):
+        yield "a board that can do all of what one device needs"
+
+
+def _named_boards(planned: PlannedCase, bench: Abilities) -> Iterator[str]:
     on_air = planned.on_air
     if len(on_air) > bench.devices:
         yield f"{_ordinal(len(on_air))} board"

@@ -65,8 +65,16 @@ class PlannedDevice:
 
     @property
     def wants_counter(self) -> bool:
-        """Whether its board has to begin with a counter that the scenario says."""
-        return self.is_on_air and self.explicit_counter
+        """Whether its board has to begin with a counter that the scenario says.
+
+        Any board can begin anew, at 0.
+        """
+        return self.is_on_air and self.explicit_counter and bool(self.next_f_cnt)
+
+    @property
+    def is_in_mid_life(self) -> bool:
+        """Whether any counter will do that is not that of a beginning."""
+        return self.next_f_cnt is not None and not self.explicit_counter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ nobody else is there; and those wait until all others are through.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from itertools import permutations
 
-from bench.plan.planned_case import PlannedCase, PlannedDevice
+from bench.plan.assignment import assignments
+from bench.plan.planned_case import PlannedCase
 from bench.rig.lab_board import BoardUnfit, LabBoard
 
 
@@ -55,38 +55,18 @@ class BoardPool:
         if self._places < (self._at_once if alone else 1):
             return None
         fit = [board for board in self._boards if not board.unfit]
-        if assignment(planned.on_air, fit) is None:
+        if assignment(planned, fit) is None:
             why = "; ".join(board.unfit for board in self._boards if board.unfit)
             raise BoardUnfit(why or "no board of this bench can play its devices")
-        return assignment(planned.on_air, [board for board in fit if board in self._free])
+        return assignment(planned, [board for board in fit if board in self._free])
 
 
-def assignment(
-    devices: Sequence[PlannedDevice], boards: Sequence[LabBoard]
-) -> dict[str, LabBoard] | None:
-    """A board for each device that can do what it needs; None where there are not enough.
-
-    Boards that can do more are spared for those who need it.
-    """
-    plainest_first = sorted(boards, key=_abilities)
-    for chosen in permutations(plainest_first, len(devices)):
-        pairs = list(zip(devices, chosen, strict=True))
-        if all(suits(device, board) for device, board in pairs):
-            return {device.name: board for device, board in pairs}
-    return None
-
-
-def suits(device: PlannedDevice, board: LabBoard) -> bool:
-    """Whether a board can play a device."""
-    traits = board.driver.traits
-    if device.wants_retries and not traits.obeys_retries:
-        return False
-    if device.expects_downlink and not traits.tells_windows:
-        return False
-    counts_from = device.next_f_cnt if device.wants_counter else None
-    return not counts_from or traits.sets_counters
-
-
-def _abilities(board: LabBoard) -> int:
-    traits = board.driver.traits
-    return traits.sets_counters + traits.obeys_retries
+def assignment(planned: PlannedCase, boards: Sequence[LabBoard]) -> dict[str, LabBoard] | None:
+    """A board for each device that can do what it needs; None where there are not enough."""
+    by_name = {board.name: board for board in boards}
+    able = [board.abilities for board in boards]
+    chosen = next(assignments(planned, able), None)
+    if chosen is None:
+        return None
+    pairs = zip(planned.on_air, chosen, strict=True)
+    return {device.name: by_name[board.name] for device, board in pairs}

@@ -23,6 +23,7 @@ from bench.device.seam import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.wanted import Wanted
 from bench.inventory.entries import DeviceEntry
+from bench.plan.abilities import Board
 from bench.plan.planned_case import PlannedDevice
 from bench.power import PowerSwitch
 from bench.radio.medium import Record
@@ -112,6 +113,18 @@ class LabBoard:
         """Its name in the inventory."""
         return self.entry.name
 
+    @property
+    def abilities(self) -> Board:
+        """What it can do, as it has said itself."""
+        traits = self.driver.traits
+        return Board(
+            name=self.name,
+            dialect=self.entry.radio.dialect,
+            obeys_retries=traits.obeys_retries,
+            sets_counters=traits.sets_counters,
+            tells_windows=traits.tells_windows,
+        )
+
     def _say(self, source: str, kind: str, fields: dict[str, object]) -> None:
         self.listener(source, kind, fields)
 
@@ -158,6 +171,8 @@ class LabBoard:
             dr=self.entry.dr if provisioned.dr is None else provisioned.dr,
             power_dbm=min(self.entry.power_dbm, self._eirp_dbm_max),
             class_c=provisioned.record.device_class is DeviceClass.C,
+            # Without ADR it would refuse the LinkADRReq that tells it to repeat.
+            adr=provisioned.record.nb_trans > 1,
         )
         try:
             await self.identify()
@@ -174,7 +189,7 @@ class LabBoard:
         if self._mode != wanted.activation:
             self._mode, self._settled = Abp(own.dev_addr, own.keys), False
             self.book.sessions.clear()
-        if planned.explicit_counter:
+        if not planned.is_in_mid_life:
             return await self._counting_from(own, planned.next_f_cnt)
         await self._into_mid_life(air)
         session = self.book.session

@@ -5,13 +5,11 @@ from typing import Any
 
 from bench.chance import stream
 from bench.device.crafted import Identity
-from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
 from bench.device.stack import LORAMAC_NODE, Stack
-from bench.radio.medium import Medium, Record
 from lns.end_device import Activation, DeviceClass, EndDevice, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.lorawan.region import DataRate, Region
+from lns.lorawan.region import DataRate
 
 FASTEST = DataRate(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")
@@ -55,32 +53,6 @@ class Provisioned:
             f_cnt_up=self.f_cnt_up,
             f_cnt_down=self.f_cnt_down,
         )
-
-    def firmware(self, medium: Medium, seed: int, record: Record) -> VirtualDevice:
-        """The device itself; its next counter follows the one the server has."""
-        otaa = self.record.activation is Activation.OTAA
-        activation = Otaa(JOIN_EUI, self.app_key) if otaa else Abp(self.dev_addr, self.keys)
-        device = VirtualDevice(
-            self.record.name,
-            self.dev_eui,
-            activation,
-            medium,
-            seed=seed,
-            record=record,
-            stack=self.stack,
-            settings=Settings(
-                dr=self._dr(medium.region),
-                class_c=self.record.device_class is DeviceClass.C,
-            ),
-        )
-        if device.session is not None and self.f_cnt_up is not None:
-            device.session.f_cnt_up = self.f_cnt_up + 1
-        if device.session is not None and self.f_cnt_down:
-            device.session.f_cnt_down = self.f_cnt_down - 1
-        return device
-
-    def _dr(self, region: Region) -> int:
-        return region.uplink_dr(FASTEST) if self.dr is None else self.dr
 
 
 def provision(

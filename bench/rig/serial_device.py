@@ -8,8 +8,9 @@ from bench.device.rui3 import Rui3Device
 from bench.device.seam import Joining, Sent
 from bench.device.serial_line import SerialLine
 from bench.radio.medium import Medium, Record
-from bench.rig.device import PAYLOAD, VirtualRigDevice
+from bench.rig.device import PAYLOAD
 from bench.rig.provisioning import Provisioned
+from bench.rig.virtual_device import VirtualRigDevice, firmware_of
 
 
 class SerialRigDevice(VirtualRigDevice):
@@ -27,7 +28,7 @@ class SerialRigDevice(VirtualRigDevice):
 
     async def start(self, medium: Medium, seed: int, record: Record) -> None:
         self._record = record
-        self._board = Board(lambda say: self.provisioned.firmware(medium, seed, say))
+        self._board = Board(lambda say: firmware_of(self.provisioned, medium, seed, say))
         self.firmware = self._board.firmware
 
     async def stop(self) -> None:

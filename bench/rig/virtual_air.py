@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from bench.device.seam import Sent
-from bench.rig.device import DeviceOfCase, VirtualRigDevice
+from bench.rig.device import DeviceOfCase
 from bench.rig.injection import first_channel
 from bench.rig.provisioning import Provisioned
 from bench.rig.station import VirtualRigStation
 from bench.rig.stimulation import Stimulation
+from bench.rig.virtual_device import VirtualRigDevice
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from lns.lorawan.identifiers import Eui

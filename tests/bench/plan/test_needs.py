@@ -99,8 +99,15 @@ def test_boards_without_an_ability_are_named_by_it() -> None:
     assert needs(case(devices=(device("a", RETRY),)), rui3) == (
         "a board that repeats as often as it is told (LoRa-E5)",
     )
-    assert needs(case(devices=(device(explicit_counter=True),)), rui3) == (
+    assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), rui3) == (
         "a board that can set its counters (LoRa-E5)",
+    )
+
+
+def test_one_device_that_needs_two_things_needs_one_board_that_can_do_both() -> None:
+    both = device(expects_downlink=True, explicit_counter=True, next_f_cnt=10)
+    assert needs(case(devices=(both,)), BENCH) == (
+        "a board that can do all of what one device needs",
     )
 
 

@@ -43,9 +43,20 @@ def test_a_device_that_only_lends_its_name_is_not_on_the_air() -> None:
 
 
 def test_a_counter_matters_only_to_a_board() -> None:
-    assert device(explicit_counter=True).wants_counter
-    silent = type(device())(name="x", activation="abp", explicit_counter=True)
+    assert device(explicit_counter=True, next_f_cnt=10).wants_counter
+    silent = type(device())(name="x", activation="abp", explicit_counter=True, next_f_cnt=10)
     assert not silent.wants_counter
+
+
+def test_any_board_can_begin_anew() -> None:
+    assert not device(explicit_counter=True, next_f_cnt=0).wants_counter
+    assert not device(explicit_counter=True, next_f_cnt=None).wants_counter
+
+
+def test_a_device_in_mid_life_is_one_that_was_heard_and_whose_counter_nobody_names() -> None:
+    assert device(next_f_cnt=10).is_in_mid_life
+    assert not device(next_f_cnt=None).is_in_mid_life
+    assert not device(next_f_cnt=10, explicit_counter=True).is_in_mid_life
 
 
 def test_the_airtime_of_a_case_is_that_of_devices_and_replayer() -> None:

@@ -150,6 +150,9 @@ def test_cases_alone_are_added_to_the_bound() -> None:
 
 
 def test_a_dialect_says_what_its_boards_can() -> None:
-    told = Board(name="e5", dialect="lora-e5", obeys_retries=True, sets_counters=True)
+    told = Board(
+        name="e5", dialect="lora-e5", obeys_retries=True, sets_counters=True, tells_windows=False
+    )
     assert board("e5", "lora-e5") == told
+    assert board("dut", "rui3").tells_windows
     assert not board("dut", "rui3").obeys_retries

@@ -1,0 +1,101 @@
+"""A virtual device, under the name a scenario knows it by."""
+
+from collections.abc import Awaitable, Callable
+
+from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
+from bench.device.seam import Joining, Sent
+from bench.device.session import DeviceSession
+from bench.radio.medium import Medium, Record
+from bench.rig.device import PAYLOAD, DeviceOfCase
+from bench.rig.provisioning import FASTEST, JOIN_EUI, Provisioned
+from lns.end_device import Activation, DeviceClass
+from lns.lorawan.region import Region
+
+
+class VirtualRigDevice(DeviceOfCase):
+    """One device that is asked directly."""
+
+    def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(provisioned, start)
+        self.firmware: VirtualDevice | None = None
+
+    @property
+    def session(self) -> DeviceSession | None:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.session
+
+    @property
+    def dev_nonce(self) -> int:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.dev_nonce
+
+    async def start(self, medium: Medium, seed: int, record: Record) -> None:
+        self.firmware = firmware_of(self.provisioned, medium, seed, record)
+
+    async def stop(self) -> None:
+        """There is nothing to give up."""
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        firmware = await self._running()
+        if retries != firmware.settings.retries:
+            firmware.set_retries(retries)
+        if transmissions > 1:
+            firmware.set_nb_trans(transmissions)
+        return await firmware.send(payload, port=port, confirmed=confirmed)
+
+    async def join(self) -> Joining:
+        firmware = await self._running()
+        await firmware.join()
+        assert firmware.last_join is not None
+        return firmware.last_join
+
+    async def restart(self, *, memory: bool) -> None:
+        firmware = await self._running()
+        await firmware.restart(memory=memory)
+
+    async def _running(self) -> VirtualDevice:
+        await self._start()
+        assert self.firmware is not None
+        return self.firmware
+
+
+def firmware_of(
+    provisioned: Provisioned, medium: Medium, seed: int, record: Record
+) -> VirtualDevice:
+    """The device itself; its next counter follows the one the server has."""
+    otaa = provisioned.record.activation is Activation.OTAA
+    activation = (
+        Otaa(JOIN_EUI, provisioned.app_key)
+        if otaa
+        else Abp(provisioned.dev_addr, provisioned.keys)
+    )
+    device = VirtualDevice(
+        provisioned.record.name,
+        provisioned.dev_eui,
+        activation,
+        medium,
+        seed=seed,
+        record=record,
+        stack=provisioned.stack,
+        settings=Settings(
+            dr=_dr(provisioned, medium.region),
+            class_c=provisioned.record.device_class is DeviceClass.C,
+        ),
+    )
+    if device.session is not None and provisioned.f_cnt_up is not None:
+        device.session.f_cnt_up = provisioned.f_cnt_up + 1
+    if device.session is not None and provisioned.f_cnt_down:
+        device.session.f_cnt_down = provisioned.f_cnt_down - 1
+    return device
+
+
+def _dr(provisioned: Provisioned, region: Region) -> int:
+    return region.uplink_dr(FASTEST) if provisioned.dr is None else provisioned.dr
