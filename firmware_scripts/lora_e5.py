@@ -22,6 +22,7 @@ _ERRORS = {
     "-22": "the end of the command was not seen in time",
     "-23": "the command has a wrong character",
 }
+_SF = re.compile(r"\bSF\d+\b")
 _DATA_RATE = re.compile(r"\bDR(\d+)\b")
 _PLAN = re.compile(r"\b(EU868|US915HYBRID|US915|AU915|AS923|KR920|IN865|RU864|CN470|EU433)\b")
 BOOT_S = 5.0
@@ -57,47 +58,17 @@ class LoraE5:
 
     def settings(self, wanted: Wanted) -> list[Setting]:
         """Mode and plan first: they decide what the others mean."""
-        if wanted.region == "US915" and wanted.sub_band not in range(1, 9):
-            raise Failed("US915 has sub-bands 1 to 8")
-        settings = [
+        return [
             Setting(name="activation", key="MODE", value="LWOTAA" if wanted.otaa else "LWABP"),
             Setting(name="region", key="PLAN", value=wanted.region),
             _identifier("DevEUI", "DevEui", wanted.dev_eui),
-        ]
-        if wanted.otaa:
-            settings += [
-                _identifier("JoinEUI", "AppEui", wanted.join_eui or ""),
-                _key("AppKey", "APPKEY", wanted.app_key),
-            ]
-        else:
-            settings += [
-                _identifier("DevAddr", "DevAddr", wanted.dev_addr or ""),
-                _key("NwkSKey", "NWKSKEY", wanted.nwk_s_key),
-                _key("AppSKey", "APPSKEY", wanted.app_s_key),
-            ]
-        settings += [
+            *_activation(wanted),
             Setting(name="ADR", key="ADR", value="ON" if wanted.adr else "OFF"),
             Setting(name="data rate", key="DR", value=str(wanted.dr)),
             Setting(name="class", key="CLASS", value=wanted.device_class),
             Setting(name="power", key="POWER", value=str(wanted.power_dbm), comparable=_number),
+            *_regional(wanted),
         ]
-        duty_cycle = "ON" if wanted.duty_cycle else "OFF"
-        settings.append(Setting(name="duty cycle", key="DC", value=duty_cycle, readable=False))
-        if not wanted.duty_cycle:
-            settings.append(Setting(name="join duty cycle", key="JDC", value="OFF", readable=False))
-        if wanted.region == "US915":
-            first = 8 * (wanted.sub_band - 1)
-            channels = f"NUM, {first}-{first + 7}"
-            settings.append(
-                Setting(
-                    name="channels",
-                    key="CH",
-                    value=channels,
-                    readable=False,
-                    comparable=without_separators,
-                )
-            )
-        return settings
 
     def read(self, setting: Setting) -> str | None:
         """What stands in it now; None if it cannot tell."""
@@ -112,11 +83,12 @@ class LoraE5:
 
     def write(self, setting: Setting) -> None:
         """Write one setting and compare the answer; Refused if it is another value."""
+        if setting.key == "DR":
+            self._data_rate(f"={setting.value}")
+            return
         command, head = _writing(setting)
         answer = without_separators(self.tell(command, head)[-1].removeprefix(head))
-        if setting.key == "DR":
-            self._drain()
-        elif not setting.readable and without_separators(setting.value) not in answer:
+        if not setting.readable and without_separators(setting.value) not in answer:
             raise Refused(
                 f"{self.port.url}: {setting.name} was written and the answer holds another value"
             )
@@ -147,12 +119,12 @@ class LoraE5:
                 found[name] = without_separators(value)
         return found
 
-    def _data_rate(self) -> list[str]:
-        return [*self.tell("AT+DR", "+DR: "), *self._drain()]
-
-    def _drain(self) -> list[str]:
-        lines = []
-        while (line := self.port.line(_QUIET_S)) is not None:
+    def _data_rate(self, value: str = "") -> list[str]:
+        """The lines after `AT+DR`: up to the one with the spreading factor, or to silence."""
+        lines = self.tell(f"AT+DR{value}", "+DR: ")
+        while _SF.search(lines[-1]) is None:
+            if (line := self.port.line(_QUIET_S)) is None:
+                break
             lines.append(line)
         return lines
 
@@ -175,6 +147,32 @@ def _head(command: str) -> str:
 def _number(text: str) -> str:
     found = re.match(r"\s*(-?\d+)", text)
     return found[1] if found else text
+
+
+def _activation(wanted: Wanted) -> list[Setting]:
+    if wanted.otaa:
+        return [
+            _identifier("JoinEUI", "AppEui", wanted.join_eui or ""),
+            _key("AppKey", "APPKEY", wanted.app_key),
+        ]
+    return [
+        _identifier("DevAddr", "DevAddr", wanted.dev_addr or ""),
+        _key("NwkSKey", "NWKSKEY", wanted.nwk_s_key),
+        _key("AppSKey", "APPSKEY", wanted.app_s_key),
+    ]
+
+
+def _regional(wanted: Wanted) -> list[Setting]:
+    """US915 has channels to choose, EU868 a duty cycle."""
+    if wanted.region == "US915":
+        first = 8 * (wanted.sub_band - 1)
+        channels = f"NUM, {first}-{first + 7}"
+        return [Setting(name="channels", key="CH", value=channels, readable=False)]
+    duty_cycle = "ON" if wanted.duty_cycle else "OFF"
+    settings = [Setting(name="duty cycle", key="DC", value=duty_cycle, readable=False)]
+    if not wanted.duty_cycle:
+        settings.append(Setting(name="join duty cycle", key="JDC", value="OFF", readable=False))
+    return settings
 
 
 def _identifier(name: str, key: str, value: str) -> Setting:
@@ -200,7 +198,7 @@ def _writing(setting: Setting) -> tuple[str, str]:
             return f'AT+ID={setting.key},"{value}"', f"+ID: {setting.key}"
         case "APPKEY" | "NWKSKEY" | "APPSKEY":
             return f'AT+KEY={setting.key},"{value}"', f"+KEY: {setting.key}"
-        case "PLAN" | "DR":
+        case "PLAN":
             return f"AT+DR={value}", "+DR: "
         case "DC" | "JDC":
             return f"AT+LW={setting.key},{value}", f"+LW: {setting.key}"

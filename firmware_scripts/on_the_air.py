@@ -12,12 +12,14 @@ _UPLINKS = {0: "join-request", 2: "unconfirmed uplink", 4: "confirmed uplink"}
 _FRAME_BYTES_MIN = 12  # MHDR 1, DevAddr 4, FCtrl 1, FCnt 2, MIC 4
 _JOIN_REQUEST_BYTES = 23
 _BEYOND_PAYLOAD = 13  # MHDR, DevAddr, FCtrl, FCnt, FPort, MIC
-_DWELL_US = 400_000
 
 
 @dataclass(frozen=True, slots=True)
 class DataRate:
-    """Spreading factor and bandwidth, and the largest application payload in bytes."""
+    """Spreading factor and bandwidth, and the largest application payload in bytes.
+
+    In US915 that keeps a frame within the 400 ms that it may stay on a channel.
+    """
 
     sf: int
     bw_khz: int
@@ -87,9 +89,6 @@ def check_frame(phy: bytes, region: str, freq_hz: int, dr: int) -> str:
     bytes_max = data_rate.payload_max + _BEYOND_PAYLOAD
     if len(phy) > bytes_max:
         raise WrongUsage(f"{len(phy)} bytes: {region} DR{dr} carries {bytes_max} at most")
-    on_air_us = airtime_us(data_rate, len(phy))
-    if region == "US915" and data_rate.bw_khz == 125 and on_air_us > _DWELL_US:
-        raise WrongUsage(f"{on_air_us / 1000:.0f} ms at DR{dr}: US915 allows 400 ms per channel")
     return kind
 
 

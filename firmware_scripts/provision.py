@@ -134,7 +134,7 @@ def _wanted(arguments: Namespace, bench: BenchFile | None, entry: dict[str, obje
         duty_cycle=_duty_cycle(arguments, bench),
         device_class=arguments.device_class,
         sub_band=arguments.sub_band,
-        role=arguments.role or arguments.name,
+        role=(arguments.name if arguments.role is None else arguments.role) or None,
         **keys,
     )
 
@@ -194,7 +194,7 @@ def _arguments() -> Namespace:
     parser.add_argument("--class", dest="device_class", choices=("A", "C"), default="A")
     parser.add_argument("--adr", action="store_true", help="let the server change the data rate")
     parser.add_argument("--no-duty-cycle", action="store_true", help="cables or shield box only")
-    parser.add_argument("--role", help="stored in a RUI3 board (AT+ALIAS); its name, if absent")
+    parser.add_argument("--role", help="stored in a RUI3 board; its name, if absent")
     parser.add_argument("--dry-run", action="store_true", help="read and compare, write nothing")
     parser.add_argument("--verbose", action="store_true", help="show the dialogue, keys masked")
     arguments = parser.parse_args()

@@ -57,7 +57,7 @@ class Rui3:
                 f"{self.port.url}: {command.partition('=')[0]} answers {status}: "
                 f"{_MEANING.get(status, 'it refuses')}"
             )
-        return [line for line in lines if line != command and not line.startswith("+EVT:")]
+        return [line for line in lines if line != command]  # without the echo, where it is on
 
     def query(self, key: str) -> str:
         """The value of `AT+<key>=?`; Refused or Silent without one."""
@@ -98,13 +98,15 @@ class Rui3:
             Setting(name="ADR", key="ADR", value=str(int(wanted.adr))),
             Setting(name="data rate", key="DR", value=str(wanted.dr)),
             Setting(name="power", key="TXP", value=_power_index(wanted)),
-            Setting(name="duty cycle", key="DCS", value=str(int(wanted.duty_cycle))),
             Setting(name="public network", key="PNM", value="1"),
             Setting(name="auto-join", key="JOIN", value="0:0:8:0", comparable=_auto_join),
         ]
         if wanted.region == "US915":
             mask = f"{1 << (wanted.sub_band - 1):04X}"
             settings.append(Setting(name="channel mask", key="MASK", value=mask))
+        else:
+            duty_cycle = str(int(wanted.duty_cycle))
+            settings.append(Setting(name="duty cycle", key="DCS", value=duty_cycle))
         if wanted.role is not None:
             role = wanted.role[:16]
             settings.append(Setting(name="role", key="ALIAS", value=role, comparable=str.strip))

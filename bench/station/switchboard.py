@@ -68,6 +68,7 @@ class Switchboard:
         self._jobs: dict[int, _Job] = {}
         self._numbers = 0
         self._askers: deque[Party | None] = deque()
+        self._serving = asyncio.Lock()
 
     @property
     def connected(self) -> bool:
@@ -80,21 +81,24 @@ class Switchboard:
         return self.connected and self.clock.is_told
 
     async def accept(self, link: TextLink) -> None:
-        """Serve the station on a link that it opened, until that ends."""
+        """Serve the station on a link that it opened, until that ends.
+
+        One that connects anew has given up its earlier link, whether that is known here or not.
+        """
         if self._shut:
             return link.close()
-        self.clock.forget()
-        self._askers.clear()
-        line = _Overheard(link, self.clock)
-        self._link = line
-        try:
-            if self._alone is not None:
-                await self._serve_alone(self._alone, line)
-            else:
-                await self._serve_all(line)
-        finally:
-            link.close()
-            if self._link is line:
+        self.hang_up()
+        async with self._serving:
+            self.clock.forget()
+            self._askers.clear()
+            line = self._link = _Overheard(link, self.clock)
+            try:
+                if self._alone is not None:
+                    await self._serve_alone(self._alone, line)
+                else:
+                    await self._serve_all(line)
+            finally:
+                link.close()
                 self._link = None
 
     def join(self, party: Party, *, alone: bool = False) -> None:

@@ -107,10 +107,13 @@ fi
 
 unit lorabench-nightly.service
 unit lorabench-nightly.timer
-if [ ! -d "$root$folder" ]; then
-    run mkdir -p "$root$folder"
-    run chown "$user" "$root$folder"
-fi
+# The runs are written into the one, the lock of the bench beside bench.toml.
+for path in "$folder" "$(dirname "$bench")"; do
+    if [ ! -d "$root$path" ]; then
+        run mkdir -p "$root$path"
+        run chown "$user" "$root$path"
+    fi
+done
 run systemctl daemon-reload
 run systemctl enable --now lorabench-nightly.timer
 [ -r "$bench" ] || echo "note: $bench is not there yet; lorabench devices --discover helps to write it"

@@ -25,11 +25,15 @@ P2P_ONLY = ("P2P", "SYNCWORD", "IQINVER", "ENCRY", "CAD", "FIXLENGTHPAYLOAD", "P
 class ScriptedBoard:
     """A pty whose far end answers each line with what `answer` returns, bytes as they are.
 
-    Remembers every command. A context manager; `port` is what the script opens.
+    Remembers every command. A context manager; `port` is what the script opens. The command
+    `unplugged_by` is the last one it hears: then the cable is pulled.
     """
+
+    dialect: str
 
     def __init__(self) -> None:
         self.commands: list[str] = []
+        self.unplugged_by: str | None = None
         self._master, self._slave = os.openpty()
         tty.setraw(self._slave)
         self.port = os.ttyname(self._slave)
@@ -43,8 +47,13 @@ class ScriptedBoard:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join(5)
-        os.close(self._master)
-        os.close(self._slave)
+        self._unplug()
+
+    def _unplug(self) -> None:
+        if self._master >= 0:
+            os.close(self._master)
+            os.close(self._slave)
+            self._master = -1
 
     def answer(self, command: str) -> bytes:
         raise NotImplementedError
@@ -62,6 +71,9 @@ class ScriptedBoard:
             for line in filter(None, lines):
                 command = line.decode(errors="replace")
                 self.commands.append(command)
+                if command == self.unplugged_by:
+                    self._unplug()
+                    return
                 os.write(self._master, self.answer(command))
 
 
@@ -70,6 +82,8 @@ class Rui3Board(ScriptedBoard):
 
     `deaf_to`: settings that say OK and keep their value. `before_ok`: lines between value and OK.
     """
+
+    dialect = "rui3"
 
     def __init__(self, **settings: str) -> None:
         super().__init__()
@@ -123,6 +137,8 @@ class Rui3Board(ScriptedBoard):
 class LoraE5Board(ScriptedBoard):
     """A LoRa-E5 with AT firmware 4.0.11: `+CMD: text`, and no line that ends them all."""
 
+    dialect = "lora-e5"
+
     def __init__(self) -> None:
         super().__init__()
         self.ids = {
@@ -135,6 +151,7 @@ class LoraE5Board(ScriptedBoard):
         self.plan, self.dr = "EU868", 0
         self.radio = "TXPR:12, RXPR:15, POW:14dBm, CRC:ON, IQ:OFF, NET:OFF"
         self.network = "ON"
+        self.takes_keys = True
 
     def answer(self, command: str) -> bytes:
         if command == "AT":
@@ -164,6 +181,8 @@ class LoraE5Board(ScriptedBoard):
 
     def _key(self, value: str) -> bytes:
         name, text = value.replace('"', "").split(",")
+        if not self.takes_keys:
+            text = "0" * 32
         self.keys[name] = text
         return self.says(f"+KEY: {name} {' '.join(re.findall('..', text))}")
 
@@ -174,6 +193,9 @@ class LoraE5Board(ScriptedBoard):
         if value is not None:
             self.dr = int(value)
         return self.says(f"+DR: DR{self.dr}", f"+DR: {self.plan} DR{self.dr}  SF7  BW125K")
+
+    def _ch(self, value: str) -> bytes:
+        return self.says(f"+CH: {value.replace(',', ', ')}")
 
     def _lw(self, value: str) -> bytes:
         return self.says(f"+LW: {value.replace(',', ', ')}, 0")

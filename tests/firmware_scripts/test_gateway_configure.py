@@ -76,6 +76,17 @@ def test_wss_with_a_token_writes_a_header_that_only_its_user_reads(root: Path) -
     assert "s3cret" not in ended.out + ended.err
 
 
+def test_a_private_key_is_read_by_its_user_only(root: Path) -> None:
+    for name in ("ca.crt", "station.crt", "station.key"):
+        (root / name).write_text(f"{name}\n")
+    certificate = ("--cert", root / "station.crt", "--key", root / "station.key")
+    ended = configure(root, "--trust", root / "ca.crt", *certificate, tap="wss://h:6090")
+    assert ended.code == 0, ended.err
+    modes = {name: (root / HOME / name).stat().st_mode & 0o777 for name in ("tc.crt", "tc.key")}
+    assert modes == {"tc.crt": 0o644, "tc.key": 0o600}
+    assert (root / HOME / "tc.key").read_text() == "station.key\n"
+
+
 def test_credentials_that_are_not_wanted_any_more_are_put_aside(root: Path) -> None:
     (root / "ca.crt").write_text("CA\n")
     configure(root, "--trust", root / "ca.crt", tap="wss://h:6090")
@@ -146,7 +157,7 @@ def test_the_table_of_the_page_is_the_table_of_the_scripts() -> None:
     for name, board in table.items():
         assert re.search(rf"^{re.escape(name)} ", shown, re.MULTILINE), name
         reset, power = board.get("reset_gpio", "-"), board.get("power_gpio", "-")
-        row = re.search(rf"^\| `{re.escape(name)}` .*$", page, re.MULTILINE)
+        row = re.search(rf"^\| `{re.escape(name)}`[ ,].*$", page, re.MULTILINE)
         assert row is not None, name
         cells = [cell.strip() for cell in row[0].strip("|").split("|")]
         assert cells[2].split(",")[0].split(" ")[0] == str(reset), row[0]

@@ -1,4 +1,6 @@
 import json
+import socket
+import threading
 import tomllib
 
 import pytest
@@ -75,6 +77,26 @@ def test_another_firmware_is_refused_with_its_name() -> None:
         ended = script("identify.py", board.port)
     assert ended.code == 1
     assert "'V1.2.0' is no RUI3 firmware" in ended.err
+
+
+def test_a_board_behind_a_serial_server_is_asked_by_its_url() -> None:
+    with Rui3Board() as board, socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):  # once to find the dialect, once to ask
+                connection, _ = server.accept()
+                with connection, connection.makefile("rw", newline="") as lines:
+                    for line in lines:
+                        lines.write(board.answer(line.strip()).decode())
+                        lines.flush()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"socket://127.0.0.1:{server.getsockname()[1]}"
+        ended = script("identify.py", url)
+        thread.join(5)
+    assert ended.code == 0, ended.err
+    assert tomllib.loads(ended.out)["device"][0]["port"] == url
 
 
 def test_a_port_that_is_not_there_is_one_plain_message() -> None:

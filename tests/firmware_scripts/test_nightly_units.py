@@ -42,7 +42,9 @@ def test_the_night_is_started_by_a_timer(lab: Path) -> None:
     assert calls(lab / "bin", "systemctl") == [
         *("daemon-reload", "enable --now lorabench-nightly.timer"),
     ]
-    assert (lab / "root/var/lib/lorabench").is_dir()
+    made = [lab / "root/var/lib/lorabench", lab / "root/etc/lorabench"]
+    assert all(folder.is_dir() for folder in made)
+    assert calls(lab / "bin", "chown") == [f"lab {folder}" for folder in made]
     assert "/etc/lorabench/lab.toml is not there yet" in ended.out
 
 

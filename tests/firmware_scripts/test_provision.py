@@ -20,7 +20,7 @@ def provision(board: ScriptedBoard, key_file: Path, *more: str) -> Ended:
     ended = script(
         *("provision.py", "--port", board.port, "--dev-eui", "AC1F09FFFE000001"),
         *("--join-eui", "AC1F09FFF8680001", "--app-key-file", key_file, "--role", "DUT"),
-        *("--verbose", *more),
+        *("--dialect", board.dialect, "--verbose", *more),
     )
     assert KEY not in ended.out + ended.err, "a key is never shown"
     return ended
@@ -86,6 +86,14 @@ def test_a_setting_that_does_not_stay_is_found_by_reading_back(key_file: Path) -
     assert "data rate reads 0 after 5 was written" in ended.err
 
 
+def test_a_cable_that_is_pulled_is_one_plain_message(key_file: Path) -> None:
+    with Rui3Board() as board:
+        board.unplugged_by = "AT+DR=?"
+        ended = provision(board, key_file)
+    assert ended.code == 1
+    assert f"{board.port}: unplugged or closed" in ended.err.splitlines()[-1]
+
+
 def test_a_device_that_joins_never_gets_session_keys(key_file: Path) -> None:
     with Rui3Board() as board:
         provision(board, key_file)
@@ -113,6 +121,7 @@ def test_us915_gets_the_mask_of_its_sub_band(key_file: Path) -> None:
         assert ended.code == 0, ended.err
         assert board.settings["MASK"] == "0002" and board.settings["DR"] == "3"
         assert board.settings["TXP"] == "5"
+        assert not [line for line in board.commands if "DCS" in line], "it has no duty cycle"
 
 
 def test_a_lora_e5_gets_its_mode_and_identity(key_file: Path) -> None:
@@ -127,6 +136,34 @@ def test_a_lora_e5_gets_its_mode_and_identity(key_file: Path) -> None:
         assert f'AT+KEY=APPKEY,"{KEY}"' in writes(board), "it cannot tell its key"
         assert not [line for line in writes(board) if line.startswith(("AT+ID", "AT+MODE"))]
     assert "AppKey: written, as this board cannot tell it" in again.out
+
+
+def test_the_duty_cycle_goes_only_when_that_is_said(key_file: Path) -> None:
+    with Rui3Board() as rui3, LoraE5Board() as e5:
+        provision(rui3, key_file)
+        provision(e5, key_file)
+        assert rui3.settings["DCS"] == "1" and "AT+LW=DC,ON" in e5.commands
+        provision(rui3, key_file, "--no-duty-cycle")
+        provision(e5, key_file, "--no-duty-cycle")
+        assert rui3.settings["DCS"] == "0"
+        assert {"AT+LW=DC,OFF", "AT+LW=JDC,OFF"} <= set(e5.commands)
+
+
+def test_a_lora_e5_in_us915_keeps_to_its_sub_band(key_file: Path) -> None:
+    with LoraE5Board() as board:
+        ended = provision(board, key_file, "--region", "US915", "--sub-band", "2")
+        assert ended.code == 0, ended.err
+        assert board.plan == "US915" and board.dr == 3
+        assert "AT+CH=NUM,8-15" in board.commands
+        assert not [line for line in board.commands if line.startswith("AT+LW")]
+
+
+def test_a_lora_e5_that_answers_with_another_key_is_not_believed(key_file: Path) -> None:
+    with LoraE5Board() as board:
+        board.takes_keys = False
+        ended = provision(board, key_file)
+    assert ended.code == 1
+    assert "AppKey was written and the answer holds another value" in ended.err
 
 
 def test_the_inventory_says_where_who_and_with_which_key(tmp_path: Path) -> None:

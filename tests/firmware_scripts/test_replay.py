@@ -18,7 +18,8 @@ UPDF = {
 
 
 def replay(board: ScriptedBoard, *more: str) -> Ended:
-    return script("replay.py", "--port", board.port, "--freq", "868.1", "--dr", "5", *more)
+    channel = ("--freq", "868.1", "--dr", "5")
+    return script("replay.py", "--port", board.port, "--dialect", board.dialect, *channel, *more)
 
 
 def test_a_rui3_board_is_set_up_once_and_sends_the_frame() -> None:
@@ -90,6 +91,16 @@ def test_a_message_of_a_station_is_the_same_frame(tmp_path: Path) -> None:
         assert board.settings["P2P"].startswith("868300000:7:")
 
 
+def test_counters_and_addresses_have_all_their_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    from replay import phy_payload
+
+    message = UPDF | {"FCnt": 0xFFFE, "DevAddr": -2, "MIC": -3, "FCtrl": 0x82, "FOpts": "0307"}
+    assert phy_payload(message).hex() == "40feffffff82feff030702c0ffeefdffffff"
+    without_port = message | {"FPort": -1, "FRMPayload": ""}
+    assert phy_payload(without_port).hex() == "40feffffff82feff0307fdffffff"
+
+
 def test_a_join_request_is_put_together_as_it_was_on_the_air(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -158,6 +169,8 @@ def test_airtime_and_sizes_are_those_of_the_network_server(
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import on_the_air
 
+    for data_rate in (on_the_air.DATA_RATES["US915"][dr] for dr in range(4)):
+        assert on_the_air.airtime_us(data_rate, data_rate.payload_max + 13) <= 400_000, "dwell"
     for region in (EU868, US915):
         for dr, data_rate in on_the_air.DATA_RATES[region.name].items():
             theirs = region.data_rates[dr]

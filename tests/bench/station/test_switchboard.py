@@ -183,6 +183,24 @@ def test_another_channel_plan_is_a_trouble_of_that_case_and_never_reaches_the_st
     on_bench(test)
 
 
+def test_a_station_that_connects_anew_gives_up_its_earlier_connection() -> None:
+    """As after a cable was pulled: the end of the old connection is noticed late, or never."""
+
+    async def test(bench: Bench) -> None:
+        server = Server(1)
+        bench.board.join(server.party)
+        await settle()
+        old = bench.station
+        await bench.connect()
+        await ended(old.receive)
+        await bench.said(updf(1))
+        assert server.kinds() == ["version", "version", "updf"]
+        assert bench.board.connected
+        bench.board.leave(server.party)
+
+    on_bench(test)
+
+
 def test_a_case_alone_has_the_bare_connection() -> None:
     """The station connects anew for it, is configured by its server, and again afterwards."""
 
