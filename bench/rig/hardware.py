@@ -31,6 +31,9 @@ from lns.station.messages import Jreq, Updf, parse_up
 
 LIMIT_S = 900
 """Real air may keep a case waiting for its duty cycle."""
+LAG_US = 40_000
+"""So much later than the one before it each gateway is let through: which of two real ones tells
+first is chance, and most scenarios are about the first one."""
 SEEN_WITHIN_US = 1_000_000
 REPLAYED_WITHIN_US = 3_000_000
 _AGAIN_US = 20_000
@@ -81,6 +84,7 @@ class HardwareRig(WiredRig):
             switchboard=switchboard,
             owns=self._owns,
             audible=self._audible,
+            lag_us=LAG_US * list(self._bench.switchboards).index(gateway),
             alone=self._alone,
             restarts=self._bench.restarts_of(gateway),
         )
@@ -242,7 +246,10 @@ class HardwareRig(WiredRig):
         await self.start()
         replayer, bench = self._bench.replayer, self._bench
         assert replayer is not None, "the dry run has seen that this takes a replayer"
-        due_us = last_heard_us(self.case.events, frame.frame_id) + self.retimed(after)
+        try:
+            due_us = last_heard_us(self.case.events, frame.frame_id) + self.retimed(after)
+        except LookupError as error:
+            raise StimulusMissed("air", str(error)) from None
         channel = first_channel(self.region)
         async with bench.replaying:
             await self.pause(due_us - now_us())

@@ -15,7 +15,8 @@ from lns.lorawan.identifiers import Eui
 class HardwareStation(TappedStation):
     """One gateway for one case; `restarts` restarts it, None where the bench cannot.
 
-    `owns` says which receptions are of this case, `audible` which of them it was meant to hear.
+    `owns` says which receptions are of this case, `audible` which of them it was meant to hear;
+    `lag_us`: how much later than they come they are let through.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class HardwareStation(TappedStation):
         switchboard: Switchboard,
         owns: Callable[[str], bool],
         audible: Callable[[str, str], bool],
+        lag_us: int,
         alone: bool,
         restarts: Callable[[], Awaitable[None]] | None,
         **more: Any,
@@ -35,6 +37,7 @@ class HardwareStation(TappedStation):
         self._party = Party(self.tap.accept, owns)
         self._tasks: asyncio.TaskGroup | None = None
         self._task: asyncio.Task[None] | None = None
+        self.tap.lag_us = lag_us
         self.tap.audible = lambda text: audible(self.name, text)
         self.tap.xtime_now = switchboard.clock.xtime_now
 

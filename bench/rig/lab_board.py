@@ -107,6 +107,7 @@ class LabBoard:
         self._mode: Abp | None = None
         self._settled = False
         self._is_checked = False
+        self._repeats = False
 
     @property
     def name(self) -> str:
@@ -176,6 +177,11 @@ class LabBoard:
         )
         try:
             await self.identify()
+            if self._repeats:
+                # Its MAC still does what a LinkADRReq of the last case told it.
+                await self.driver.restart()
+                self._settled = False
+            self._repeats = wanted.adr
             await self.driver.provision(wanted)
             await self._check_radiation()
             await self.driver.set_retries(0)

@@ -1,6 +1,6 @@
 """A run on real boards and gateways: cases that use different boards side by side."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
@@ -16,7 +16,7 @@ from bench.plan.planned_case import PlannedCase
 from bench.plan.schedule import schedule
 from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
-from bench.run.planning import plan_of
+from bench.run.planning import Plan, plan_of
 from bench.run.play import Play, perform
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
@@ -53,13 +53,16 @@ class HardwareRun:
         self._abilities = abilities_of(inventory)
 
     @cached_property
-    def _plan(self) -> Mapping[str, PlannedCase]:
+    def _plan(self) -> Plan:
         return plan_of(self._arguments, retention_s=self._retention_us // 1_000_000)
 
     def missing(self, play: Play) -> tuple[str, ...]:
         """What this bench lacks for a scenario."""
-        planned = self._plan.get(play.title.case)
-        return ("a dry run of it",) if planned is None else needs(planned, self._abilities)
+        planned = self._plan.cases.get(play.title.case)
+        if planned is None:
+            why = self._plan.failed.get(play.title.case, "it was not among the scenarios")
+            return (f"a dry run of it: {why}",)
+        return needs(planned, self._abilities)
 
     def announce(self, plays: list[Play]) -> None:
         """Begin to play all of these; HostError when the bench is taken or not complete."""
@@ -71,12 +74,12 @@ class HardwareRun:
 
     def _turn(self, play: Play) -> tuple[bool, int]:
         """The place of a case in the schedule; those that need the gateways alone come last."""
-        planned = self._plan[play.title.case]
+        planned = self._plan.cases[play.title.case]
         return is_alone(planned), self._turns.get(play.title.case, 0)
 
     @cached_property
     def _turns(self) -> dict[str, int]:
-        playable = [case for case in self._plan.values() if not needs(case, self._abilities)]
+        playable = [case for case in self._plan.cases.values() if not needs(case, self._abilities)]
         turns = schedule(playable, self._abilities).turns
         return {turn.case: place for place, turn in enumerate(turns)}
 
@@ -107,7 +110,7 @@ class HardwareRun:
 
     async def _attempt(self, bench: HardwareBench, play: Play, *, may_repeat: bool) -> Verdict:
         self._numbers += 1
-        planned = self._plan[play.title.case.partition(" (attempt ")[0]]
+        planned = self._plan.cases[play.title.case.partition(" (attempt ")[0]]
         rig = HardwareRig(
             bench,
             planned,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import bench
@@ -22,8 +23,16 @@ class NoPlan(HostError):
     """The dry run failed; the text has the end of what it said."""
 
 
-def plan_of(arguments: Sequence[str], *, retention_s: int) -> Mapping[str, PlannedCase]:
-    """The cases that pytest would run with these arguments, by name; NoPlan.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cases of a run by name, and why some could not be played even without a bench."""
+
+    cases: Mapping[str, PlannedCase]
+    failed: Mapping[str, str]
+
+
+def plan_of(arguments: Sequence[str], *, retention_s: int) -> Plan:
+    """The cases that pytest would run with these arguments; NoPlan.
 
     In a process of its own: nothing in software that plays a device or a station comes into the
     process that speaks with real ones.
@@ -49,4 +58,5 @@ def plan_of(arguments: Sequence[str], *, retention_s: int) -> Mapping[str, Plann
         except (OSError, ValueError):
             said = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
             raise NoPlan(f"the dry run of the scenarios failed:\n{said}") from None
-    return {case.case: case for case in map(from_json, plan["cases"])}
+    cases = {case.case: case for case in map(from_json, plan["cases"])}
+    return Plan(cases, plan["failed"])

@@ -28,7 +28,8 @@ class Tap:
     `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
     `clone_to` and for a fresh xtime. Remembers the faults injected, the texts held back, and the
     last 10 000 receptions. A delayed text whose link is down as it leaves is dropped. `audible` is
-    asked of each reception as it comes: one that the station was not to hear goes no further.
+    asked of each reception as it comes: one that the station was not to hear goes no further; the
+    others leave `lag_us` later.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Tap:
         self.station = station
         self.xtime_now: Callable[[], int] = lambda: 0
         self.audible: Callable[[str], bool] = lambda text: True
+        self.lag_us = 0
         self._connect_lns = connect_lns
         self._record = record
         self._latency_us = latency_us
@@ -200,7 +202,7 @@ class Tap:
         if self._faults.take(FaultKind.DROP):
             return self._note(Leaving(text, "up"), dropped=True)
         delay = self._faults.take(FaultKind.DELAY)
-        delay_us = delay.after_us if delay else 0
+        delay_us = self.lag_us + (delay.after_us if delay else 0)
         self._later(delay_us, lambda: self._leave(Leaving(text, "up", delay_us)))
         repeat = self._faults.take(FaultKind.REPEAT)
         for copy in range(1, repeat.times + 1 if repeat else 1):
