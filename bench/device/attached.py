@@ -6,7 +6,8 @@ asks again and again only where a device does not say that it has started.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -101,21 +102,28 @@ class AttachedBoard:
         A port that goes away with the power is waited for. DeviceSilent when the device does not
         come back, PortUnavailable when its port does not.
         """
+        with self._boot_expected() as booted:
+            try:
+                await cause
+                if self._tells_boot or self._conversation.is_lost:
+                    async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
+                        await booted.wait()
+            except TimeoutError:
+                raise DeviceSilent(f"{self.name}: not a word since its restart") from None
+            if not self._tells_boot:
+                self._conversation.restarted()
+            if self._conversation.is_lost or not self._tells_boot:
+                await self.returned(self._deadlines.boot_us)
+        await self._set_up_again()
+
+    @contextmanager
+    def _boot_expected(self) -> Iterator[asyncio.Event]:
+        """A start in this block is no surprise; the event is that it was told, or the line lost."""
         booted = self._booted = asyncio.Event()
         try:
-            await cause
-            if self._tells_boot or self._conversation.is_lost:
-                async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
-                    await booted.wait()
-        except TimeoutError:
-            raise DeviceSilent(f"{self.name}: not a word since its restart") from None
+            yield booted
         finally:
             self._booted = None
-        if not self._tells_boot:
-            self._conversation.restarted()
-        if self._conversation.is_lost or not self._tells_boot:
-            await self.returned(self._deadlines.boot_us)
-        await self._set_up_again()
 
     @property
     def _tells_boot(self) -> bool:

@@ -105,6 +105,11 @@ class Conversation:
         """Whether the line is gone; `reconnect` opens it anew."""
         return self._lost is not None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the end of something that was begun."""
+        return any(exchange.is_under_way for exchange in self.exchanges)
+
     @asynccontextmanager
     async def accepted(
         self,
@@ -174,7 +179,11 @@ class Conversation:
             raise LineLost(str(self._lost))
         self._console.command(masked(exchange.command))
         self._reply_owed = True
-        self._line.write(command_bytes(exchange.command))
+        try:
+            self._line.write(command_bytes(exchange.command))
+        except LineLost as lost:
+            self._lose(lost)
+            raise
         status = await self.wait(exchange, exchange.status, within_us)
         self._reply_owed = False
         return status

@@ -70,6 +70,11 @@ class Exchange:
         return self._reply.refused.fullmatch(status.text) is not None
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether something was begun whose end is still to come."""
+        return self._endings is not None and self.status.done() and not self.ending.done()
+
+    @property
     def answer(self) -> list[str]:
         """The lines of the reply, the status last."""
         status = self.status.result() if self.status.done() else None

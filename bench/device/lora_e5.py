@@ -14,6 +14,7 @@ from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, parse_data_rate
 from bench.device.lora_e5_settings import LoraE5Settings
+from bench.device.mac_cycle import MacCycle
 from bench.device.seam import CommandRefused, DeviceRestarted, Ending, NotAsWritten, Outcome
 from bench.device.traits import Radiation, Traits
 from bench.device.wanted import Wanted
@@ -27,6 +28,7 @@ _TRAITS = Traits(
     obeys_retries=True, sets_counters=True, tells_windows=False, counts_dev_nonces=False
 )
 _DONE = re.compile(r"\+\w+: Done")
+_POWER = re.compile(r"-?\d+")
 _COUNTERS = re.compile(r"ULDL, (\d+), (\d+)")
 _DATA_RATE = re.compile(r"(\w+) DR(\d+)\b.*")
 _WORDS = {
@@ -59,7 +61,7 @@ class LoraE5Device(LoraE5Board):
         self.dev_eui = dev_eui
         self._settings = LoraE5Settings(self)
         self._port: int | None = None
-        self._sending = False
+        self._cycle = MacCycle()
         self._joined = False
         self._tries: int | None = None
 
@@ -92,9 +94,13 @@ class LoraE5Device(LoraE5Board):
         return written
 
     async def radiation(self) -> Radiation:
-        """The channel plan and the power that it names."""
+        """The channel plan and the power that it names; CommandRefused where it names none."""
         plan, _ = parse_data_rate(await self.ask("AT+DR?"))
-        return Radiation(plan, int(await self.ask("AT+POWER?")))
+        power = await self.ask("AT+POWER?")
+        found = _POWER.match(power)
+        if found is None:
+            raise CommandRefused(f"{self.name}: {power!r} is no power")
+        return Radiation(plan, int(found[0]))
 
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7."""
@@ -185,7 +191,7 @@ class LoraE5Device(LoraE5Board):
 
     async def silence(self) -> None:
         """Let it transmit nothing any more; nothing of it is raised."""
-        if self._sending:
+        if self._cycle.is_open:
             with contextlib.suppress(*TROUBLES):
                 await self.reboot()
 
@@ -199,17 +205,31 @@ class LoraE5Device(LoraE5Board):
 
     async def _message(self, command: str, within_us: int) -> list[str]:
         """What it tells between Start and Done; CommandRefused if there is no Start."""
-        return await self._when_permitted(lambda: self._told(command, within_us))
+
+        async def carry_out() -> list[str]:
+            return await self._cycle.past(
+                lambda: self._told(command, within_us),
+                self._is_still_busy,
+                self._deadlines.transmission_us,
+            )
+
+        return await self._when_permitted(carry_out)
+
+    def _is_still_busy(self, refused: CommandRefused) -> bool:
+        """Whether this is for a message whose Done was not heard, as over a line that was lost."""
+        unheard = self._cycle.is_open and not self._conversation.is_awaited
+        return unheard and "modem is busy" in str(refused)
 
     async def _told(self, command: str, within_us: int) -> list[str]:
         name = command.removeprefix("AT+").partition("=")[0]
         done = re.compile(rf"\+{name}: Done")
         async with self._conversation.accepted(command, done) as exchange:
-            self._sending = not exchange.ending.done()
+            if not exchange.ending.done():
+                self._cycle.begin()
             await self._conversation.wait(exchange, exchange.ending, within_us)
             return list(exchange.told)
 
     def _hear(self, line: Line) -> None:
         super()._hear(line)
         if line.kind is LineKind.BOOT or _DONE.fullmatch(line.text):
-            self._sending = False
+            self._cycle.end()

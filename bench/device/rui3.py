@@ -4,7 +4,6 @@ Source: RAK-STM32-RUI 5.0.0 and the version differences of 3.x to 5.x. The same 
 board at a USB port and to the virtual firmware behind a pty. It waits for lines, never for time.
 """
 
-import asyncio
 import contextlib
 import re
 
@@ -13,24 +12,24 @@ from bench.device.attached import TROUBLES, insist_on_identity, restricted_us
 from bench.device.console import Console
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
+from bench.device.mac_cycle import MacCycle
 from bench.device.rui3_board import Rui3Board
 from bench.device.rui3_settings import BANDS, power_dbm, settings_of, single_channel
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, Ending, Outcome
 from bench.device.traits import Radiation, Traits
 from bench.device.wanted import Wanted
 from bench.radio.medium import Record
-from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import region
 
 PORTS = range(1, 224)
 PAYLOAD_BYTES = range(1, 251)
 RETRIES = range(8)
-BUSY_POLL_US = 1_000_000
 
 _LORAWAN = "1"
 _JOIN, _STOP_JOINING = "AT+JOIN=1:0:8:0", "AT+JOIN=0:0:8:0"
 _JOINED = re.compile(r"\+EVT:(?:JOINED|JOIN_FAILED(?:_\w+)?)")
+_TRANSMITS = re.compile(r"AT\+(?:SEND=|JOIN=1)")
 _SENT = re.compile(r"\+EVT:TX_DONE")
 _CONFIRMED = re.compile(r"\+EVT:SEND_CONFIRMED_(?:OK|FAILED(?:\((\d+)\))?)")
 _DOWNLINK = re.compile(r"\+EVT:RX_[12BC]:.*")
@@ -54,8 +53,7 @@ class Rui3Device(Rui3Board):
     ) -> None:
         super().__init__(name, line, Console(name, dev_eui, record), deadlines=deadlines)
         self.dev_eui = dev_eui
-        self._cycle_over = asyncio.Event()
-        self._sending = False
+        self._cycle = MacCycle()
         self._sends_unasked = False
         self._confirming: bool | None = None
         self._joins: bool | None = None
@@ -158,6 +156,7 @@ class Rui3Device(Rui3Board):
                 self._joins = await self.ask("AT+NJM") == "1"
             if not self._joins:  # it prints no event
                 await self._run(_JOIN)
+                self._cycle.end()
                 return await self.ask("AT+NJS") == "1"
             end = await self._carry_out(_JOIN, _JOINED, self._deadlines.join_us)
         except DeviceRestarted:
@@ -192,7 +191,7 @@ class Rui3Device(Rui3Board):
         """Let it transmit nothing any more: no joining, no repetition; nothing of it is raised."""
         with contextlib.suppress(*TROUBLES):
             await self._run(_STOP_JOINING)
-        if self._sending:
+        if self._cycle.is_open:
             with contextlib.suppress(*TROUBLES):
                 await self.reboot()
 
@@ -214,7 +213,9 @@ class Rui3Device(Rui3Board):
         rules = region(self._wanted.region)
         if len(payload) <= min(size for size in rules.max_payloads if size is not None):
             return
-        dr = int(await self.ask("AT+DR")) if self._wanted.adr else self._wanted.dr
+        dr = self._wanted.dr
+        if self._wanted.adr and (found := await self.ask("AT+DR")).isdecimal():
+            dr = int(found)
         longest = rules.max_payload(dr, repeater=False)
         if len(payload) > longest:
             raise CommandRefused(
@@ -223,36 +224,34 @@ class Rui3Device(Rui3Board):
 
     async def _carry_out(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
         """The event that ends a command; empty for a firmware that does not tell of it."""
-        return await self._when_permitted(lambda: self._when_idle(command, endings, within_us))
 
-    async def _when_idle(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
-        until_us = now_us() + self._deadlines.transmission_us
-        while True:
-            self._cycle_over.clear()
-            try:
-                return await self._end_of(command, endings, within_us)
-            except CommandRefused as refused:
-                said = str(refused)
-                # A payload too long is refused, and an empty frame is sent all the same.
-                if endings is not _JOINED and "AT_PARAM_ERROR" in said:
-                    self._sends_unasked = True
-                waits = self._sends_unasked and "AT_BUSY_ERROR" in said
-                if not waits or restricted_us(said) is not None or now_us() > until_us:
-                    raise
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BUSY_POLL_US / 1_000_000):
-                    await self._cycle_over.wait()
+        def is_still_busy(refused: CommandRefused) -> bool:
+            said = str(refused)
+            # A payload too long is refused, and an empty frame is sent all the same.
+            if endings is not _JOINED and "AT_PARAM_ERROR" in said:
+                self._sends_unasked = True
+            unheard = self._cycle.is_open and not self._conversation.is_awaited
+            waits = self._sends_unasked or unheard
+            return waits and "AT_BUSY_ERROR" in said and restricted_us(said) is None
+
+        async def carry_out() -> str:
+            return await self._cycle.past(
+                lambda: self._end_of(command, endings, within_us),
+                is_still_busy,
+                self._deadlines.transmission_us,
+            )
+
+        return await self._when_permitted(carry_out)
 
     async def _end_of(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
         async with self._conversation.accepted(command, endings) as exchange:
-            self._sending, self._sends_unasked = not exchange.ending.done(), False
             try:
                 return (await self._conversation.wait(exchange, exchange.ending, within_us)).text
             except DeviceSilent:
                 tells = self.version is None or self.version.tells_tx_done
                 if tells or endings is not _SENT:
                     raise
-                self._sending = False
+                self._cycle.end()
                 return ""
 
     def _hear(self, line: Line) -> None:
@@ -262,9 +261,15 @@ class Rui3Device(Rui3Board):
             self._sends_unasked = False
         elif _DOWNLINK.fullmatch(line.text):
             self._sends_unasked = True
+        elif line.text == "OK" and self._is_asked_to_send():
+            self._cycle.begin()
+            self._sends_unasked = False
         if line.kind is LineKind.BOOT or _ends_a_cycle(line.text):
-            self._sending = False
-            self._cycle_over.set()
+            self._cycle.end()
+
+    def _is_asked_to_send(self) -> bool:
+        under_way = self._conversation.exchanges
+        return any(_TRANSMITS.match(e.command) and not e.status.done() for e in under_way)
 
 
 def _ends_a_cycle(line: str) -> bool:

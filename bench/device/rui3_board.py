@@ -12,7 +12,7 @@ from bench.device.console import Console
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.grammar import RUI3
-from bench.device.masking import MASK, is_about_a_key
+from bench.device.masking import is_about_a_key
 from bench.device.rui3_version import Rui3Version, rui3_version
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, NotAsWritten
 from bench.device.serial_line import LineLost
@@ -40,10 +40,6 @@ class Setting:
         if self.name == "AT+JOIN":  # its first field is an action
             return found.partition(":")[2] == self.value.partition(":")[2]
         return found.upper() == self.value.upper()
-
-    def shown(self, value: str) -> str:
-        """A value as it may be told."""
-        return MASK if is_about_a_key(self.name) else value
 
 
 class Rui3Board(AttachedBoard):
@@ -91,8 +87,10 @@ class Rui3Board(AttachedBoard):
         for setting in settings:
             found = await self._found(setting)
             if found is not None and not setting.is_met_by(found):
-                reads, due = setting.shown(found), setting.shown(setting.value)
-                raise NotAsWritten(f"{self.name}: {setting.name} reads {reads}, not {due}")
+                told = f"reads {found}, not {setting.value}"
+                if is_about_a_key(setting.name):
+                    told = "reads otherwise than it was written"
+                raise NotAsWritten(f"{self.name}: {setting.name} {told}")
 
     async def recognise(self) -> Rui3Version:
         """Ask for its version; UnknownFirmware. Echo, where it is on, is switched off."""
@@ -128,7 +126,8 @@ class Rui3Board(AttachedBoard):
         except LineLost:
             if was_lost:
                 raise
-            await self.returned(boot_us)
+            with self._boot_expected():
+                await self.returned(boot_us)
 
     async def _found(self, setting: Setting) -> str | None:
         ask = self.ask_if_known if setting.optional else self.ask

@@ -35,6 +35,7 @@ class FarEnd:
         self._chance = stream(seed, "pieces")
         self._rest = b""
         self._asked: dict[str, asyncio.Event] = {}
+        self._heard: dict[str, asyncio.Event] = {}
         self.master = -1
         self.slave = -1
         self.plug()
@@ -68,12 +69,19 @@ class FarEnd:
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         self.events.append({"source": source, "kind": kind, **fields})
-        self.captured.append((kind, str(fields.get("text", ""))))
+        text = str(fields.get("text", ""))
+        self.captured.append((kind, text))
+        self._heard.setdefault(text, asyncio.Event()).set()
 
     async def asked(self, command: str) -> None:
         """Wait until this command has come (again)."""
         await self._asked.setdefault(command, asyncio.Event()).wait()
         self._asked[command].clear()
+
+    async def heard(self, line: str) -> None:
+        """Wait until the driver has captured this line."""
+        await self._heard.setdefault(line, asyncio.Event()).wait()
+        await asyncio.sleep(0)  # who waited for the line goes first
 
     def _readable(self) -> None:
         self._rest += os.read(self.master, 4096)

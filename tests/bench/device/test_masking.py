@@ -20,6 +20,13 @@ KEY = "2B7E151628AED2A6ABF7158809CF4F3C"
         (f'AT+KEY=APPKEY,"{KEY}"', "AT+KEY=***"),
         (f"AT+ENCKEY={KEY}", "AT+ENCKEY=***"),
         (f"+EVT:RX{KEY}", "+EVT:RX***"),  # two lines run together
+        (f"+KEY: APPKEY {KEY}", "+KEY: ***"),
+        (f'+KEY: NWKSKEY, "{KEY}"', "+KEY: ***"),
+        (f"+KEY: APPKEY {bytes.fromhex(KEY).hex(' ').upper()}", "+KEY: ***"),
+        (f"AT+KEY= APPKEY,{KEY}", "AT+KEY= ***"),
+        (f"+K: {bytes.fromhex(KEY).hex(' ')}", "+K: ***"),  # a byte of its name was lost
+        (f"{KEY[12:]}\"", "***"),
+        (bytes.fromhex(KEY[:12]).hex(" "), "***"),
     ],
 )
 def test_keys_are_masked(text: str, written: str) -> None:
@@ -30,7 +37,11 @@ def test_keys_are_masked(text: str, written: str) -> None:
     "text",
     ["OK", "ATZ", "AT+APPKEY=?", "AT+DEVEUI=70B3D57ED0000001", "AT+VER=RUI_4.1.0_RAK3172-H",
      f"AT+SEND=2:{KEY}", f"+EVT:RX_1:-61:9:UNICAST:10:{KEY.lower()}",
-     f"AT+RECV=2:{KEY}", f"AT+PSEND={KEY}", f"+EVT:RXP2P:-61:9:{KEY}"],
+     f"AT+RECV=2:{KEY}", f"AT+PSEND={KEY}", f"+EVT:RXP2P:-61:9:{KEY}",
+     f'AT+MSGHEX="{KEY}"', f'AT+CMSGHEX="{KEY}"', f'+MSGHEX: PORT: 8; RX: "{KEY}"',
+     f'AT+TEST=TXLRPKT,"{KEY}"', f'+TEST: TXLRPKT "{KEY}"', f'+TEST: RX "{KEY}"',
+     f"+LOG: DEBUG 123 LORA TX, {KEY}", "+KEY: ERROR(-1)", "+ID: AppEui, 80:00:00:00:00:00:00:06",
+     "+JOIN: NetID 000013 DevAddr 26:0B:12:34"],
 )  # fmt: skip
 def test_everything_else_stays(text: str) -> None:
     assert masked(text) == text

@@ -1,0 +1,286 @@
+"""What all drivers do when a port goes away, the duty cycle forbids, or a button is pressed."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.device.attached import restricted_us
+from bench.device.deadlines import Deadlines
+from bench.device.rui3 import Rui3Device
+from bench.device.seam import CommandRefused, DeviceSilent, Outcome
+from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
+from lns.clock import now_us
+from lns.lorawan.identifiers import Eui
+from tests.bench.device.far_end import FarEnd, Rui3Settings
+from tests.bench.device.wired import play
+
+DEV_EUI = Eui("70B3D57ED0000001")
+BOOT = b"\r\nCurrent Work Mode: LoRaWAN.\r\n"
+PATIENCE = Deadlines(
+    reply_us=300_000, boot_us=2_000_000, poll_us=50_000, restricted_us=1_000_000,
+    transmission_us=2_000_000,
+)  # fmt: skip
+
+
+def device_at(far: FarEnd) -> Rui3Device:
+    return Rui3Device("alpha", DEV_EUI, SerialLine(far.port), far.record, deadlines=PATIENCE)
+
+
+def later(far: FarEnd) -> None:
+    asyncio.get_running_loop().call_later(0.2, far.plug)
+
+
+def test_a_port_that_comes_back_under_another_name_is_waited_for(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            async with device_at(far) as device:
+                before = os.readlink(far.port)
+                far.unplug()
+                with pytest.raises(LineLost):
+                    await device.ask("AT+DR")
+                await asyncio.sleep(0.05)
+                keep = [end for _ in range(8) for end in os.openpty()]
+                # A driver that kept the old port open would itself have taken its name away.
+                assert before in [os.ttyname(end) for end in keep[1::2]]
+                later(far)
+                await device.returned(2_000_000)
+                assert await device.ask("AT+DR") == "0"
+                assert os.readlink(far.port) != before
+                for end in keep:
+                    os.close(end)
+
+    play(scene())
+
+
+def test_a_line_may_be_looked_for_at_each_opening(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            names: list[str] = []
+
+            def find() -> str:
+                names.append(os.readlink(far.port))
+                return names[-1]
+
+            line = SerialLine(find)
+            async with Rui3Device("alpha", DEV_EUI, line, far.record) as device:
+                far.unplug()
+                far.plug()
+                await device.returned(2_000_000)
+                assert await device.ask("AT+DR") == "0"
+            assert len(names) == 2
+            assert line.url == names[1]
+
+    play(scene())
+
+
+def test_a_port_that_does_not_come_back_is_told(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            async with device_at(far) as device:
+                far.unplug()
+                begun_us = now_us()
+                with pytest.raises(PortUnavailable, match="no such port"):
+                    await device.returned(200_000)
+                assert now_us() - begun_us < 2_000_000
+
+    play(scene())
+
+
+def test_a_port_without_a_board_that_answers_is_silent(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(lambda command: b"", tmp_path / "port") as far:
+            async with device_at(far) as device:
+                with pytest.raises(DeviceSilent, match="not a word within 200000 us"):
+                    await device.returned(200_000)
+
+    play(scene())
+
+
+def test_an_answer_to_one_of_many_questions_is_not_the_next_commands(tmp_path: Path) -> None:
+    board, unheard = Rui3Settings(), 2
+    late = b"OK\r\nOK\r\n"
+
+    def answer(command: str) -> bytes:
+        nonlocal unheard, late
+        if command == "AT" and unheard:
+            unheard -= 1
+            return b""
+        # The OKs to the questions that seemed unheard come when the next command is under way.
+        before, late = (b"", late) if command == "AT" else (late, b"")
+        return before + board(command)
+
+    async def scene() -> None:
+        with FarEnd(answer, tmp_path / "port") as far:
+            async with device_at(far) as device:
+                await device.returned(2_000_000)
+                with pytest.raises(CommandRefused, match="AT_COMMAND_NOT_FOUND"):
+                    await device.write("AT+FOO", "1")
+
+    play(scene())
+
+
+def test_a_power_cut_that_takes_the_port_with_it(tmp_path: Path) -> None:
+    """The banner is lost with the port: the device is asked until it answers."""
+
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            async with device_at(far) as device:
+
+                async def cut() -> None:
+                    far.unplug()
+                    later(far)
+
+                await device.restarted_by(cut())
+                assert await device.ask("AT+DR") == "0"
+                assert device.restarts_unasked == 0
+
+    play(scene())
+
+
+@pytest.mark.parametrize("by_command", [True, False])
+def test_a_banner_that_comes_with_the_port_is_no_surprise(
+    tmp_path: Path, by_command: bool
+) -> None:
+    board = Rui3Settings()
+
+    def answer(command: str) -> bytes:
+        if command == "ATZ":
+            return b""
+        return BOOT if command == "AT" and far.commands.count("AT") == 1 else board(command)
+
+    async def cut() -> None:
+        far.unplug()
+        later(far)
+
+    async def scene() -> None:
+        nonlocal far
+        with FarEnd(answer, tmp_path / "port") as far:
+            async with device_at(far) as device, asyncio.TaskGroup() as tasks:
+                if by_command:
+                    tasks.create_task(device.restart())
+                    await far.asked("ATZ")
+                    await cut()
+                else:
+                    await device.restarted_by(cut())
+            assert "Current Work Mode: LoRaWAN." in str(far.captured)
+            assert device.restarts_unasked == 0
+
+    far: FarEnd
+
+    play(scene())
+
+
+def test_a_button_is_pressed_and_the_banner_comes(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            async with device_at(far) as device:
+
+                async def press() -> None:
+                    asyncio.get_running_loop().call_later(0.1, far.say, BOOT)
+
+                await device.restarted_by(press())
+                assert device.restarts_unasked == 0
+                assert "AT" not in far.commands  # the banner is enough
+
+    play(scene())
+
+
+def test_a_button_that_does_nothing_is_silence(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            line = SerialLine(far.port)
+            patience = Deadlines(boot_us=200_000)
+            async with Rui3Device(
+                "alpha", DEV_EUI, line, far.record, deadlines=patience
+            ) as device:
+                with pytest.raises(DeviceSilent, match="not a word since its restart"):
+                    await device.restarted_by(asyncio.sleep(0))
+
+    play(scene())
+
+
+def test_a_board_with_usb_of_its_own_goes_away_while_it_starts(tmp_path: Path) -> None:
+    board = Rui3Settings()
+
+    async def scene() -> None:
+        with FarEnd(
+            lambda command: b"" if command == "ATZ" else board(command), tmp_path / "port"
+        ) as far:
+            async with device_at(far) as device, asyncio.TaskGroup() as tasks:
+                tasks.create_task(device.restart())
+                await far.asked("ATZ")
+                far.unplug()
+                later(far)
+            assert "AT" in far.commands  # there was no banner to hear
+
+    play(scene())
+
+
+def test_a_board_that_is_gone_is_not_waited_for_to_restart(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+            async with device_at(far) as device:
+                far.unplug()
+                with pytest.raises(LineLost):
+                    await device.ask("AT+DR")
+                with pytest.raises(LineLost):
+                    await device.restart()
+
+    play(scene())
+
+
+def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) -> None:
+    board = Rui3Settings()
+    answers = [
+        b"Restricted_Wait_150_ms\r\nAT_BUSY_ERROR\r\n", b"OK\r\n+EVT:TX_DONE\r\n",
+        b"Restricted_Wait_9000_ms\r\nAT_BUSY_ERROR\r\n",
+    ]  # fmt: skip
+
+    async def scene() -> None:
+        with FarEnd(
+            lambda command: answers.pop(0) if "SEND" in command else board(command),
+            tmp_path / "port",
+        ) as far:
+            async with device_at(far) as device:
+                begun_us = now_us()
+                assert (await device.send(b"\x01")).outcome is Outcome.SENT
+                assert now_us() - begun_us >= 150_000
+                assert device.restrictions == 1
+                with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms"):
+                    await device.send(b"\x01")
+                assert device.restrictions == 1
+
+    play(scene())
+
+
+def test_a_board_that_names_a_time_is_not_asked_before(tmp_path: Path) -> None:
+    """Also where it may be busy with a frame of its own."""
+    board = Rui3Settings()
+    answers = [
+        b"AT_PARAM_ERROR\r\n", b"Restricted_Wait_150_ms\r\nAT_BUSY_ERROR\r\n",
+        b"OK\r\n+EVT:TX_DONE\r\n",
+    ]  # fmt: skip
+
+    async def scene() -> None:
+        with FarEnd(
+            lambda command: answers.pop(0) if "SEND" in command else board(command),
+            tmp_path / "port",
+        ) as far:
+            async with device_at(far) as device:
+                with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
+                    await device.send(b"\x01")
+                assert (await device.send(b"\x01")).outcome is Outcome.SENT
+                assert device.restrictions == 1
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    ("text", "wait_us"),
+    [("alpha: Restricted_Wait_1234_ms AT_BUSY_ERROR (to AT+SEND=2:01)", 1_234_000),
+     ("e5: +MSGHEX: No band in 13469ms (to x)", 13_469_000), ("alpha: AT_BUSY_ERROR", None)],
+)  # fmt: skip
+def test_how_long_a_refusal_forbids_to_transmit(text: str, wait_us: int | None) -> None:
+    assert restricted_us(text) == wait_us
