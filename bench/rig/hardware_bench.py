@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from bench.device.drivers import DIALECTS, driver_for
+from bench.device.drivers import driver_for, line_for
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.seam import AttachedDevice
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
@@ -239,12 +239,17 @@ class HardwareBench(WiredBench):
 
 
 def line_to(radio: Radio) -> SerialLine:
-    """The serial line of a radio, not open yet; PortMissing."""
-    dialect = DIALECTS[radio.dialect]
-    return SerialLine(
-        port_of(radio, serial_ports()),
-        radio.baud or dialect.baud,
-        dtr=dialect.dtr if radio.dtr is None else radio.dtr,
-    )
+    """The serial line of a radio, not open yet; its port is looked for at each opening.
+
+    A board that comes back at another port is found there by its USB serial number or path.
+    """
+
+    def port() -> str:
+        try:
+            return port_of(radio, serial_ports())
+        except PortMissing as missing:
+            raise PortUnavailable(str(missing)) from None
+
+    return line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
 
 

@@ -6,12 +6,11 @@ wears, and whatever does not have to be written is not.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from bench.case import StimulusMissed
-from bench.chance import stream
-from bench.device.activation import Abp, Otaa
+from bench.device.activation import Abp
 from bench.device.seam import (
     AttachedDevice,
     DeviceRestarted,
@@ -29,17 +28,15 @@ from bench.power import PowerSwitch
 from bench.radio.medium import Record
 from bench.regulation.emission_limits import check_eirp, check_region
 from bench.rig.device_book import DeviceBook
-from bench.rig.provisioning import JOIN_EUI, Provisioned
+from bench.rig.lab_identity import secrets_of
+from bench.rig.provisioning import Provisioned
 from lns.end_device import Activation, DeviceClass
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import dev_addr
 from lns.lorawan.region import region
 
 MID_LIFE_F_CNT = 2
 """FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""
 WARM_UP_MAX = 6
 RETURN_US = 30_000_000
-_TEST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it
 _WARM_UP = b"warm up"
 
 
@@ -52,25 +49,6 @@ class OverTheAir(Protocol):
 
     async def heard(self, board: "LabBoard", since: int) -> int:
         """How many frames of a board were heard since it had sent `since`; waits a moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """The identity of a board on the air, the same every night."""
-
-    otaa: Otaa
-    abp: Abp
-
-
-def secrets_of(entry: DeviceEntry, bench: str) -> Secrets:
-    """What the inventory says, or what name of bench and DevEUI give."""
-    chance = stream(0, "identity", bench, entry.dev_eui)
-    app_key, nwk_s_key, app_s_key = (chance.randbytes(16) for _ in range(3))
-    address = dev_addr(f"{_TEST_DEV_ADDR + chance.getrandbits(24):08X}")
-    return Secrets(
-        Otaa(entry.join_eui or JOIN_EUI, entry.app_key or app_key),
-        Abp(entry.dev_addr or address, entry.keys or SessionKeys(nwk_s_key, app_s_key)),
-    )
 
 
 class LabBoard:
