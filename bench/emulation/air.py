@@ -89,8 +89,14 @@ class Air:
         if key in self._on_air:
             self._on_air[key].is_cut_off = True
 
+    def clear(self) -> None:
+        """Let what is on the air end without a word: the lab is over."""
+        self._on_air.clear()
+
     def _end(self, key: str) -> None:
-        frame = self._on_air.pop(key)
+        frame = self._on_air.pop(key, None)
+        if frame is None:
+            return
         emission, heard, lost = frame.emission, {}, {}
         for radio, rssi_dbm in frame.near.items():
             tell = self._radios.get(radio)
@@ -162,9 +168,12 @@ async def serve_air(folder: Path, steps_db: Mapping[str, int]) -> None:
             if name:
                 air.detach(name)
 
-        async with await serve(own, accept) as server:
-            print("listening", flush=True)
-            await server.serve_forever()
+        try:
+            async with await serve(own, accept) as server:
+                print("listening", flush=True)
+                await server.serve_forever()
+        finally:
+            air.clear()
 
 
 def _obey(air: Air, verb: str, radio: str, value: str) -> str:

@@ -50,12 +50,16 @@ class Board:
     async def run(self) -> None:
         """Have power until the process is ended."""
         line = await open_air(self._folder, self._name)
-        async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(line.run())
-            async with await control.listen(self._home, self._control):
-                self._port.plug()
-                self._reset()
-                await self._keep_booting(line)
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._tasks.create_task(line.run())
+                async with await control.listen(self._home, self._control):
+                    self._port.plug()
+                    self._reset()
+                    await self._keep_booting(line)
+        finally:
+            self._port.unplug()
+            await line.close()
 
     async def _keep_booting(self, line: AirLine) -> None:
         while True:

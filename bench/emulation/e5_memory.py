@@ -78,5 +78,6 @@ class E5Memory:
             join2_delay_us=delays_ms["JRX2"] * 1_000,
             rx2_dr=rx2_dr,
             rx2_freq_hz=rx2_hz,
+            added_channels_hz=tuple(hz for _, hz in sorted(self.get("freqs_hz").items())),
             masked=None if channels is None else frozenset(channels),
         )

@@ -22,9 +22,9 @@ READY_S = 30
 _BY_AIR = ("deaf", "hearing", "attenuate")
 _BY_BOARD = ("unplug", "plug", "reset", "reboot", "mute", "unmute")
 _BY_LAB: dict[str, tuple[str, ...]] = {
-    "power-off": ("off",),
+    "power-off": ("dark",),
     "power-on": ("on",),
-    "power-cycle": ("off", "on"),
+    "power-cycle": ("dark", "on"),
     "kill-station": ("off",),
     "start-station": ("on",),
     "restart-station": ("off", "on"),
@@ -38,9 +38,9 @@ class LabRuns(HostError):
 class EmulatedLab:
     """A lab in one folder; `async with`, or `start` and `stop`.
 
-    Remembers which processes there are and which of them have power. What boards keep in flash is
-    still there when a lab begins in the same folder again. `tap_uri` is where the stations connect.
-    Starting: HostError when a process does not come up.
+    Remembers which processes there are, and which stations have lost their power. What boards keep
+    in flash is still there when a lab begins in the same folder again. `tap_uri` is where the
+    stations connect. Starting: HostError when a process does not come up.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class EmulatedLab:
         self._duty_cycle = duty_cycle
         self._air: Program | None = None
         self._programs: dict[str, Program] = {}
+        self._dark: dict[str, None] = {}
         self._server: asyncio.Server | None = None
         self._door = asyncio.Lock()
 
@@ -79,6 +80,8 @@ class EmulatedLab:
 
     async def start(self) -> Path:
         """Start everything; the `bench.toml`. What was started is ended if one does not come up."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await self._require_empty()
         try:
             await self._start()
         except BaseException:
@@ -87,8 +90,6 @@ class EmulatedLab:
         return self.bench_toml
 
     async def _start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        await self._require_empty()
         steps = [f"{station.name}={air.STEP_DB}" for station in self._stations]
         self._air = Program("the air", layout.log_file(self.folder, layout.AIR))
         self._air.launch(self._command("air", *steps), speaks=True)
@@ -125,6 +126,7 @@ class EmulatedLab:
         for board in self._boards:
             layout.port_link(self.folder, board.name).unlink(missing_ok=True)
         self._programs.clear()
+        self._dark.clear()
         self._air = None
 
     async def watch(self) -> NoReturn:
@@ -150,7 +152,7 @@ class EmulatedLab:
         """Carry out a verb; what was wrong."""
         if name not in self._names():
             return f"there is no {name!r} here, only {', '.join(self._names())}"
-        is_station = name in [station.name for station in self._stations]
+        is_station = self._is_station(name)
         try:
             if verb in _BY_AIR:
                 await control.ask(self.folder / layout.AIR, verb, name, value)
@@ -159,21 +161,39 @@ class EmulatedLab:
             elif verb in _BY_LAB and (is_station or verb.startswith("power-")):
                 async with self._door:
                     for step in _BY_LAB[verb]:
-                        await self._switch(name, on=step == "on")
+                        await self._switch(name, step)
             else:
                 return f"{name} is a {'station' if is_station else 'board'}; {verb} is not for it"
         except control.ControlRefused as refusal:
             return str(refusal)
         return ""
 
-    async def _switch(self, name: str, *, on: bool) -> None:
+    async def _switch(self, name: str, step: str) -> None:
+        """Start a process, end it, or let it lose its power."""
         program = self._programs[name]
-        if on and not program.running:
-            self._switch_on(name)
-            await program.until(self._is_up(name), READY_S)
-        elif not on and program.running:
-            await program.kill()
-            self._take_port_away(name)
+        if step == "on":
+            if name in self._dark:
+                await self._end(name)
+            if not program.running:
+                self._switch_on(name)
+                await program.until(self._is_up(name), READY_S)
+        elif step == "dark" and self._is_station(name) and program.running:
+            # Without power nobody hangs up: its connection stays half open.
+            await control.ask(self.folder / layout.AIR, "deaf", name)
+            program.pause()
+            self._dark[name] = None
+        elif program.running:
+            await self._end(name)
+
+    async def _end(self, name: str) -> None:
+        await self._programs[name].kill()
+        if name in self._dark:
+            del self._dark[name]
+            await control.ask(self.folder / layout.AIR, "hearing", name)
+        self._take_port_away(name)
+
+    def _is_station(self, name: str) -> bool:
+        return name in [station.name for station in self._stations]
 
     def _switch_on(self, name: str) -> None:
         board = next((board for board in self._boards if board.name == name), None)

@@ -13,10 +13,13 @@ from bench.emulation.radio import Radio, Received, Window, sleep_until
 from lns.lorawan.frame import (
     JoinAcceptFields,
     MalformedFrame,
+    MType,
     build_join_request,
     open_join_accept,
 )
 from lns.lorawan.identifiers import Eui
+
+_JOIN_ACCEPT = MType.JOIN_ACCEPT << 5
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Mac:
         self.session: Session | None = None
         self.air_times = AirTimes()
         self.unasked: Callable[[Received[Downlink]], None] = lambda received: None
+        self.heard_forged_accept = False
         self._radio = radio
         self._chance = chance
         self._last_freq_hz = 0
@@ -86,7 +90,11 @@ class Mac:
         dev_nonce: int,
         told: Callable[[Emission], None] = lambda emission: None,
     ) -> Session | None:
-        """Ask once for a session; it is in force if one was given."""
+        """Ask once for a session; it is in force if one was given.
+
+        `heard_forged_accept` tells whether there was a join-accept that is not for this device.
+        """
+        self.heard_forged_accept = False
         phy = build_join_request(
             app_key, join_eui=join_eui, dev_eui=dev_eui, dev_nonce=dev_nonce
         )
@@ -100,6 +108,7 @@ class Mac:
             try:
                 return open_join_accept(app_key, caught.emission.phy)
             except MalformedFrame:
+                self.heard_forged_accept = caught.emission.phy[0] == _JOIN_ACCEPT
                 return None
 
         answer = await self._radio.listen(windows, believe)
@@ -162,7 +171,7 @@ class Mac:
             for number, channel in enumerate(settings.region.uplink_channels)
             if channel.dr_min <= dr <= channel.dr_max and settings.uses(number)
         ]
-        more = self.session.more_channels_hz if self.session else ()
+        more = (self.session and self.session.more_channels_hz) or settings.added_channels_hz
         first = len(settings.region.uplink_channels)
         added = [hz for at, hz in enumerate(more) if settings.uses(first + at)]
         return [*known, *added] or list(settings.region.default_channels_hz[:1])

@@ -9,7 +9,8 @@ from lns.lorawan.region import EU868, Region
 class MacSettings:
     """What the console and the server set, from a boot to the next.
 
-    `power_dbm` is EIRP. `masked`: numbers of the channels in use, None for all; channels of a
+    `power_dbm` is EIRP. `added_channels_hz`: those of the
+    console. `masked`: numbers of the channels in use, None for all; added ones and those of a
     join-accept count on after those of the region. `single_channel_hz`: 0 for none.
     """
 
@@ -28,6 +29,7 @@ class MacSettings:
     rx2_dr: int = EU868.rx2_dr
     rx2_freq_hz: int = EU868.rx2_freq_hz
     single_channel_hz: int = 0
+    added_channels_hz: tuple[int, ...] = ()
     masked: frozenset[int] | None = None
 
     def uses(self, number: int) -> bool:

@@ -14,6 +14,8 @@ TOLERANCE_US = 25_000
 """How far from the opening of its window a downlink may start (SystemMaxRxError of RUI3)."""
 TOLD_WITHIN_US = 120_000
 """How late the air may tell of a frame that began in time; a matter of this host, not of radio."""
+STALLED_US = 20_000
+"""So late a timer is only where this host stood still; what came meanwhile is still unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,11 @@ class Radio:
         self._locked.clear()
         try:
             over_us = max(w.opens_us for w in windows) + TOLERANCE_US + TOLD_WITHIN_US
-            while not answers and (now := now_us()) < over_us:
+            while not answers:
+                late_us = (now := now_us()) - over_us
+                if 0 <= late_us < STALLED_US:
+                    break
+                over_us = over_us if late_us < 0 else now + TOLD_WITHIN_US
                 self._woken.clear()
                 try:
                     async with asyncio.timeout((over_us - now) / 1_000_000):

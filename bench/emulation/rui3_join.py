@@ -16,6 +16,7 @@ _JOIN = re.compile(r"([01])(?::([01])(?::(\d{1,3})(?::(\d{1,3}))?)?)?")
 _PERIODS_S = range(7, 256)
 _ATTEMPTS_MAX = 255
 _DEFAULTS = (0, 0, 8, 0)
+_JOIN_FAIL = "7"  # LoRaMacEventInfoStatus: a join-accept came, and its MIC is wrong
 
 
 class Rui3Join:
@@ -92,12 +93,15 @@ class Rui3Join:
             self._traffic.busy = True
             has_joined = await self._attempt()
             self._traffic.busy = False
-            self._say("+EVT:JOINED" if has_joined else "+EVT:JOIN_FAILED_RX_TIMEOUT")
+            self._say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{self._why()}")
             if has_joined or not left or self._round != this_round:
                 return
             await asyncio.sleep(period_s)
             if self._round != this_round:
                 return
+
+    def _why(self) -> str:
+        return _JOIN_FAIL if self._traffic.mac.heard_forged_accept else "RX_TIMEOUT"
 
     async def _attempt(self) -> bool:
         memory, mac = self._memory, self._traffic.mac

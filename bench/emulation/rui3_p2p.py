@@ -43,25 +43,30 @@ class Rui3P2p:
         self._memory = memory
         self._version = version
         self._say = say
+        self._unstored: dict[str, str] = {}
         self._sending = False
         self._receiving = 0
         self._receivings = 0
         circuit.radio.unasked = self._caught
         self.actions: dict[str, Special] = {
-            "P2P": (lambda: ":".join(map(memory.get, _IN_ONE)), self._set_all, None),
+            "P2P": (lambda: ":".join(map(self.get, _IN_ONE)), self._set_all, None),
             "PSEND": (None, self._send, None),
             "PRECV": (lambda: f"P2P_RX_{'ON' if self._receiving else 'OFF'}", self._receive, None),
         }
 
     def get(self, name: str) -> str:
-        """A setting."""
-        return self._memory.get(name)
+        """A setting, as it is in force."""
+        return self._unstored.get(name) or self._memory.get(name)
 
     def set(self, name: str, argument: str) -> Status:
         """Write a setting; not while the receiver is on."""
         if VALUES[name].check(argument) is None:
             return Status.PARAM_ERROR
-        return self._refusal() or self._memory.set(name, argument)
+        refusal = self._refusal()
+        if refusal is None:
+            self._unstored.pop(name, None)
+            return self._memory.set(name, argument)
+        return refusal
 
     def _refusal(self) -> Status | None:
         if self._receiving:
@@ -70,17 +75,23 @@ class Rui3P2p:
         return Status.BUSY_ERROR if self._sending else None
 
     def _set_all(self, argument: str) -> Status:
+        """All in one; a seventh field of 1 says that they are not to be stored."""
         parts = argument.split(":")
-        if len(parts) == len(_IN_ONE) + 1 and parts[-1] in ("0", "1"):
-            parts.pop()
-        if len(parts) != len(_IN_ONE):
+        stores = parts[len(_IN_ONE) :] in ([], ["0"])
+        if len(parts) < len(_IN_ONE) or not (stores or parts[len(_IN_ONE) :] == ["1"]):
             return Status.PARAM_ERROR
-        kept = [VALUES[name].check(text) for name, text in zip(_IN_ONE, parts, strict=True)]
-        if None in kept:
+        kept = {
+            name: text
+            for name, part in zip(_IN_ONE, parts, strict=False)
+            if (text := VALUES[name].check(part)) is not None
+        }
+        if len(kept) < len(_IN_ONE):
             return Status.PARAM_ERROR
         refusal = self._refusal()
         if refusal is None:
-            self._memory.keep(**dict(zip(_IN_ONE, kept, strict=True)))
+            self._unstored = {} if stores else kept
+            if stores:
+                self._memory.keep(**kept)
         return refusal or Status.OK
 
     def _send(self, argument: str) -> Status:
@@ -92,17 +103,15 @@ class Rui3P2p:
         emission = self._circuit.radio.transmit(
             bytes.fromhex(argument),
             self._modulation(),
-            power_dbm=self._memory.number("PTP"),
-            coding_rate=self._memory.number("PCR") + 1,
+            power_dbm=int(self.get("PTP")),
+            coding_rate=int(self.get("PCR")) + 1,
         )
-        self._circuit.spawn(self._sent(emission))
-        return Status.NOTHING
-
-    async def _sent(self, emission: Emission) -> None:
-        """The event comes from an interrupt: with a short frame before the OK."""
+        # The event comes from an interrupt: with a short frame before the OK.
         is_short = emission.airtime_us < PRINTED_AFTER_US
-        if not is_short:
-            self._say(Status.OK)
+        self._circuit.spawn(self._sent(emission, is_short=is_short))
+        return Status.NOTHING if is_short else Status.OK
+
+    async def _sent(self, emission: Emission, *, is_short: bool) -> None:
         await sleep_until(emission.end_us)
         self._sending = False
         if self._version.tells_ends:
@@ -142,11 +151,10 @@ class Rui3P2p:
         self._say(f"+EVT:RXP2P:{signal}:{caught.emission.phy.hex().upper()}")
 
     def _modulation(self) -> Modulation:
-        number, memory = self._memory.number, self._memory
         return Modulation(
-            freq_hz=number("PFREQ"),
-            sf=number("PSF"),
-            bw_hz=_BANDWIDTHS_HZ[number("PBW")],
-            inverted=memory.get("IQINVER") == "1",
-            sync_word=memory.get("SYNCWORD"),
+            freq_hz=int(self.get("PFREQ")),
+            sf=int(self.get("PSF")),
+            bw_hz=_BANDWIDTHS_HZ[int(self.get("PBW"))],
+            inverted=self.get("IQINVER") == "1",
+            sync_word=self.get("SYNCWORD"),
         )

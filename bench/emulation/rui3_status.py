@@ -16,4 +16,4 @@ class Status(StrEnum):
     NOT_FOUND = "AT_COMMAND_NOT_FOUND"
     UNSUPPORTED_BAND = "AT_UNSUPPORTED_BAND"
     OK_WITHOUT_END = "OK, and no line end"
-    NOTHING = "nothing: it resets"
+    NOTHING = "nothing: it resets, or answers later"
