@@ -5,60 +5,73 @@ nobody else is there; and those wait until all others are through.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.plan.assignment import assignments
 from bench.plan.planned_case import PlannedCase
 from bench.rig.lab_board import BoardUnfit, LabBoard
 
 
-class BoardPool:
-    """The boards of one bench; remembers who has which, and who waits, in order of arrival.
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What a case has of the bench: boards by the names of its devices, or the gateways alone."""
 
-    `at_once`: how many cases may run at a time, also those that use no board.
+    boards: Mapping[str, LabBoard]
+    alone: bool
+
+
+class BoardPool:
+    """The boards of one bench; remembers who is playing and who waits.
+
+    `injected_max`: how many cases may run at once that use no board; the others are bounded by the
+    boards.
     """
 
-    def __init__(self, boards: Iterable[LabBoard], *, at_once: int) -> None:
+    def __init__(self, boards: Iterable[LabBoard], *, injected_max: int) -> None:
         self._boards = tuple(boards)
-        self._free = list(self._boards)
-        self._places = at_once
-        self._at_once = at_once
-        self._waiting: list[PlannedCase] = []
+        self._injected_max = injected_max
+        self._playing: list[Place] = []
+        self._not_alone_waiting = 0
         self._changed = asyncio.Condition()
-        self._taken: dict[str, tuple[LabBoard, ...]] = {}
 
-    async def take(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard]:
-        """The boards for the devices of a case, by their names, once they are free.
+    async def take(self, planned: PlannedCase, *, alone: bool) -> Place:
+        """A place for a case, once there is one.
 
         BoardUnfit when boards that have failed in this run are missing for it.
         """
         async with self._changed:
-            self._waiting.append(planned)
+            self._not_alone_waiting += not alone
             try:
-                while (found := self._found(planned, alone=alone)) is None:
+                while (place := self._found(planned, alone=alone)) is None:
                     await self._changed.wait()
             finally:
-                self._waiting.remove(planned)
-            self._places -= self._at_once if alone else 1
-            for board in found.values():
-                self._free.remove(board)
-            return found
+                self._not_alone_waiting -= not alone
+                self._changed.notify_all()
+            self._playing.append(place)
+            return place
 
-    async def give_back(self, boards: Iterable[LabBoard], *, alone: bool) -> None:
+    async def give_back(self, place: Place) -> None:
         """The case is over."""
         async with self._changed:
-            self._free += boards
-            self._places += self._at_once if alone else 1
+            self._playing.remove(place)
             self._changed.notify_all()
 
-    def _found(self, planned: PlannedCase, *, alone: bool) -> dict[str, LabBoard] | None:
-        if self._places < (self._at_once if alone else 1):
-            return None
+    def _found(self, planned: PlannedCase, *, alone: bool) -> Place | None:
         fit = [board for board in self._boards if not board.unfit]
         if assignment(planned, fit) is None:
             why = "; ".join(board.unfit for board in self._boards if board.unfit)
             raise BoardUnfit(why or "no board of this bench can play its devices")
-        return assignment(planned, [board for board in fit if board in self._free])
+        if any(place.alone for place in self._playing):
+            return None
+        if alone and (self._playing or self._not_alone_waiting):
+            return None
+        injected = sum(not place.boards for place in self._playing)
+        if not planned.on_air and injected >= self._injected_max:
+            return None
+        taken = [board for place in self._playing for board in place.boards.values()]
+        boards = assignment(planned, [board for board in fit if board not in taken])
+        return None if boards is None else Place(boards, alone)
 
 
 def assignment(planned: PlannedCase, boards: Sequence[LabBoard]) -> dict[str, LabBoard] | None:

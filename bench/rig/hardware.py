@@ -11,6 +11,7 @@ from bench.case import StimulusMissed
 from bench.device.seam import Sent
 from bench.plan.planned_case import PlannedCase
 from bench.radio.medium import Transmission
+from bench.rig.board_pool import Place
 from bench.rig.device import DeviceOfCase
 from bench.rig.device_book import Known
 from bench.rig.hardware_bench import HardwareBench
@@ -18,7 +19,6 @@ from bench.rig.hardware_device import HardwareDevice
 from bench.rig.hardware_station import AbsentStation, HardwareStation
 from bench.rig.hearing import Hearing, OnAir
 from bench.rig.injection import first_channel, last_heard_us
-from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
 from bench.rig.tapped_station import TappedStation
@@ -56,7 +56,7 @@ class HardwareRig(WiredRig):
         self._alone = alone
         self._hearing = Hearing()
         self._seen: list[tuple[Known, Transmission]] = []
-        self._taken: dict[str, LabBoard] | None = None
+        self._place: Place | None = None
         super().__init__(bench, own_server=True, **facts)
 
     @property
@@ -105,13 +105,12 @@ class HardwareRig(WiredRig):
 
     async def ready(self) -> None:
         """Wait for boards, bring them into the state that this case needs, then begin."""
-        taken = await self._bench.pool.take(self._planned, alone=self._alone)
-        self._taken = taken
+        place = self._place = await self._bench.pool.take(self._planned, alone=self._alone)
         await self._bench.until_stations_are_up()
         for server in self.servers:
             self.wired_server(server.lns).take = self.case.collect
         for planned in self._planned.on_air:
-            device, board = self._hardware(planned.name), taken[planned.name]
+            device, board = self._hardware(planned.name), place.boards[planned.name]
             device.provisioned = await board.prepare(device.provisioned, planned, self._bench)
             device.board = board
         await super().ready()
@@ -123,10 +122,10 @@ class HardwareRig(WiredRig):
             for name, gateway in self._gateways.items():
                 if name in self._stations and self._stations[name].weaker_db:
                     await self._bench.attenuate(gateway, 0)
-            if self._taken is not None:
-                for board in self._taken.values():
+            if self._place is not None:
+                for board in self._place.boards.values():
                     board.listener = self._bench.say
-                await self._bench.pool.give_back(self._taken.values(), alone=self._alone)
+                await self._bench.pool.give_back(self._place)
 
     def _hardware(self, name: str) -> HardwareDevice:
         device = self._devices[name]

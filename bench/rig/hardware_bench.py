@@ -33,7 +33,8 @@ from lns.lorawan.region import Region, region
 from lns.station.messages import Jreq, Updf, parse_up
 from lns.station.router_config import router_config
 
-AT_ONCE = 4
+INJECTED_MAX = 4
+"""Cases at once that use no board: each has network servers of its own."""
 OVERHEARD_MAX = 100_000
 CONNECTED_WITHIN_US = 90_000_000
 HEARD_WITHIN_US = 1_500_000
@@ -81,7 +82,7 @@ class HardwareBench(WiredBench):
         )
         self._plug_in_stations()
         await self._plug_in_boards()
-        self.pool = BoardPool(self.boards.values(), at_once=AT_ONCE)
+        self.pool = BoardPool(self.boards.values(), injected_max=INJECTED_MAX)
         self._stack.callback(self._tell_of_near_field)
         await self.until_stations_are_up()
 

@@ -119,36 +119,40 @@ async def test_again(rig):
 def test_a_pulled_board_is_an_error_of_the_device_and_the_next_run_works(
     tmp_path: Path, lab: Lab
 ) -> None:
-    scenarios = PASSES + '''
-import os, subprocess, sys
-
-
+    scenarios = BOTH + '''
 async def test_pulled(rig):
     """Somebody pulls the boards out in the middle."""
-    await stimulus(rig)
+    await rig.alpha.send()
     for name in ("dut", "spare", "e5"):
-        words = [sys.executable, "-m", "bench.emulation.control", os.environ["LAB"], "unplug", name]
-        subprocess.run(words, check=True)
+        lab("unplug", name)
     try:
-        await stimulus(rig)
+        await rig.alpha.send()
     finally:
         for name in ("dut", "spare", "e5"):
-            subprocess.run([*words[:-2], "plug", name], check=True)
+            lab("plug", name)
 '''
-    ran = hardware_in(tmp_path, lab, scenarios, "-k", "pulled")
+    ran = hardware_in(tmp_path, lab, scenarios)
     assert ran.verdicts == {"here/pulled": "ERROR"}, ran.output
     [end] = [event for event in ran.events if event["kind"] == "case.end"]
     assert end["owner"] == "device" and "unplugged" in end["reasons"][0]
     assert hardware_in(tmp_path, lab, PASSES).code == 0
 
 
-def test_a_board_that_answers_nothing_is_told_before_anything_is_played(
+def test_a_board_that_answers_nothing_is_switched_off_and_on(tmp_path: Path, lab: Lab) -> None:
+    lab.work("mute", "spare")
+    ran = hardware_in(tmp_path, lab, PASSES)
+    assert ran.code == 0, ran.output
+
+
+def test_a_board_that_answers_nothing_and_has_no_switch_is_told_before_anything_is_played(
     tmp_path: Path, lab: Lab
 ) -> None:
-    """It has no power switch that would help: what it says is nothing."""
+    lines = lab.inventory.read_text().splitlines(keepends=True)
+    without = tmp_path / "without.toml"
+    without.write_text("".join(line for line in lines if not line.startswith("power = ")))
     lab.work("mute", "spare")
     try:
-        ran = hardware_in(tmp_path, lab, PASSES)
+        ran = pytest_in(tmp_path, PASSES, "--rig", "hardware", "--bench", str(without))
     finally:
         lab.work("unmute", "spare")
     assert ran.code == 12
