@@ -72,15 +72,15 @@ def answers(
         said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
     if session.nb_trans != device.nb_trans:
         session.nb_trans_asked = True
-        said.append(
-            LinkADRReq(
-                dr=reception.dr,
-                tx_power=KEEP_TX_POWER,
-                ch_mask=_CH_MASKS[region.name],
-                nb_trans=device.nb_trans,
-            )
-        )
+        said.append(repetitions(device.nb_trans, dr=reception.dr, region=region))
     return said
+
+
+def repetitions(nb_trans: int, *, dr: int, region: Region) -> LinkADRReq:
+    """What tells a device to send every frame so often, and leaves the rest as it is."""
+    return LinkADRReq(
+        dr=dr, tx_power=KEEP_TX_POWER, ch_mask=_CH_MASKS[region.name], nb_trans=nb_trans
+    )
 
 
 def _margin_db(reception: Reception, region: Region) -> int:

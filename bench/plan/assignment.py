@@ -10,16 +10,34 @@ from bench.plan.planned_case import PlannedCase, PlannedDevice
 def fits(board: Board, device: PlannedDevice) -> bool:
     """Whether a board can do what the scenario asks of this device."""
     return (
-        (board.obeys_retries or not device.wants_retries)
+        _repeats(board, device)
         and (board.sets_counters or not device.wants_counter)
         and (board.tells_windows or not device.expects_downlink)
     )
 
 
+def by_the_network(device: PlannedDevice, board: Board) -> bool:
+    """Whether this board is told by a LinkADRReq how often to send each frame of this device.
+
+    It is, unless it obeys a command; and can be, where a session is there before the case begins.
+    """
+    if device.nb_trans == 1 or device.activation != "abp":
+        return False
+    if not (device.is_in_mid_life or board.sets_counters):
+        return False
+    return not (board.obeys_retries and device.only_retries)
+
+
+def _repeats(board: Board, device: PlannedDevice) -> bool:
+    if device.repetitions <= {1} or (board.obeys_retries and device.only_retries):
+        return True
+    return by_the_network(device, board)
+
+
 def is_choosy(planned: PlannedCase) -> bool:
     """Whether some device of a case cannot be played by just any board."""
     return any(
-        device.wants_retries or device.wants_counter or device.expects_downlink
+        not device.repetitions <= {1} or device.wants_counter or device.expects_downlink
         for device in planned.on_air
     )
 

@@ -59,9 +59,29 @@ class PlannedDevice:
         return bool(self.acts)
 
     @property
+    def repetitions(self) -> frozenset[int]:
+        """How often its messages are sent, each number once."""
+        return frozenset(
+            max(act.transmissions, act.retries + 1) for act in self.acts if act.verb == "send"
+        )
+
+    @property
+    def only_retries(self) -> bool:
+        """Whether what is repeated is always a confirmed message without acknowledgement."""
+        return all(act.transmissions == 1 for act in self.acts)
+
+    @property
+    def nb_trans(self) -> int:
+        """How often each of its messages is sent, where that is the same for all; else 1.
+
+        This the bench can have of any board, by a LinkADRReq.
+        """
+        return next(iter(self.repetitions)) if len(self.repetitions) == 1 else 1
+
+    @property
     def wants_retries(self) -> bool:
-        """Whether it repeats a confirmed message by itself."""
-        return any(act.retries for act in self.acts)
+        """Whether its board has to repeat some messages, and others not."""
+        return len(self.repetitions) > 1
 
     @property
     def wants_counter(self) -> bool:

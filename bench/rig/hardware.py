@@ -18,15 +18,15 @@ from bench.rig.hardware_bench import HardwareBench
 from bench.rig.hardware_device import HardwareDevice
 from bench.rig.hardware_station import AbsentStation, HardwareStation
 from bench.rig.hearing import Hearing, OnAir
-from bench.rig.injection import first_channel, last_heard_us
+from bench.rig.injection import last_heard_us
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
+from bench.rig.second_radio import SecondRadio
 from bench.rig.tapped_station import TappedStation
 from bench.rig.wired import WiredRig
 from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import DataRate
 from lns.station.messages import Jreq, Updf, parse_up
 
 LIMIT_S = 900
@@ -35,9 +35,7 @@ LAG_US = 40_000
 """So much later than the one before it each gateway is let through: which of two real ones tells
 first is chance, and most scenarios are about the first one."""
 SEEN_WITHIN_US = 1_000_000
-REPLAYED_WITHIN_US = 3_000_000
 _AGAIN_US = 20_000
-_REPLAY_DATA_RATE = DataRate(7, 125_000)
 
 
 class HardwareRig(WiredRig):
@@ -243,35 +241,12 @@ class HardwareRig(WiredRig):
 
     async def replay(self, frame: Frame, *, by: str, after: int = 1_000_000) -> None:
         await self.start()
-        replayer, bench = self._bench.replayer, self._bench
-        assert replayer is not None, "the dry run has seen that this takes a replayer"
         try:
             due_us = last_heard_us(self.case.events, frame.frame_id) + self.retimed(after)
         except LookupError as error:
             raise StimulusMissed("air", str(error)) from None
-        channel = first_channel(self.region)
-        async with bench.replaying:
-            await self.pause(due_us - now_us())
-            await bench.may_send(replayer.name, len(frame.phy), channel["dr"])
-            self._hearing.expect_injected(frame.phy, (by,))
-            told = self._hearing.told_injected
-            self.note_replay("fault.begin", frame, by=by)
-            await replayer.transmit(
-                frame.phy, freq_hz=channel["freq_hz"], data_rate=_REPLAY_DATA_RATE
-            )
-            self.note_replay("fault.end", frame, by=by)
-            until_us = now_us() + REPLAYED_WITHIN_US
-            while self._hearing.told_injected == told:
-                if now_us() > until_us:
-                    raise StimulusMissed(
-                        "air", f"no station heard the replay of {frame.frame_id}"
-                    )
-                await self.pause(_AGAIN_US)
-
-    def note_replay(self, kind: str, frame: Frame, **detail: object) -> None:
-        """Tell of a frame that a second radio sends again."""
-        told: dict[str, object] = {"seam": "air", "fault": "replay", "origin": "injected"}
-        self.record("bench", kind, told | {"detail": {"frame_id": frame.frame_id, **detail}})
+        second_radio = SecondRadio(self._bench, self._hearing, self.record)
+        await second_radio.send(frame, by=by, due_us=due_us)
 
     # --- what is due -----------------------------------------------------------------------------
 

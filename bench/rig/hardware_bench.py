@@ -19,7 +19,9 @@ from bench.regulation.airtime_ledger import AirtimeLedger
 from bench.regulation.lasting_ledger import LastingLedger
 from bench.regulation.near_field import HeardFrame, near_field
 from bench.rig.board_pool import BoardPool
+from bench.rig.hearing import Hearing
 from bench.rig.lab_board import BoardUnfit, LabBoard
+from bench.rig.warm_up import Warm
 from bench.rig.wired_bench import WiredBench
 from bench.station.basicstation_shell import restart_gateway
 from bench.station.switchboard import Switchboard
@@ -65,6 +67,7 @@ class HardwareBench(WiredBench):
         self.replayer: Replayer | None = None
         self.replaying = asyncio.Lock()
         self.pool: BoardPool
+        self._hearing = Hearing()
         self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
 
     def _new_tap_server(self) -> TapServer:
@@ -141,9 +144,10 @@ class HardwareBench(WiredBench):
             known = board.book.recognise(text)
             if known is not None:
                 board.book.sent(known)
-                board.frames += 1
                 name = next(n for n, one in self.switchboards.items() if one.station == station)
                 board.heard_by.add(name)
+                board.told = name, text
+                board.frames += self._hearing.heard(name, known.phy, now_us())[1]
                 self.note_strength(name, text)
                 return
         fields: dict[str, object] = {"station": station, "direction": "up", "text": text}
@@ -151,8 +155,8 @@ class HardwareBench(WiredBench):
             f"tap-{station}", "station.text", {**fields, "dropped": True, "origin": "foreign"}
         )
 
-    async def heard(self, board: LabBoard, since: int) -> int:
-        """How many frames of a board were heard since; waits a moment for the first."""
+    async def heard(self, board: Warm, since: int) -> int:
+        """How many transmissions of a board were heard since; waits a moment for the first."""
         until_us = now_us() + HEARD_WITHIN_US
         while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
             await asyncio.sleep(_LOOK_S)
@@ -162,6 +166,11 @@ class HardwareBench(WiredBench):
         for line in self.near_field():
             log.warning("%s", line)
             self.capture.record("bench", "bench.warning", {"text": line})
+
+    async def answer(self, board: Warm, dnmsg: str) -> None:
+        """Let the gateway that has heard a board last send it something; LinkClosed."""
+        name, _ = board.told
+        await self.switchboards[name].send(dnmsg)
 
     # --- boards --------------------------------------------------------------------------------
 

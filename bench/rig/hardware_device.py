@@ -101,7 +101,7 @@ class HardwareDevice(DeviceOfCase):
         await self._overheard.may_send(
             board.name, DATA_OVERHEAD_BYTES + len(payload), board.entry.dr, times=times
         )
-        if retries != self._retries:
+        if retries != self._retries and board.nb_trans == 1:
             await board.driver.set_retries(retries)
             self._retries = retries
         since = self._overheard.place

@@ -7,9 +7,7 @@ wears, and whatever does not have to be written is not.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol
 
-from bench.case import StimulusMissed
 from bench.device.activation import Abp
 from bench.device.seam import (
     AttachedDevice,
@@ -23,6 +21,7 @@ from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.wanted import Wanted
 from bench.inventory.entries import DeviceEntry
 from bench.plan.abilities import Board
+from bench.plan.assignment import by_the_network
 from bench.plan.planned_case import PlannedDevice
 from bench.power import PowerSwitch
 from bench.radio.medium import Record
@@ -30,25 +29,15 @@ from bench.regulation.emission_limits import check_eirp, check_region
 from bench.rig.device_book import DeviceBook
 from bench.rig.lab_identity import secrets_of
 from bench.rig.provisioning import Provisioned
+from bench.rig.warm_up import MID_LIFE_F_CNT, OverTheAir, repeat, warm_up
 from lns.end_device import Activation, DeviceClass
 from lns.lorawan.region import region
 
-MID_LIFE_F_CNT = 2
-"""FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""
-WARM_UP_MAX = 6
 RETURN_US = 30_000_000
-_WARM_UP = b"warm up"
 
 
 class BoardUnfit(Exception):
     """A board does not do what the bench needs; the text names it and says what was tried."""
-
-
-class OverTheAir(Protocol):
-    """What a board needs of the bench to get a frame through without any case."""
-
-    async def heard(self, board: "LabBoard", since: int) -> int:
-        """How many frames of a board were heard since it had sent `since`; waits a moment."""
 
 
 class LabBoard:
@@ -78,6 +67,10 @@ class LabBoard:
         """Frames of it that stations have told of, since the bench was opened."""
         self.heard_by: set[str] = set()
         """The gateways that have told of any of them."""
+        self.told = "", ""
+        """The gateway that told of the last one, and its words."""
+        self.nb_trans = 1
+        """How often it sends each frame, as the network has told it."""
         self.unfit: str = ""
         self._region = region_name
         self._power = power
@@ -151,14 +144,14 @@ class LabBoard:
             power_dbm=min(self.entry.power_dbm, self._eirp_dbm_max),
             class_c=provisioned.record.device_class is DeviceClass.C,
             # Without ADR it would refuse the LinkADRReq that tells it to repeat.
-            adr=provisioned.record.nb_trans > 1,
+            adr=provisioned.record.nb_trans > 1 or by_the_network(planned, self.abilities),
         )
         try:
             await self.identify()
-            if self._repeats:
+            if self._repeats or self.nb_trans > 1:
                 # Its MAC still does what a LinkADRReq of the last case told it.
                 await self.driver.restart()
-                self._settled = False
+                self._settled, self.nb_trans = False, 1
             self._repeats = wanted.adr
             await self.driver.provision(wanted)
             await self._check_radiation()
@@ -173,9 +166,15 @@ class LabBoard:
         if self._mode != wanted.activation:
             self._mode, self._settled = Abp(own.dev_addr, own.keys), False
             self.book.sessions.clear()
+        repeats = by_the_network(planned, self.abilities)
         if not planned.is_in_mid_life:
+            if repeats:
+                await self._into_mid_life(air)
+                await repeat(self, planned.nb_trans, region(self._region), air)
             return await self._counting_from(own, planned.next_f_cnt)
         await self._into_mid_life(air)
+        if repeats:
+            await repeat(self, planned.nb_trans, region(self._region), air)
         session = self.book.session
         assert session is not None
         down = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
@@ -233,24 +232,8 @@ class LabBoard:
         else:
             await self.driver.reset_counters()
             self._begin_session(0, None)
-            await self._warm_up(air)
+            await warm_up(self, air)
         self._settled = True
-
-    async def _warm_up(self, air: OverTheAir) -> None:
-        """Send until a frame was heard whose counter is that of no beginning."""
-        session = self.book.session
-        assert session is not None
-        for _ in range(WARM_UP_MAX):
-            since = self.frames
-            await self.driver.send(_WARM_UP, port=1)
-            await air.heard(self, since)
-            if session.f_cnt_up >= MID_LIFE_F_CNT:
-                return
-        raise StimulusMissed(
-            "air",
-            f"{self.name}: no station heard any of {WARM_UP_MAX} frames; antennas, attenuators,"
-            " channel plan of the gateways?",
-        )
 
     def _begin_session(self, f_cnt_up: int, f_cnt_down: int | None) -> None:
         abp = self._mode

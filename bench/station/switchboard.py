@@ -136,6 +136,15 @@ class Switchboard:
         if self._link is not None:
             self._link.close()
 
+    async def send(self, dnmsg: str) -> None:
+        """Let the station send something for nobody's case; LinkClosed when it is not there."""
+        if self._link is None:
+            raise LinkClosed(f"{self.station} is not connected")
+        fields = json_object(dnmsg)
+        assert not isinstance(fields, Malformed)
+        self._numbers += 1
+        await self._link.send(json.dumps({**fields, "diid": self._numbers}))
+
     # --- one case alone ---------------------------------------------------------------------
 
     async def _serve_alone(self, party: Party, line: "_Overheard") -> None:

@@ -10,7 +10,7 @@ from bench.plan.planned_case import PlannedDevice
 from bench.rig.hardware import HardwareRig
 from bench.rig.rig import Rig, RigDevice, RigStation
 from bench.rig.stimulation import Stimulation
-from tests.bench.plan.cases import RETRY, case, device
+from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()
 BEYOND = {"announce", "deliver", "expect_due", "sessions_opened"}
@@ -96,12 +96,19 @@ def test_a_device_that_only_lends_its_name_gives_up_its_counters() -> None:
 
 def test_boards_without_an_ability_are_named_by_it() -> None:
     rui3 = replace(BENCH, boards=(board("dut", "rui3"),))
-    assert needs(case(devices=(device("a", RETRY),)), rui3) == (
+    assert needs(case(devices=(device("a", SEND, RETRY),)), rui3) == (
         "a board that repeats as often as it is told (LoRa-E5)",
     )
     assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), rui3) == (
         "a board that can set its counters (LoRa-E5)",
     )
+
+
+def test_a_board_that_repeats_nothing_by_itself_is_told_to_by_the_network() -> None:
+    rui3 = replace(BENCH, boards=(board("dut", "rui3"),))
+    evenly = device("a", RETRY, RETRY, next_f_cnt=10)
+    assert needs(case(devices=(evenly,)), rui3) == ()
+    assert needs(case(devices=(replace(evenly, activation="otaa"),)), rui3) != ()
 
 
 def test_one_device_that_needs_two_things_needs_one_board_that_can_do_both() -> None:
@@ -112,7 +119,7 @@ def test_one_device_that_needs_two_things_needs_one_board_that_can_do_both() -> 
 
 
 def test_two_devices_cannot_share_the_one_board_that_can() -> None:
-    both = (device("a", RETRY), device("b", RETRY))
+    both = (device("a", SEND, RETRY), device("b", SEND, RETRY))
     assert len(needs(case(devices=both), BENCH)) == 1
 
 

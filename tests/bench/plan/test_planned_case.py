@@ -81,4 +81,6 @@ def test_who_gets_network_servers_of_its_own(facts: dict[str, tuple[str, ...]], 
 
 def test_retries_are_wanted_by_a_send_that_says_so() -> None:
     assert device("alpha", SEND, RETRY).wants_retries
-    assert not device("alpha", SEND, PlannedAct(verb="send", transmissions=3)).wants_retries
+    assert not device("alpha", RETRY, RETRY).wants_retries  # the network can tell it that
+    assert device("alpha", RETRY).nb_trans == 1 + RETRY.retries
+    assert device("alpha", SEND, RETRY).nb_trans == 1

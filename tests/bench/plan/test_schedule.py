@@ -131,7 +131,7 @@ def test_radiated_airtime_waits_for_the_duty_cycle() -> None:
 
 
 def test_the_bound_counts_what_only_some_boards_can_do() -> None:
-    listed = [case(f"g/{n}", 10 * SECOND_US, devices=(device("a", RETRY),)) for n in range(6)]
+    listed = [case(f"g/{n}", 10 * SECOND_US, devices=(device("a", SEND, RETRY),)) for n in range(6)]
     found = bound(listed, BENCH)
     assert (found.boards_us, found.retries_us, found.total_us) == (
         20 * SECOND_US,
