@@ -2,7 +2,7 @@
 
 One clock for every deadline and every expiry: the monotonic clock of the running event loop,
 in whole microseconds. Under the bench's virtual-time loop it is virtual, elsewhere it is
-`time.monotonic`; a step of the wall clock changes nothing that is decided here.
+`time.monotonic`; a step of the wall clock changes nothing that the network server decides.
 """
 
 import asyncio
@@ -27,5 +27,9 @@ def utc_counted_from(start: datetime) -> Utc:
 
 
 def utc_of_this_host() -> datetime:
-    """The wall clock of this host; only for people to read, never for a decision."""
+    """The wall clock of this host.
+
+    For people to read, and for what must be true across restarts: certificates, and how long a
+    consumer remembers a message. The network server decides nothing by it.
+    """
     return datetime.now(UTC)  # noqa: TID251 - the one place that reads the wall clock

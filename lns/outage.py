@@ -1,4 +1,4 @@
-"""Is a store there, and who is told when it is not?"""
+"""Is a store or a broker there, and who is told when it is not?"""
 
 import logging
 from collections.abc import Coroutine
@@ -13,11 +13,34 @@ class StoreUnavailable(Exception):
     """The store cannot be opened, read or written; the text says why."""
 
 
+class Trouble:
+    """What keeps one thing from working; the person at the console is told once of each change.
+
+    Remembers the latest `state`, as in "is gone"; None as long as the thing works.
+    """
+
+    def __init__(self, log: logging.Logger, state: str | None = None) -> None:
+        self._log = log
+        self._state = state
+
+    @property
+    def state(self) -> str | None:
+        """What is wrong; None when nothing is."""
+        return self._state
+
+    def is_now(self, state: str | None, sentence: str, *facts: object) -> None:
+        """Log the sentence if the state is another one: a warning, or good news if it is None."""
+        if state == self._state:
+            return
+        self._state = state
+        self._log.log(logging.INFO if state is None else logging.WARNING, sentence, *facts)
+
+
 class Patience:
     """Waits for one store, each time for at most `limit_us`.
 
-    Remembers whether it is away: the person at the console is told once of an outage, with what it
-    means for now (`consequence`), and once of its end.
+    The person at the console is told once of an outage, with what it means for now
+    (`consequence`), and once of its end.
     """
 
     def __init__(
@@ -26,21 +49,17 @@ class Patience:
         self._store = store
         self._limit_us = limit_us
         self._consequence = consequence
-        self._log = log
-        self._is_away = False
+        self._trouble = Trouble(log)
 
     async def wait_for(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """What the store says; StoreUnavailable, also when it takes too long."""
         try:
             answer = await in_time(self._store, self._limit_us, work)
         except StoreUnavailable as unavailable:
-            if not self._is_away:
-                self._log.warning("%s; %s", unavailable, self._consequence)
-            self._is_away = True
+            # Whatever it says later on, it is the same outage.
+            self._trouble.is_now("is away", "%s; %s", unavailable, self._consequence)
             raise
-        if self._is_away:
-            self._log.info("%s is back", self._store)
-            self._is_away = False
+        self._trouble.is_now(None, "%s is back", self._store)
         return answer
 
 

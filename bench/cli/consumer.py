@@ -92,7 +92,7 @@ async def consume(asked: Consumer) -> None:
         try:
             await running.consume(store, effect)
         except (ConfigurationError, EffectUnavailable, StoreUnavailable) as error:
-            raise Refused(f"{error}.") from None
+            raise Refused(_sentence(error)) from None
     if running.failed:
         raise Refused(running.failed)
 
@@ -105,7 +105,7 @@ async def figures_at(store: Store) -> tuple[Figures, list[ParkedMessage]]:
         async with store.opened("show") as opened:
             return await figures_of(opened), await opened.parked()
     except StoreUnavailable as unavailable:
-        raise Refused(f"{unavailable}.") from None
+        raise Refused(_sentence(unavailable)) from None
 
 
 class _Running:
@@ -255,6 +255,11 @@ class _Output:
 
     def flush(self) -> None:
         """Nothing is kept back."""
+
+
+def _sentence(error: Exception) -> str:
+    """What is wrong, with one full stop; some libraries write their own."""
+    return f"{str(error).rstrip('.')}."
 
 
 def _line(figures: Figures) -> str:

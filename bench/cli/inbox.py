@@ -24,6 +24,7 @@ from lns.delivery import (
 )
 from lns.delivery.broker import Broker, broker
 from lns.delivery.inbox_figures import Figures
+from lns.delivery.subscription import expect_topic_filter
 from lns.store.inbox_entries import ParkedMessage
 
 EXAMPLES = (
@@ -124,6 +125,12 @@ def inbox(
     if broker_url is None or store is None:
         missing = "--broker" if broker_url is None else "--store"
         raise Refused(f"{missing} is missing: which broker, and where to remember? (Or --show.)")
+    try:
+        expect_topic_filter(topic)
+    except ValueError as error:
+        raise Refused(f"--topic: {error}.") from None
+    if not client_id:
+        raise Refused("--client-id is empty: without a name the broker keeps nothing for it.")
     if topic.startswith("$share/") and sequence:
         raise Refused(
             "A shared subscription needs --no-sequence: a message that another one overtakes at"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
 
+from lns.delivery.back_off import doubled_us
 from lns.delivery.detection import Detector
 from lns.delivery.detectors import Detectors
 from lns.delivery.effect import Effect, EffectUnavailable
@@ -34,7 +35,7 @@ class Tries:
 
     def wait_us(self, failures: int) -> int:
         """The wait after the n-th failure, n from 1, in µs."""
-        return min(self.max_us, self.first_us << min(failures - 1, 32))
+        return doubled_us(self.first_us, self.max_us, failures)
 
 
 @dataclass(frozen=True, slots=True)

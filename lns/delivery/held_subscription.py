@@ -13,8 +13,8 @@ from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessage
 
+from lns.delivery.back_off import BackOff
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_sender import BackOff
 from lns.delivery.mqtt_wire import MqttWire, Patience
 from lns.delivery.subscription import SESSION_S, Subscription, user_properties
 

@@ -21,7 +21,7 @@ from lns.delivery.inbox_events import Told
 from lns.delivery.inbox_figures import Figures, figures
 from lns.delivery.incoming import Incoming, Unfit, Unreadable
 from lns.delivery.waiting_messages import Offered, WaitingMessages
-from lns.outage import StoreUnavailable
+from lns.outage import StoreUnavailable, Trouble
 from lns.store.inbox_entries import BATCH_MAX, Batch, InboxStore, Place, Table
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Inbox:
         self._waiting = WaitingMessages(waiting_max)
         self._more, self._left, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._empty.set()
-        self._state: str | None = None
+        self._trouble = Trouble(log)
         self._work: asyncio.Task[None] | None = None
         self._tasks = asyncio.TaskGroup()
 
@@ -211,10 +211,5 @@ class Inbox:
 
     def _say(self, state: str | None) -> None:
         """Tell the person at the console once that nothing is accepted, and once that it is."""
-        if state == self._state:
-            return
-        if state is None:
-            log.info("%s is back; %d messages wait", self._store, self.waiting)
-        else:
-            log.warning("%s; %d messages wait", state, self.waiting)
-        self._state = state
+        said = f"{self._store} is back" if state is None else state
+        self._trouble.is_now(state, "%s; %d messages wait", said, self.waiting)

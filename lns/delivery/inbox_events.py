@@ -6,7 +6,7 @@ killed in between does not tell it, and tells `inbox.ignored` when the message c
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -14,19 +14,24 @@ from lns.delivery.detection import Detector, Duplicate
 from lns.delivery.incoming import Incoming, Unfit, Unreadable
 
 
-class Accepted(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message had its effect (`inbox.accepted`), as the `position`-th of this inbox, from 1."""
+class OfMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What each event says of the message that it is about."""
 
-    kind: ClassVar[str] = "inbox.accepted"
     channel: str
     message_id: str
     partition_key: str
     sequence_number: int | None = None
     key: str | None = None
+
+
+class Accepted(OfMessage, frozen=True, kw_only=True):
+    """A message had its effect (`inbox.accepted`), as the `position`-th of this inbox, from 1."""
+
+    kind: ClassVar[str] = "inbox.accepted"
     position: int
 
 
-class Ignored(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ignored(OfMessage, frozen=True, kw_only=True):
     """A message had no effect, as it was there before (`inbox.ignored`).
 
     `by` is the detector that recognised it; `first_position` is where it has had its effect, and
@@ -34,11 +39,6 @@ class Ignored(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     kind: ClassVar[str] = "inbox.ignored"
-    channel: str
-    message_id: str
-    partition_key: str
-    sequence_number: int | None = None
-    key: str | None = None
     by: Detector
     first_position: int
 
@@ -53,15 +53,10 @@ class Unread(Struct, frozen=True, kw_only=True):
     bytes_count: int
 
 
-class Parked(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Parked(OfMessage, frozen=True, kw_only=True):
     """The effect of a message failed `tries` times; it was put aside (`inbox.parked`)."""
 
     kind: ClassVar[str] = "inbox.parked"
-    channel: str
-    message_id: str
-    partition_key: str
-    sequence_number: int | None = None
-    key: str | None = None
     reason: str
     tries: int
 
@@ -72,27 +67,13 @@ Told = Callable[[Event], None]
 
 def accepted(message: Incoming, position: int) -> Accepted:
     """The event of a message that had its effect."""
-    return Accepted(
-        channel=message.channel,
-        message_id=message.message_id,
-        partition_key=message.partition_key,
-        sequence_number=message.sequence_number,
-        key=message.remove_duplicates_key,
-        position=position,
-    )
+    return Accepted(**_identity(message), position=position)
 
 
 def ignored(message: Incoming, duplicate: Duplicate) -> Ignored:
     """The event of a message that was recognised."""
-    return Ignored(
-        channel=message.channel,
-        message_id=message.message_id,
-        partition_key=message.partition_key,
-        sequence_number=message.sequence_number,
-        key=message.remove_duplicates_key,
-        by=duplicate.by,
-        first_position=duplicate.first_position,
-    )
+    first = duplicate.first_position
+    return Ignored(**_identity(message), by=duplicate.by, first_position=first)
 
 
 def unread(message: Unreadable) -> Unread:
@@ -107,12 +88,15 @@ def unread(message: Unreadable) -> Unread:
 
 def parked(message: Incoming, reason: str, tries: int) -> Parked:
     """The event of a message that was put aside."""
-    return Parked(
-        channel=message.channel,
-        message_id=message.message_id,
-        partition_key=message.partition_key,
-        sequence_number=message.sequence_number,
-        key=message.remove_duplicates_key,
-        reason=reason,
-        tries=tries,
-    )
+    return Parked(**_identity(message), reason=reason, tries=tries)
+
+
+def _identity(message: Incoming) -> dict[str, Any]:
+    """The fields of `OfMessage`."""
+    return {
+        "channel": message.channel,
+        "message_id": message.message_id,
+        "partition_key": message.partition_key,
+        "sequence_number": message.sequence_number,
+        "key": message.remove_duplicates_key,
+    }

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from lns.delivery.back_off import BackOff
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_sender import BackOff, MqttSender
+from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_wire import Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import Message, UpstreamUnavailable
-
-__all__ = ["BackOff", "MqttUpstream"]
 
 
 class MqttUpstream:

@@ -11,36 +11,24 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from types import TracebackType
 from typing import Protocol, Self
 
 from lns.clock import now_us
+from lns.delivery.back_off import Attempts, BackOff
 from lns.delivery.broker import Broker
 from lns.delivery.mqtt_connection import MqttConnection
 from lns.delivery.mqtt_wire import BrokerLost, Patience
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import UpstreamUnavailable
+from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
 
 _READY_MAX = 1000  # messages held in memory beside those in flight
 _GATHER_S = 0.02  # acknowledgements wait so long for others to be removed with
 _AGAIN_S = 1.0  # a disk that refused is asked again after this
-
-
-@dataclass(frozen=True, slots=True)
-class BackOff:
-    """Waits before another connection: doubled with every failure, and half of each is chance."""
-
-    first_us: int = 500_000
-    max_us: int = 30_000_000
-
-    def wait_us(self, failures: int, chance: random.Random) -> int:
-        """The wait after the n-th failure in a row, n from 1, in µs."""
-        whole = min(self.max_us, self.first_us << min(failures - 1, 32))
-        return chance.randint(whole // 2, whole)
 
 
 class Pending(Protocol):
@@ -94,9 +82,8 @@ class MqttSender:
         self._keep_us = keep_us
         self._client_id = client_id
         self._tell_acknowledged = acknowledged
-        self._chance = chance
         self._patience = patience or Patience()
-        self._back_off = back_off or BackOff()
+        self._attempts = Attempts(back_off or BackOff(), chance)
         self._drain_us = drain_us
         self._pending = pending
         self._connection: MqttConnection | None = None
@@ -105,7 +92,7 @@ class MqttSender:
         self._acknowledged: deque[tuple[int, Entry]] = deque()  # since when, what
         self._more, self._tidy = asyncio.Event(), asyncio.Event()
         self._empty = asyncio.Event()
-        self._state: str | None = "is not connected yet"
+        self._trouble = Trouble(log, "is not connected yet")
         self._work: list[asyncio.Task[None]] = []
         self._tasks = asyncio.TaskGroup()
 
@@ -122,7 +109,7 @@ class MqttSender:
     @property
     def state(self) -> str | None:
         """What keeps the broker from taking messages, as in "is gone"; None when it takes them."""
-        return self._state
+        return self._trouble.state
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -163,12 +150,11 @@ class MqttSender:
 
     async def _deliver(self) -> None:
         """Connect, send, and begin again whenever the broker is lost."""
-        failures = 0
         while True:
             connection = MqttConnection(
                 self._broker, self._client_id, self._patience, self._take_acknowledged
             )
-            began_us = now_us()
+            self._attempts.begin()
             try:
                 await connection.open()
                 self._connection = connection
@@ -181,9 +167,7 @@ class MqttSender:
                 self._connection = None
                 connection.close()
                 self._take_back(connection.unacknowledged())
-            proved = connection.useful or now_us() - began_us > self._back_off.max_us
-            failures = 1 if proved else failures + 1
-            await asyncio.sleep(self._back_off.wait_us(failures, self._chance) / 1_000_000)
+            await self._attempts.wait(useful=connection.useful)
 
     async def _read_on(self) -> None:
         """Keep messages ready to be sent, in the order of the outbox."""
@@ -273,10 +257,5 @@ class MqttSender:
 
     def _say(self, state: str | None) -> None:
         """Tell the person at the console once what has become of the broker."""
-        if state == self._state:
-            return
-        self._state = state
-        if state is None:
-            log.info("%s is connected; %d messages wait", self._broker, self.waiting)
-        else:
-            log.warning("%s %s; %d messages wait", self._broker, state, self.waiting)
+        said = "is connected" if state is None else state
+        self._trouble.is_now(state, "%s %s; %d messages wait", self._broker, said, self.waiting)

@@ -16,18 +16,31 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from lns.clock import now_us
+from lns.delivery.back_off import Attempts, BackOff
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_sender import BackOff
 from lns.delivery.mqtt_wire import BrokerLost, MqttWire, Patience
+from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
 
 SESSION_S = 86_400
+_FILTER_BYTES_MAX = 65_535
 # What a broker retains was told before: it would come again with every connection.
 _OPTIONS = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
 
 Received = Callable[[str, bytes, dict[str, str]], None]
+
+
+def expect_topic_filter(text: str) -> None:
+    """ValueError if no broker takes this topic filter (MQTT 5.0, 4.7)."""
+    levels = text.split("/")
+    wild = [level for level in levels if set(level) & set("+#")]
+    if not text or "\0" in text or len(text.encode("utf-8", "replace")) > _FILTER_BYTES_MAX:
+        raise ValueError(f"a topic filter has 1 to {_FILTER_BYTES_MAX} octets, and no NUL")
+    if "#" in levels[:-1] or any(level not in ("+", "#") for level in wild):
+        raise ValueError(
+            f"{text} is no topic filter: + stands for one whole level, # for all levels at the end"
+        )
 
 
 class Subscription:
@@ -38,7 +51,8 @@ class Subscription:
     at the broker and must be this subscriber's own. Entering returns when the broker has granted
     the subscription: BrokerLost when it is away or refuses. With `patient` it returns at once, and
     the broker is sought for as long as that takes. Leaving does not end the session: what is
-    published meanwhile comes next time.
+    published meanwhile comes next time. ValueError without a `client_id`, for its session would be
+    lost with every connection, and for what is no topic filter.
     """
 
     def __init__(
@@ -54,17 +68,19 @@ class Subscription:
         back_off: BackOff | None = None,
         session_s: int = SESSION_S,
     ) -> None:
+        expect_topic_filter(topic_filter)
+        if not client_id:
+            raise ValueError("a lasting subscription needs a client id")
         self._held_max = 0
         self._broker = broker
         self._topic_filter = topic_filter
         self._client_id = client_id
         self._received = received
         self._patient = patient
-        self._chance = chance or random.SystemRandom()
         self._patience = patience or Patience()
-        self._back_off = back_off or BackOff()
+        self._attempts = Attempts(back_off or BackOff(), chance or random.SystemRandom())
         self._session_s = session_s
-        self._state: str | None = "is not connected yet"
+        self._trouble = Trouble(log, "is not connected yet")
         self._wire: MqttWire | None = None
         self._work: asyncio.Task[None] | None = None
         self._tasks = asyncio.TaskGroup()
@@ -92,9 +108,8 @@ class Subscription:
 
     async def _stay(self, wire: MqttWire | None) -> None:
         """Listen, and connect again whenever the broker is lost."""
-        failures = 0
         while True:
-            began_us = now_us()
+            self._attempts.begin()
             try:
                 if wire is None:
                     wire = await self._open()
@@ -108,9 +123,7 @@ class Subscription:
                 if wire is not None:
                     wire.close()
             wire = None
-            stayed = now_us() - began_us > self._back_off.max_us
-            failures = 1 if stayed else failures + 1
-            await asyncio.sleep(self._back_off.wait_us(failures, self._chance) / 1_000_000)
+            await self._attempts.wait()
 
     async def _open(self) -> MqttWire:
         """A connection on which the subscription is granted; BrokerLost."""
@@ -154,13 +167,11 @@ class Subscription:
 
     def _say(self, state: str | None) -> None:
         """Tell the person at the console once what has become of the broker."""
-        if state == self._state:
-            return
-        self._state = state
         if state is None:
-            log.info("%s brings %s", self._broker, self._topic_filter)
+            said = f"brings {self._topic_filter}"
         else:
-            log.warning("%s %s; %s is not heard", self._broker, state, self._topic_filter)
+            said = f"{state}; {self._topic_filter} is not heard"
+        self._trouble.is_now(state, "%s %s", self._broker, said)
 
 
 def user_properties(message: MQTTMessage) -> dict[str, str]:

@@ -270,6 +270,9 @@ def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) ->
         (["--broker", "mqtt://h", "--store", "redis://:0"], "--store: "),
         (["--broker", "mqtt://h", "--store", "s", "--topic", "$share/a/#"], "needs --no-sequence"),
         (["--broker", "mqtt://h", "--store", "s", "--capture", "c"], "such as c.jsonl"),
+        (["--broker", "mqtt://h", "--store", "s", "--topic", "a/#/b"], "--topic: a/#/b is no"),
+        (["--broker", "mqtt://h", "--store", "s", "--client-id", ""], "--client-id is empty"),
+        (["--broker", "mqtt://h", "--store", "redis://127.0.0.1:1"], "('127.0.0.1', 1).\n"),
         (["--show", "nowhere"], "nowhere is no file"),
     ],
 )

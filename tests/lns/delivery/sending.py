@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.host import relay
+from lns.delivery.back_off import BackOff
 from lns.delivery.broker import broker
-from lns.delivery.mqtt import BackOff, MqttUpstream
+from lns.delivery.mqtt import MqttUpstream
 from lns.delivery.mqtt_wire import Patience
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import Message

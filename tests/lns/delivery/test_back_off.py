@@ -1,10 +1,13 @@
-"""How long the way upstream waits before it connects again."""
+"""How long somebody waits before another connection."""
 
+import asyncio
 import random
 
 import pytest
 
-from lns.delivery.mqtt import BackOff
+from bench import clock
+from lns.clock import now_us
+from lns.delivery.back_off import Attempts, BackOff
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,41 @@ def test_any_number_of_failures_is_waited_for() -> None:
 def test_the_same_chance_gives_the_same_waits() -> None:
     one, other = ([BackOff().wait_us(n, random.Random(7)) for n in range(1, 9)] for _ in range(2))
     assert one == other
+
+
+def longest_waits_s(*attempts: tuple[float, bool]) -> list[int]:
+    """How long the waits may be, after attempts that lasted so long and were useful or not."""
+
+    async def run() -> list[int]:
+        made = Attempts(BackOff(first_us=1_000_000, max_us=8_000_000), random.Random(1))
+        waits_us = []
+        for lasted_s, useful in attempts:
+            made.begin()
+            await asyncio.sleep(lasted_s)
+            waits_us.append(made.next_wait_us(useful=useful))
+        return [next(s for s in (1, 2, 4, 8) if wait_us <= s * 1_000_000) for wait_us in waits_us]
+
+    return clock.run(run())
+
+
+def test_waits_grow_with_attempts_that_come_to_nothing() -> None:
+    assert longest_waits_s((0, False), (1, False), (8, False), (0, False), (0, False)) == [
+        1, 2, 4, 8, 8,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("proved", [(8.000001, False), (0, True)])
+def test_an_attempt_that_came_to_something_begins_the_waits_anew(
+    proved: tuple[float, bool],
+) -> None:
+    assert longest_waits_s((0, False), (0, False), proved, (0, False)) == [1, 2, 1, 2]
+
+
+def test_the_next_attempt_waits_as_long_as_is_due() -> None:
+    async def run() -> int:
+        made = Attempts(BackOff(first_us=1_000_000), random.Random(1))
+        made.begin()
+        await made.wait()
+        return now_us()
+
+    assert 500_000 <= clock.run(run()) <= 1_000_000

@@ -139,3 +139,19 @@ def test_a_broker_that_is_away_is_told_or_waited_for(tmp_path: Path) -> None:
         asyncio.run(body())
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("fit", ["#", "lorawan/+/+/up", "$share/app/lorawan/+/+/up", "/", "a/#"])
+def test_what_a_topic_filter_may_be(fit: str) -> None:
+    subscription("mqtt://127.0.0.1", [], topic_filter=fit)
+
+
+@pytest.mark.parametrize("unfit", ["", "a/#/b", "a+/b", "a/b#", "##", "a\0", "a" * 65_536])
+def test_what_is_no_topic_filter_is_refused_at_once(unfit: str) -> None:
+    with pytest.raises(ValueError, match="topic filter"):
+        subscription("mqtt://127.0.0.1", [], topic_filter=unfit)
+
+
+def test_a_session_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="client id"):
+        Subscription(broker("mqtt://127.0.0.1"), "#", "", lambda *_: None)
