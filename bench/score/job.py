@@ -11,7 +11,6 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.capture.reading import capture_files
 from bench.score.accounts import accounts
 from bench.score.answers import answers
 from bench.score.effects import due_effects
@@ -21,7 +20,7 @@ from bench.score.ledger import ledger
 from bench.score.margins import margins
 from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
-from bench.score.read import lines, within_cases
+from bench.score.read import kept, lines, within_cases
 from bench.score.receptions import receptions
 from bench.score.schema import TORN
 from bench.score.scores import scores
@@ -60,7 +59,7 @@ def score(
     size = sum(file.stat().st_size for file in files)
     with session(master, compiled=size > _INTERPRETED_BYTES_MAX, progress=progress) as spark:
         progress(f"reading {len(files)} capture files")
-        read = lines(spark, [str(file) for file in files]).localCheckpoint()
+        read = lines(spark, [str(file) for file in files])
         tables = _tables(read)
         progress("working out what was due")
         found = summaries(tables, runs)
@@ -83,7 +82,7 @@ def _tables(read: DataFrame) -> Tables:
     # Each table is cut off from the plan that made it: plans that contain each other's plans grow
     # faster than the captures.
     torn = read.where(F.col(TORN).isNotNull())
-    whole = within_cases(read).localCheckpoint()
+    whole = kept(within_cases(read))
     said = outcomes(whole).localCheckpoint()
     both = matched(receptions(whole), said).localCheckpoint()
     due = expectations(whole)
@@ -143,7 +142,10 @@ def _write(tables: dict[str, DataFrame], lake: str, nights: dict[str, str]) -> N
 
 
 def _captures(folder: Path) -> list[Path]:
-    files = capture_files(folder)
+    # A stream that is there in both forms was being compressed when something died.
+    packed = {path.stem: path for path in folder.glob("*.jsonl.gz")}
+    plain = {path.name: path for path in folder.glob("*.jsonl")}
+    files = [path for _, path in sorted((packed | plain).items())]
     if not files:
         raise FileNotFoundError(f"{folder}: no capture (*.jsonl) in this folder")
     return files

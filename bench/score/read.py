@@ -12,6 +12,7 @@ SUFFIX = r"\.jsonl(\.gz)?$"
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
+_OF_EVERY_LINE = ("night", "run", "stream", "case", "kind", *ARRIVAL)
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -19,13 +20,12 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
     `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
     which may have been compressed (`.gz`).
-    A line that is not whole has nothing but `torn`, its text.
+    A line that is not whole has nothing but `torn`, its text. The files are read once, now.
     """
     path = F.split(F.col("_metadata.file_path"), "/")
     whole = F.col(TORN).isNull()
     for field in ("t_us", "source", "seq", "kind"):
         whole = whole & F.col(field).isNotNull()
-    fields = [F.when(whole, F.col(name)).alias(name) for name in CAPTURE_NAMES]
     return (
         spark.read.schema(CAPTURE)
         .option("mode", "PERMISSIVE")
@@ -35,9 +35,25 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
             _unquoted(F.element_at(path, -2)).alias("run"),
             F.regexp_replace(_unquoted(F.element_at(path, -1)), SUFFIX, "").alias("stream"),
             F.when(~whole, F.coalesce(TORN, F.lit(""))).alias(TORN),
-            *fields,
+            F.when(whole, F.struct(*CAPTURE_NAMES)).alias("said"),
         )
         .select(night().alias("night"), "*")
+        .localCheckpoint()
+        .select("night", "run", "stream", TORN, "said.*")
+    )
+
+
+def kept(lines: DataFrame) -> DataFrame:
+    """The same lines, cut off from the plan that made them, and cheap to look through.
+
+    The fields that not every line has, about a hundred, lie in one: who looks for lines of a kind
+    unpacks those only.
+    """
+    rest = [name for name in lines.columns if name not in _OF_EVERY_LINE]
+    return (
+        lines.select(*_OF_EVERY_LINE, F.struct(*rest).alias("rest"))
+        .localCheckpoint()
+        .select(*_OF_EVERY_LINE, "rest.*")
     )
 
 

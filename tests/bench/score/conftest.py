@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.score.read import lines, within_cases
+from bench.score.read import kept, lines, within_cases
 from bench.score.session import Profile, session
 
 Line = tuple[str, int, str, dict[str, Any]]  # source, t_us, kind, fields
@@ -45,6 +45,6 @@ def read_lines(spark: SparkSession, tmp_path: Path) -> Callable[[list[Line]], Da
     def read(written: list[Line]) -> DataFrame:
         folder = write_run(tmp_path / "20261120T020003Z-7f3a", written)
         files = [str(file) for file in folder.glob("*.jsonl")]
-        return within_cases(lines(spark, files)).localCheckpoint()
+        return kept(within_cases(lines(spark, files)))
 
     return read
