@@ -87,6 +87,36 @@ async def test_what_is_brought_again_is_recognised(rig):
     rig.expect_ignored(uplink, by="window")
 
 
+@pytest.mark.requires("crash in a transaction")
+async def test_an_effect_that_always_fails_is_put_aside(rig):
+    """After five tries the message is parked, and what waited behind it has its effect."""
+    rig.consumer(refuses="x")
+    before = await rig.inject(rig.alpha, number=1)
+    refused = await rig.inject(rig.alpha, message_id="x", number=2)
+    after = await rig.inject(rig.alpha, number=3)
+    rig.expect_effects(refused, 0)
+    for message in (before, after):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+async def test_what_cannot_be_read_has_no_effect_and_holds_nothing_up(rig):
+    """An id of 257 characters, the number 0, a body above 256 KiB: none is a message of anybody."""
+    rig.consumer()
+    before = await rig.inject(rig.alpha, number=1)
+    unreadable = [
+        await rig.inject(rig.alpha, message_id="x" * 257),
+        await rig.inject(rig.alpha, message_id="number", number=0),
+        await rig.inject(rig.alpha, message_id="large", body="2" * 262_144),
+    ]
+    after = await rig.inject(rig.alpha, number=2)
+    for message in unreadable:
+        rig.expect_effects(message, 0)
+    for message in (before, after):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
 async def test_two_consumers_with_stores_of_their_own_have_two_effects(rig):
     """Neither knows what the other one has consumed.
 

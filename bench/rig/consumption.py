@@ -53,6 +53,7 @@ class Consumption(Stimulation):
         knows_oldest: bool = False,
         store: str | None = None,
         elsewhere: bool = False,
+        refuses: str | None = None,
     ) -> None:
         self._before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
@@ -67,6 +68,7 @@ class Consumption(Stimulation):
             knows_oldest=knows_oldest,
             store=store,
             elsewhere=elsewhere,
+            refuses=refuses,
         )
         settings.detectors()
         self._consumers[name] = self.new_consumer(settings)

@@ -21,6 +21,10 @@ class Crashed(BaseException):
     """The consumer is gone; no part of it catches this."""
 
 
+class Refused(Exception):
+    """The application cannot have this message."""
+
+
 class Lines:
     """The effect: one line for each message, written to the capture once nobody takes it back.
 
@@ -28,11 +32,12 @@ class Lines:
     """
 
     def __init__(self, name: str, record: Record, crashes: Callable[[str], None], *,
-                 elsewhere: bool) -> None:  # fmt: skip
+                 elsewhere: bool, refuses: str | None) -> None:  # fmt: skip
         self._name = name
         self._record = record
         self._crashes = crashes
         self._elsewhere = elsewhere
+        self._refuses = refuses
         self._lines: list[dict[str, object]] = []
 
     def open(self, transaction: Transaction) -> None:
@@ -42,6 +47,8 @@ class Lines:
     def handle(self, message: Incoming, transaction: Transaction) -> None:
         """Have one more line."""
         self._crashes("effect")
+        if message.message_id == self._refuses:
+            raise Refused(message.message_id)
         line = {"consumer": self._name, "channel": message.channel}
         self._lines.append(
             {**line, "message_id": message.message_id, "position": transaction.position}
@@ -89,8 +96,9 @@ class SimulatedConsumer:
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Take messages; ConfigurationError when the store was created with another window."""
         lines = Lines(
-            self.settings.name, self._record, self._crashes, elsewhere=self.settings.elsewhere
-        )
+            self.settings.name, self._record, self._crashes,
+            elsewhere=self.settings.elsewhere, refuses=self.settings.refuses,
+        )  # fmt: skip
         inbox = Inbox(
             self._store, lines, self.settings.detectors(self._oldest_us),
             told=self._tell, utc_us=self._utc_us,

@@ -41,6 +41,7 @@ class WiredConsumer:
         self._crash_at: str | None = None
         self._said_us = 0
         self._decided: set[str] = set()
+        self._unreadable = 0
         self._folder: Path | None = None
         self._wire: Relay | None = None
         self._program: Program | None = None
@@ -106,7 +107,7 @@ class WiredConsumer:
 
     def has_decided_on(self, message_ids: Set[str]) -> bool:
         """Whether it has said what became of all these messages."""
-        return message_ids <= self._decided
+        return len(message_ids - self._decided) <= self._unreadable
 
     @property
     def crashes_at(self) -> str | None:
@@ -176,6 +177,7 @@ class WiredConsumer:
     def _take(self, event: Event) -> None:
         self._said_us = now_us()
         self._decided.add(event.get("message_id", ""))
+        self._unreadable += event["kind"] == "inbox.unreadable"
         self._collect(event | {"consumer": self.settings.name})
 
     def _tell(self, line: dict[str, Any]) -> None:

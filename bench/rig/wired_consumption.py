@@ -30,7 +30,7 @@ class WiredConsumption(WiredFaults):
         return len(self._consumers)
 
     def new_consumer(self, settings: ConsumerSettings) -> WiredConsumer:
-        if settings.elsewhere:
+        if settings.elsewhere or settings.refuses is not None:
             raise self._is_missing("crash in a transaction")
         if settings.knows_oldest:
             raise self._is_missing("virtual time")
