@@ -21,7 +21,7 @@ class ConsumerSettings:
     knows_oldest: bool
     store: str | None
     elsewhere: bool
-    refuses: str | None
+    refuses: str | None = None
 
     def detectors(self, oldest_us: Callable[[], int | None] | None = None) -> Detectors:
         """The detectors themselves; ConfigurationError."""

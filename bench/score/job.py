@@ -18,6 +18,7 @@ from bench.score.expectations import expectations
 from bench.score.findings import findings
 from bench.score.ledger import ledger
 from bench.score.margins import margins
+from bench.score.missed_stimuli import missed_stimuli, of_other_cases, unproven
 from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
 from bench.score.read import kept, lines, within_cases
@@ -94,7 +95,9 @@ def _tables(read: DataFrame) -> Tables:
     all_found = findings(
         whole, torn, both, said, graded, rows, effects, followed
     ).localCheckpoint()
-    found = excused(all_found, stalled(whole)).localCheckpoint()
+    missed = missed_stimuli(whole)
+    late = of_other_cases(stalled(whole), missed)
+    found = unproven(excused(all_found, late), missed).localCheckpoint()
     cases = verdicts(whole, both, found).localCheckpoint()
     early = margins(both, whole).localCheckpoint()
     asked = store_calls(whole, said)

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.finding import FAIL, INCONCLUSIVE
+from bench.score.missed_stimuli import PHASE
 
 _REASONS_MAX = 20
 _PROMISES = ("outcome", "device", "upstream", "on_air", "effect", "ignored")
@@ -24,18 +25,19 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
     expects = _count(lines.where(promises), "expectations")
     nothing_due = F.when(F.col("expectations").isNull(), F.lit("the scenario expects nothing"))
     heard = _count(matched.where("heard"), "receptions")
+    breaker = F.coalesce("breaker", F.lit("bench"))
     return (
         begins.join(_ends(lines), on=key, how="left")
         .join(expects, on=key, how="left")
         .join(heard, on=key, how="left")
         .join(_reasons(findings, FAIL, "failures"), on=key, how="left")
         .join(_reasons(findings, INCONCLUSIVE, "doubts"), on=key, how="left")
-        .withColumn("error", F.coalesce("broken", nothing_due))
+        .withColumn("error", F.when(~_is_missed(), F.coalesce("broken", nothing_due)))
         .withColumn("verdict", _verdict())
         .select(
             "night", *key, "scenario", "file", "group", "title", "strategy", "confirmed", "verdict",
             _of_verdict("text", F.array(F.col("error"))).alias("reasons"),
-            F.get(_of_verdict("owner", F.array(F.lit("bench"))), 0).alias("owner"),
+            F.get(_of_verdict("owner", F.array(breaker)), 0).alias("owner"),
             F.coalesce("attempt", F.lit(1)).alias("attempt"),
             # A case that proved nothing and was played again does not count.
             (F.coalesce("repeated", F.lit(False)) & (F.col("verdict") == INCONCLUSIVE))
@@ -45,6 +47,11 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
             F.coalesce("receptions", F.lit(0)).alias("receptions"),
         )
     )  # fmt: skip
+
+
+def _is_missed() -> Column:
+    """Whether the bench itself has missed a stimulus of the case."""
+    return F.coalesce(F.exists("doubts", lambda doubt: doubt.phase == PHASE), F.lit(False))
 
 
 def _ends(lines: DataFrame) -> DataFrame:
@@ -61,8 +68,9 @@ def _ends(lines: DataFrame) -> DataFrame:
             F.max("attempt").alias("attempt"),
             F.max("repeated").alias("repeated"),
             F.max("why").alias("broken"),
+            F.max(F.when(broke, F.col("owner"))).alias("breaker"),
         )
-        .select("run", "case", "end_us", "attempt", "repeated", "broken")
+        .select("run", "case", "end_us", "attempt", "repeated", "broken", "breaker")
     )
 
 

@@ -180,13 +180,24 @@ def _every_verdict() -> Case:
         "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
         "stalled_and_nothing_due": [*without("stalled_and_nothing_due", 9, 10, 11),
                                     stall(320, 900_000)],
+        "missed": [*good("missed"), missed("missed", "air")],
+        "missed_and_wrong": [*without("missed_and_wrong", 7), missed("missed_and_wrong", "device")],
+        "missed_and_nothing_due": [*without("missed_and_nothing_due", 9, 10, 11),
+                                   missed("missed_and_nothing_due", "air")],
+        "missed_and_stalled": [*without("missed_and_stalled", 7), stall(320, 900_000),
+                               missed("missed_and_stalled", "air")],
     }  # fmt: skip
     lines: Case = []
     for number, (name, middle) in enumerate(middles.items()):
         lines += case(name, number * 1_000_000, sorted(middle, key=lambda line: line[1]))
-    broken = {"case": "broken", "verdict": "ERROR", "reasons": ["no board on the port"]}
+    broken = {"case": "broken", "verdict": "ERROR", "reasons": ["no board on the port"],
+              "owner": "device"}
     end = "bench", 50_000_900, "case.end", broken
     return [*lines, *case("broken", 50_000_000, [])[:-1], end, stall(60_000_000, 70_000)]
+
+
+def missed(name: str, owner: str) -> Line:
+    return "bench", 330, "stimulus.missed", {"case": name, "owner": owner, "reason": "not heard"}
 
 
 def stall(t_us: int, late_us: int) -> Line:
@@ -296,18 +307,25 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
         "stalled_a_little": ("FAIL", "LNS"),
         "stalled_and_well": ("PASS", None),
         "stalled_and_nothing_due": ("ERROR", "bench"),
-        "broken": ("ERROR", "bench"),
+        "missed": ("INCONCLUSIVE", "air"),
+        "missed_and_wrong": ("INCONCLUSIVE", "device"),
+        "missed_and_nothing_due": ("INCONCLUSIVE", "air"),
+        "missed_and_stalled": ("INCONCLUSIVE", "air"),
+        "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(night.folders["verdicts"])
-    assert found["totals"] == {"PASS": 4, "FAIL": 12, "INCONCLUSIVE": 3, "ERROR": 3}
+    assert found["totals"] == {"PASS": 4, "FAIL": 12, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
+    assert reasons["missed"] == reasons["missed_and_nothing_due"] == ["not heard"]
+    assert reasons["missed_and_wrong"][0] == "not heard"
+    assert "host" not in " ".join(reasons["missed_and_stalled"])
     assert reasons["stalled"][0] == "host stalled 180 ms"
     assert len(reasons["stalled"]) > 1
     owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
     assert owners == {"bench"}, "a slow machine is no failing network server"
-    assert found["host"] == {"stalls": 5, "worst_stall_us": 900_000}
+    assert found["host"] == {"stalls": 6, "worst_stall_us": 900_000}
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 
