@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
-from bench.cli.output import print_lines
+from bench.cli.options import AsJson
+from bench.cli.output import print_json, print_lines
 from bench.emulation import control
 from bench.emulation.lab import EmulatedLab
 from bench.host.program import HostError
@@ -45,6 +46,7 @@ def emulate(
         Path | None,
         Parameter(name="--control", help="The folder of a running lab to do something in."),
     ] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Run boards, stations and the air between them as processes, until Ctrl-C or SIGTERM.
 
@@ -62,7 +64,7 @@ def emulate(
         raise Refused(f"--tap {tap}: it is a host and a port, such as 127.0.0.1:6090.")
     where = folder or Path(tempfile.mkdtemp(prefix="lorabench-lab-"))
     try:
-        asyncio.run(_run(EmulatedLab(where, f"ws://{tap}", region=region)))
+        asyncio.run(_run(EmulatedLab(where, f"ws://{tap}", region=region), as_json=as_json))
     except HostError as error:
         raise BenchBroken(str(error)) from None
     return ExitCode.PASSED
@@ -81,14 +83,17 @@ def _control(folder: Path, words: tuple[str, ...]) -> int:
     return ExitCode.PASSED
 
 
-async def _run(lab: EmulatedLab) -> None:
+async def _run(lab: EmulatedLab, *, as_json: bool) -> None:
     """Be a lab until somebody ends it, or a process of it ends by itself."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with lab:
-        print_lines([str(lab.bench_toml)])
+        if as_json:
+            print_json({"bench": lab.bench_toml})
+        else:
+            print_lines([str(lab.bench_toml)])
         sys.stdout.flush()  # somebody may wait for it at the end of a pipe
         watching = asyncio.ensure_future(lab.watch())
         ending = asyncio.ensure_future(ended.wait())

@@ -12,7 +12,7 @@ from bench.cli.options import RUNS, AsJson, Seed, Strategy
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run_folders import run_folders_in
-from bench.cli.scenario_catalogue import scenarios_folder
+from bench.cli.scenario_catalogue import chosen
 from bench.cli.scenario_lines import ScenarioLines
 from bench.cli.verdicts import (
     CaseVerdict,
@@ -205,18 +205,8 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
 
 
 def _pytest_arguments(selection: Selection) -> list[str]:
-    folder = scenarios_folder()
-    pattern = selection.pattern
-    chosen, expression = [str(folder)], []
-    if pattern is not None:
-        file, _, function = pattern.partition("::")
-        if file.endswith(".py"):
-            chosen = [f"{_scenario_file(file, folder)}::{function}".removesuffix("::")]
-        else:
-            expression = ["-k", pattern]
     return [
-        *chosen,
-        *expression,
+        *chosen(selection.pattern),
         *("-p", "no:cacheprovider"),
         *("--rig", selection.rig, "--seed", str(selection.seed)),
         *(["--strategy", selection.strategy] if selection.strategy else []),
@@ -226,11 +216,3 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *(["--bench", str(selection.bench)] if selection.bench else []),
         *("--capture-dir", str(selection.capture_dir)),
     ]
-
-
-def _scenario_file(file: str, folder: Path) -> Path:
-    """A scenario file as given, or by its name alone; NothingToRun if there is none."""
-    for path in (Path(file), folder.parent / file, folder / file):
-        if path.is_file():
-            return path
-    raise NothingToRun(f"There is no file {file}. `lorabench scenarios` lists all scenarios.")
