@@ -51,14 +51,18 @@ class LoraE5Test(LoraE5Board):
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
     ) -> None:
         """Send, and return after `+TEST: TX DONE`; DeviceSilent without it."""
-        await self.change("AT+MODE", "TEST")
-        await self._tune(freq_hz, data_rate, power_dbm)
+        await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
         within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
         try:
             await self._send(phy, within_us)
         except CommandRefused:
             await self._run(_STOP)  # it does not send while it receives
             await self._send(phy, within_us)
+
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Test mode, and these parameters."""
+        await self.change("AT+MODE", "TEST")
+        await self._tune(freq_hz, data_rate, power_dbm)
 
     async def silence(self) -> None:
         """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""

@@ -31,6 +31,9 @@ class RawRadio(Protocol):
     async def identify(self) -> str:
         """Its firmware; UnknownFirmware for one that cannot prove what it sends."""
 
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Be ready to send so, that `transmit` takes no longer than the frame; NotAsWritten."""
+
     async def transmit(
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
     ) -> None:

@@ -66,6 +66,13 @@ class Replayer:
         """The firmware of the radio; UnknownFirmware for one that cannot prove what it sends."""
         return await self.radio.identify()
 
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int = 14) -> None:
+        """Be ready to send so: `transmit` then takes no longer than the frame.
+
+        DeviceSilent, CommandRefused, DeviceRestarted, LineLost, NotAsWritten.
+        """
+        await self.radio.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
+
     async def transmit(
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int = 14
     ) -> None:

@@ -58,14 +58,7 @@ class Rui3P2p(Rui3Board):
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
     ) -> None:
         """Send, and return after `+EVT:TXP2P DONE`; DeviceSilent without it."""
-        if self.version is None:
-            await self.identify()
-        if not self._is_prepared:
-            await self._prepare()
-        await self._tune(
-            f"{freq_hz}:{data_rate.sf}:{_BANDWIDTHS[data_rate.bw_hz]}"
-            f":{_CODING_RATE_4_5}:{_PREAMBLE}:{power_dbm}"
-        )
+        await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
         within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
         try:
             await self._send(phy, within_us)
@@ -74,6 +67,17 @@ class Rui3P2p(Rui3Board):
                 raise
             await self._run(_RECEIVER_OFF)  # somebody has switched it on
             await self._send(phy, within_us)
+
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Raw mode, and these parameters, as far as they are not set already."""
+        if self.version is None:
+            await self.identify()
+        if not self._is_prepared:
+            await self._prepare()
+        await self._tune(
+            f"{freq_hz}:{data_rate.sf}:{_BANDWIDTHS[data_rate.bw_hz]}"
+            f":{_CODING_RATE_4_5}:{_PREAMBLE}:{power_dbm}"
+        )
 
     async def silence(self) -> None:
         """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""

@@ -58,10 +58,15 @@ class DeviceBook:
     def begin(
         self, dev_addr: DevAddr, keys: SessionKeys, *, f_cnt_up: int, f_cnt_down: int | None = None
     ) -> DeviceSession:
-        """A session that is written into the device; `f_cnt_up` is what it will send next."""
+        """A session that is written into the device; `f_cnt_up` is what it will send next.
+
+        With the keys of the last one it is the same session, which counts anew.
+        """
+        last = self.session
+        number = 0 if last is None else last.number + (keys != last.keys)
         self.sessions.append(
             DeviceSession(
-                number=len(self.sessions),
+                number=number,
                 dev_addr=dev_addr,
                 keys=keys,
                 f_cnt_up=f_cnt_up,

@@ -31,9 +31,6 @@ from lns.station.messages import Jreq, Updf, parse_up
 
 LIMIT_S = 900
 """Real air may keep a case waiting for its duty cycle."""
-LAG_US = 40_000
-"""So much later than the one before it each gateway is let through: which of two real ones tells
-first is chance, and most scenarios are about the first one."""
 SEEN_WITHIN_US = 1_000_000
 _AGAIN_US = 20_000
 
@@ -82,7 +79,7 @@ class HardwareRig(WiredRig):
             switchboard=switchboard,
             owns=self._owns,
             audible=self._audible,
-            lag_us=LAG_US * list(self._bench.switchboards).index(gateway),
+            lag_us=self._bench.lag_us(gateway),
             alone=self._alone,
             restarts=self._bench.restarts_of(gateway),
         )

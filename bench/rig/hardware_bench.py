@@ -37,6 +37,7 @@ from lns.station.router_config import router_config
 
 INJECTED_MAX = 4
 """Cases at once that use no board: each has network servers of its own."""
+LAG_US = 40_000
 OVERHEARD_MAX = 100_000
 CONNECTED_WITHIN_US = 90_000_000
 HEARD_WITHIN_US = 1_500_000
@@ -88,6 +89,18 @@ class HardwareBench(WiredBench):
         self.pool = BoardPool(self.boards.values(), injected_max=INJECTED_MAX)
         self._stack.callback(self._tell_of_near_field)
         await self.until_stations_are_up()
+
+    def lag_us(self, name: str) -> int:
+        """So much later than it comes a gateway's reception is let through.
+
+        Which of two real ones tells first is chance, and most scenarios are about the first one.
+        """
+        return LAG_US * list(self.switchboards).index(name)
+
+    @property
+    def lag_us_max(self) -> int:
+        """The longest of these, with some room."""
+        return LAG_US * len(self.switchboards)
 
     # --- gateways ------------------------------------------------------------------------------
 
@@ -191,6 +204,7 @@ class HardwareBench(WiredBench):
                         replayer.radio.dialect, replayer.name, line, self.region, self.say
                     )
                 )
+                self._stack.push_async_callback(self.replayer.silence)
             except (PortMissing, PortUnavailable, LineLost) as error:
                 troubles.append(str(error))
         if troubles:

@@ -9,11 +9,12 @@ from bench.rig.hearing import Hearing
 from bench.rig.injection import DATA_RATE, first_channel
 from bench.rig.rig import Frame
 from lns.clock import now_us
+from lns.lorawan.airtime import frame_airtime_us
 
 HEARD_WITHIN_US = 3_000_000
-SET_UP_US = 500_000
-"""How long a replayer takes from the first command to the frame, with some room."""
-LATE_US_MAX = 700_000
+SET_UP_US = 700_000
+"""How long a replayer takes to get ready, with some room."""
+LATE_US_MAX = 350_000
 """A replay that comes so much later than due is another one than the scenario asked for."""
 _AGAIN_S = 0.02
 
@@ -34,9 +35,11 @@ class SecondRadio:
         bench, replayer = self._bench, self._bench.replayer
         assert replayer is not None, "the dry run has seen that this takes a replayer"
         channel = first_channel(bench.region)
+        airtime_us = frame_airtime_us(DATA_RATE, len(frame.phy), crc=True)
         await _until(due_us - SET_UP_US)
         async with bench.replaying:  # others replay too, and nobody has it while he only waits
-            await _until(due_us)
+            await replayer.tune(freq_hz=channel["freq_hz"], data_rate=DATA_RATE)
+            await _until(due_us - airtime_us)
             await bench.may_send(replayer.name, len(frame.phy), channel["dr"])
             self._hearing.expect_injected(frame.phy, (by,))
             told = self._hearing.told_injected
@@ -47,6 +50,7 @@ class SecondRadio:
             self._note("fault.end", frame, by)
             await self._until_told(frame, told)
         late_us = now_us() - due_us
+        await asyncio.sleep(bench.lag_us_max / 1_000_000)  # until the taps have let it through
         if late_us > LATE_US_MAX:
             raise StimulusMissed("bench", f"a replay came {late_us // 1000} ms late")
 

@@ -77,6 +77,7 @@ def test_after_a_reset_the_same_keys_count_anew() -> None:
     assert known is not None and known.session is made.session
     made.sent(known)
     assert made.session is not None and made.session.f_cnt_up == 1
+    assert made.session.number == 0, "a new session has other keys"
 
 
 def test_a_downlink_on_its_way_uses_up_a_counter() -> None:
