@@ -208,6 +208,8 @@ def _pytest_arguments(selection: Selection) -> list[str]:
     return [
         *chosen(selection.pattern),
         *("-p", "no:cacheprovider"),
+        # A look at the bench has imported what pytest would like to see first.
+        *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("--rig", selection.rig, "--seed", str(selection.seed)),
         *(["--strategy", selection.strategy] if selection.strategy else []),
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),

@@ -123,6 +123,12 @@ class HardwareDevice(DeviceOfCase):
             raise StimulusMissed(
                 "air", f"no station heard the frame that {board.name} sent ({_of(ending)})"
             )
+        is_over = ending.outcome in (Outcome.FAILED, Outcome.SENT, Outcome.UNTOLD)
+        answered = self._overheard.was_answered(self.provisioned.dev_eui, since)
+        if is_over and len(seen) < times and (ending.outcome is Outcome.FAILED or not answered):
+            raise StimulusMissed(
+                "air", f"of {times} transmissions of {board.name} {len(seen)} were heard"
+            )
         known = seen[0][0]
         assert known.session is not None
         sent = Sent(
@@ -131,7 +137,7 @@ class HardwareDevice(DeviceOfCase):
             acknowledged=ending.outcome is Outcome.ACKNOWLEDGED,
             transmissions=[transmission for _, transmission in seen],
         )  # fmt: skip
-        if sent.acknowledged and not self._overheard.was_answered(sent.dev_eui, since):
+        if sent.acknowledged and not answered:
             raise StimulusMissed(
                 "air", f"{board.name} says it was acknowledged, but no station was told to answer"
             )

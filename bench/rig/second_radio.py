@@ -28,13 +28,14 @@ class SecondRadio:
         self._record = record
 
     async def send(self, frame: Frame, *, by: str, due_us: int) -> None:
-        """Send a frame again at that time, to be heard by one station; StimulusMissed.
+        """Send a frame again at that time, or now; to be heard by one station; StimulusMissed.
 
         It returns when that station has told of it.
         """
         bench, replayer = self._bench, self._bench.replayer
         assert replayer is not None, "the dry run has seen that this takes a replayer"
         channel = first_channel(bench.region)
+        due_us = max(due_us, now_us())
         airtime_us = frame_airtime_us(DATA_RATE, len(frame.phy), crc=True)
         await _until(due_us - SET_UP_US)
         async with bench.replaying:  # others replay too, and nobody has it while he only waits
