@@ -18,12 +18,14 @@ from bench.radio.medium import Record
 from bench.regulation.airtime_ledger import AirtimeLedger
 from bench.regulation.lasting_ledger import LastingLedger
 from bench.regulation.near_field import HeardFrame, near_field
+from bench.rig.air_traffic import AirTraffic
 from bench.rig.board_pool import BoardPool
 from bench.rig.hearing import Hearing
 from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.warm_up import Warm
 from bench.rig.wired_bench import WiredBench
 from bench.station.basicstation_shell import restart_gateway
+from bench.station.station_clock import StationClock
 from bench.station.switchboard import Switchboard
 from bench.station.tap_server import TapServer
 from lns.address import host_and_port
@@ -32,7 +34,7 @@ from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
-from lns.station.messages import Jreq, Updf, parse_up
+from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
 from lns.station.router_config import router_config
 
 INJECTED_MAX = 4
@@ -68,6 +70,7 @@ class HardwareBench(WiredBench):
         self.replayer: Replayer | None = None
         self.replaying = asyncio.Lock()
         self.pool: BoardPool
+        self.traffic = AirTraffic()
         self._hearing = Hearing()
         self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
 
@@ -107,7 +110,9 @@ class HardwareBench(WiredBench):
     def _plug_in_stations(self) -> None:
         config = router_config(self.region)
         for gateway in self.inventory.gateways:
-            board = Switchboard(gateway.eui, config, self._heard_by_nobody)
+            board = Switchboard(
+                gateway.eui, config, self._heard_by_nobody, downlink=self._expect_downlink
+            )
             self.switchboards[gateway.name] = board
             self.taps.register(gateway.eui, board.accept)
 
@@ -174,6 +179,17 @@ class HardwareBench(WiredBench):
         while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
             await asyncio.sleep(_LOOK_S)
         return board.frames - since
+
+    def _expect_downlink(self, text: str, clock: StationClock) -> None:
+        """Keep the air free for what a gateway was just asked to send in RX1."""
+        asked = parse_down(text)
+        if not isinstance(asked, Dnmsg) or asked.rx1_dr is None or not asked.xtime:
+            return
+        data_rate = self.region.data_rates[asked.rx1_dr]
+        begins_us = now_us() + asked.xtime + asked.rx_delay_s * 1_000_000 - clock.xtime_now()
+        if data_rate is not None:
+            airtime_us = frame_airtime_us(data_rate, len(asked.pdu), crc=False)
+            self.traffic.expect(begins_us, airtime_us)
 
     def _tell_of_near_field(self) -> None:
         for line in self.near_field():
@@ -247,7 +263,7 @@ class HardwareBench(WiredBench):
     # --- the air -------------------------------------------------------------------------------
 
     async def may_send(self, transmitter: str, size: int, dr: int, *, times: int = 1) -> None:
-        """Wait until the region allows it to send so many octets, and book that; NeverPermitted."""
+        """Wait until region and air allow it so many octets, and book them; NeverPermitted."""
         data_rate = self.region.data_rates[dr]
         assert data_rate is not None
         airtime_us = frame_airtime_us(data_rate, size, crc=True) * times
@@ -259,6 +275,7 @@ class HardwareBench(WiredBench):
                 transmitter, left_us // 1_000_000 + 1, self.region.name,
             )  # fmt: skip
             await asyncio.sleep(min(left_us, _COUNTDOWN_US) / 1_000_000)
+        await self.traffic.clear(airtime_us // times)
         self.ledger.note(transmitter, freq_hz, airtime_us, now_us())
 
 

@@ -11,11 +11,11 @@ from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.device_book import DeviceBook, Known
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
+from bench.rig.warm_up import DATA_OVERHEAD_BYTES
 from lns.end_device import Activation
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.identifiers import Eui
 
-DATA_OVERHEAD_BYTES = 13
 JOIN_BYTES = 23
 
 

@@ -86,6 +86,11 @@ class LabBoard:
         return self.entry.name
 
     @property
+    def dr(self) -> int:
+        """The data rate that it sends with."""
+        return self.entry.dr
+
+    @property
     def abilities(self) -> Board:
         """What it can do, as it has said itself."""
         traits = self.driver.traits

@@ -14,6 +14,7 @@ from bench.plan.planned_case import PlannedDevice
 from bench.rig.hardware_bench import BenchUnfit, HardwareBench
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import provision
+from bench.rig.warm_up import DATA_OVERHEAD_BYTES
 from bench.run.play import DEVICE_ERRORS
 from bench.run.settings import RETENTION_S
 from lns.capture import Capture
@@ -88,7 +89,7 @@ async def _look_at(board: LabBoard, bench: HardwareBench) -> str:
     await board.prepare(device, planned, bench)
     for _ in range(TRIES):
         since = board.frames
-        await bench.may_send(board.name, len(_FRAME) + 13, board.entry.dr)
+        await bench.may_send(board.name, len(_FRAME) + DATA_OVERHEAD_BYTES, board.entry.dr)
         await board.driver.send(_FRAME, port=1)
         await bench.heard(board, since)
         if board.heard_by >= set(bench.switchboards):

@@ -1,5 +1,6 @@
 """What does the clock of a real station show now, as far as it has told?"""
 
+from bench.station.link import TextLink
 from lns.clock import now_us
 from lns.station.json_fields import json_object
 from lns.station.messages import Malformed
@@ -41,3 +42,30 @@ class StationClock:
     def xtime_now(self) -> int:
         """What it shows now; 0 before it has told anything."""
         return self._xtime + now_us() - self._told_us if self._xtime else 0
+
+
+class OverheardLink:
+    """The link of a station, whose clock is learnt from whatever it says."""
+
+    def __init__(self, link: TextLink, clock: StationClock) -> None:
+        self._link = link
+        self._clock = clock
+
+    @property
+    def closed(self) -> bool:
+        """Whether this end can send no more."""
+        return self._link.closed
+
+    async def send(self, text: str) -> None:
+        """Hand over one text; LinkClosed if the connection is over."""
+        await self._link.send(text)
+
+    async def receive(self) -> str:
+        """The next text, from which the clock has learnt; LinkClosed."""
+        text = await self._link.receive()
+        self._clock.learn(text)
+        return text
+
+    def close(self) -> None:
+        """End the connection for both ends."""
+        self._link.close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.station.station_clock import StationClock
+from bench.station.station_clock import OverheardLink, StationClock
 from lns.lorawan.identifiers import Eui
 from lns.station.json_fields import json_object
 from lns.station.messages import Malformed, is_reception
@@ -49,16 +49,23 @@ class Switchboard:
 
     `config` is the `router_config` that every server of this bench would send: the station gets it
     once for each connection, since its radio begins anew with every one. `foreign` is told each
-    reception that is nobody's.
+    reception that is nobody's, `downlink` each that any case has asked for, with the clock that it
+    goes by.
     """
 
     def __init__(
-        self, station: Eui, config: Mapping[str, Any], foreign: Callable[[Eui, str], None]
+        self,
+        station: Eui,
+        config: Mapping[str, Any],
+        foreign: Callable[[Eui, str], None],
+        *,
+        downlink: Callable[[str, StationClock], None] = lambda text, clock: None,
     ) -> None:
         self.station = station
         self.clock = StationClock()
         self._config = dict(config)
         self._foreign = foreign
+        self._downlink = downlink
         self._parties: list[Party] = []
         self._alone: Party | None = None
         self._shut = False
@@ -91,7 +98,7 @@ class Switchboard:
         async with self._serving:
             self.clock.forget()
             self._askers.clear()
-            line = self._link = _Overheard(link, self.clock)
+            line = self._link = OverheardLink(link, self.clock)
             try:
                 if self._alone is not None:
                     await self._serve_alone(self._alone, line)
@@ -147,7 +154,7 @@ class Switchboard:
 
     # --- one case alone ---------------------------------------------------------------------
 
-    async def _serve_alone(self, party: Party, line: "_Overheard") -> None:
+    async def _serve_alone(self, party: Party, line: "OverheardLink") -> None:
         async with asyncio.TaskGroup() as tasks:
             asking = tasks.create_task(self._ask_until_told(line))
             try:
@@ -157,7 +164,7 @@ class Switchboard:
 
     # --- many cases ---------------------------------------------------------------------------
 
-    async def _serve_all(self, line: "_Overheard") -> None:
+    async def _serve_all(self, line: "OverheardLink") -> None:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 asking = self._tasks.create_task(self._ask_until_told(line))
@@ -237,6 +244,7 @@ class Switchboard:
                     party.trouble = f"its server wants another channel plan of {self.station}"
                 return
             case "dnmsg":
+                self._downlink(text, self.clock)
                 text = self._numbered(party, fields)
             case "getxtime":
                 self._askers.append(party)
@@ -256,7 +264,7 @@ class Switchboard:
 
     # --- its clock ---------------------------------------------------------------------------
 
-    async def _ask_until_told(self, line: "_Overheard") -> None:
+    async def _ask_until_told(self, line: "OverheardLink") -> None:
         """Ask for its clock until it tells one, which it does as soon as its radio runs."""
         try:
             while not self.clock.is_told:
@@ -269,26 +277,3 @@ class Switchboard:
 
 def _without_time(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name != "MuxTime"}
-
-
-class _Overheard:
-    """The link of a station, whose clock is learnt from whatever it says."""
-
-    def __init__(self, link: TextLink, clock: StationClock) -> None:
-        self._link = link
-        self._clock = clock
-
-    @property
-    def closed(self) -> bool:
-        return self._link.closed
-
-    async def send(self, text: str) -> None:
-        await self._link.send(text)
-
-    async def receive(self) -> str:
-        text = await self._link.receive()
-        self._clock.learn(text)
-        return text
-
-    def close(self) -> None:
-        self._link.close()
