@@ -51,6 +51,7 @@ class HardwareRig(WiredRig):
         self._alone = alone
         self._hearing = Hearing()
         self._seen: list[tuple[Known, Transmission]] = []
+        self._told: dict[int, OnAir] = {}
         self._place: Place | None = None
         super().__init__(bench, own_server=True, **facts)
 
@@ -183,6 +184,7 @@ class HardwareRig(WiredRig):
         )  # fmt: skip
         device.book.sent(known)
         self._seen.append((known, transmission))
+        self._told[number] = one
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write an event; the books learn from every downlink on its way."""
@@ -202,7 +204,10 @@ class HardwareRig(WiredRig):
     async def seen(
         self, dev_eui: Eui, since: int, wanted: Callable[[Known], bool]
     ) -> list[tuple[Known, Transmission]]:
-        """The transmissions of a device since then; waits for the first, not for long."""
+        """The transmissions of a device since then; waits for the first, not for long.
+
+        StimulusMissed when a station has not told of one that it was to hear.
+        """
         until_us = now_us() + SEEN_WITHIN_US
         while True:
             found = [
@@ -210,9 +215,26 @@ class HardwareRig(WiredRig):
                 for known, transmission in self._seen[since:]
                 if transmission.sender == dev_eui and wanted(known)
             ]
-            if found or now_us() > until_us:
+            deaf = [name for _, one in found for name in self._deaf_to(one)]
+            if found and not deaf:
+                return found
+            if now_us() > until_us:
+                if deaf:
+                    frame_id = found[0][0].frame_id
+                    raise StimulusMissed("air", f"{deaf[0]} was to hear {frame_id}, and did not")
                 return found
             await self.pause(_AGAIN_US)
+
+    def _deaf_to(self, transmission: Transmission) -> list[str]:
+        """The stations that were to hear it, could have told so, and have not."""
+        one = self._told[transmission.number]
+        return [
+            name
+            for name in self._gateways
+            if self._hearing.is_audible(name, one)
+            and name not in one.told_by
+            and self._stations[name].is_up
+        ]
 
     async def may_send(self, transmitter: str, size: int, dr: int, *, times: int) -> None:
         """Wait until the region allows it."""

@@ -180,6 +180,25 @@ async def test_restarts(rig):
     assert hardware_in(tmp_path, lab, PASSES).code == 0
 
 
+def test_a_deaf_gateway_makes_no_network_server_fail(tmp_path: Path, lab: Lab) -> None:
+    """The stimulus is made as often as the inventory allows, and proves nothing."""
+    scenarios = BOTH + '''
+async def test_deaf(rig):
+    """East hears nothing, and was to hear all."""
+    lab("deaf", "east")
+    try:
+        frame = await rig.alpha.send()
+    finally:
+        lab("hearing", "east")
+    rig.expect(frame, TWO, first="west", copy="east")
+'''
+    ran = hardware_in(tmp_path, lab, scenarios)
+    ends = [event for event in ran.events if event["kind"] == "case.end"]
+    assert [end["verdict"] for end in ends] == ["INCONCLUSIVE"] * 3, ran.output
+    assert [end["attempt"] for end in ends] == [1, 2, 3]
+    assert "east was to hear" in ends[0]["reasons"][0]
+
+
 def test_a_bench_that_is_taken_says_who_has_it(tmp_path: Path, lab: Lab) -> None:
     with BenchLock(load(lab.inventory)):
         ran = hardware_in(tmp_path, lab, PASSES)
