@@ -51,9 +51,10 @@ lint: $(STAMP) ## ruff over the whole tree
 	@echo "== ruff"
 	@$(VENV) -m ruff check .
 
-types: $(STAMP) ## mypy --strict over lns and bench
+types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
 	@echo "== mypy"
 	@$(VENV) -m mypy
+	@MYPYPATH=firmware_scripts $(VENV) -m mypy --strict --explicit-package-bases firmware_scripts/*.py firmware_scripts/gateway/configure.py
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench, those that need Spark included
 	@echo "== tests"
