@@ -9,6 +9,7 @@ import importlib
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -154,7 +155,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End the run, and close its capture."""
     if _RUN in config.stash:
         config.stash[_RUN].close()
-        config.stash[_RECORD].close()
+        with suppress(OSError):  # a full disk: told already, by whoever wrote last
+            config.stash[_RECORD].close()
 
 
 @pytest.hookimpl(trylast=True)  # of what -k has chosen
@@ -216,8 +218,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             ahead = [item for item in pyfuncitem.session.items if _is_known_ahead(item)]
             run.announce([_play(item, _chosen(item)) for item in ahead])
         verdict = run.play(_play(pyfuncitem, pyfuncitem.funcargs))
-    except HostError as error:
-        pytest.exit(f"{record.rig} rig: {error}", returncode=BENCH_ERROR)
+    except (HostError, OSError) as error:
+        where = f" (captures: {record.folder})" if isinstance(error, OSError) else ""
+        pytest.exit(f"{record.rig} rig: {error}{where}", returncode=BENCH_ERROR)
     record.verdicts[verdict.result] += 1
     pyfuncitem.user_properties.append(("verdict", verdict.result.value))
     if verdict.result is not Result.PASS:

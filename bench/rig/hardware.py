@@ -47,7 +47,7 @@ class HardwareRig(WiredRig):
         self, bench: HardwareBench, planned: PlannedCase, *, alone: bool, **facts: Any
     ) -> None:
         self._planned = planned
-        self._gateways = gateways_of(planned.stations, list(bench.switchboards))
+        self._gateways = gateways_of(planned.stations, list(bench.gateways.switchboards))
         self._alone = alone
         self._hearing = Hearing()
         self._seen: list[tuple[Known, Transmission]] = []
@@ -69,7 +69,7 @@ class HardwareRig(WiredRig):
         if gateway is None:
             absent = self.server, self.retimed, self.record, self._tap_of
             return AbsentStation(name, station_eui, *absent)
-        switchboard = self._bench.switchboards[gateway]
+        switchboard = self._bench.gateways.switchboards[gateway]
         return HardwareStation(
             name,
             switchboard.station,
@@ -80,9 +80,9 @@ class HardwareRig(WiredRig):
             switchboard=switchboard,
             owns=self._owns,
             audible=self._audible,
-            lag_us=self._bench.lag_us(gateway),
+            lag_us=self._bench.gateways.lag_us(gateway),
             alone=self._alone,
-            restarts=self._bench.restarts_of(gateway),
+            restarts=self._bench.gateways.restarts_of(gateway),
         )
 
     def shut_out(self, station: TappedStation) -> None:
@@ -96,13 +96,13 @@ class HardwareRig(WiredRig):
     async def _switch_on(self) -> None:
         for name, gateway in self._gateways.items():
             if weaker_db := self._stations[name].weaker_db:
-                await self._bench.attenuate(gateway, weaker_db)
+                await self._bench.gateways.attenuate(gateway, weaker_db)
         await super()._switch_on()
 
     async def ready(self) -> None:
         """Wait for boards, bring them into the state that this case needs, then begin."""
         place = self._place = await self._bench.pool.take(self._planned, alone=self._alone)
-        await self._bench.until_stations_are_up()
+        await self._bench.gateways.until_up(self._bench.taps.uri)
         for server in self.servers:
             self.wired_server(server.lns).take = self.case.collect
         for planned in self._planned.on_air:
@@ -117,7 +117,7 @@ class HardwareRig(WiredRig):
         finally:
             for name, gateway in self._gateways.items():
                 if name in self._stations and self._stations[name].weaker_db:
-                    await self._bench.attenuate(gateway, 0)
+                    await self._bench.gateways.attenuate(gateway, 0)
             if self._place is not None:
                 for board in self._place.boards.values():
                     board.listener = self._bench.say

@@ -3,30 +3,27 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 
 from bench.device.drivers import driver_for, line_for
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.seam import AttachedDevice
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.device.usb_ports import serial_ports
-from bench.host.program import HostError
 from bench.inventory.entries import DeviceEntry, Inventory, Radio
 from bench.inventory.ports import PortMissing, port_of
-from bench.power import PowerFailed, PowerSwitch, attenuator, power_switch
+from bench.power import PowerSwitch, power_switch
 from bench.radio.medium import Record
 from bench.regulation.airtime_ledger import AirtimeLedger
 from bench.regulation.lasting_ledger import LastingLedger
 from bench.regulation.near_field import HeardFrame, near_field
 from bench.rig.air_traffic import AirTraffic
 from bench.rig.board_pool import BoardPool
+from bench.rig.gateways import BenchUnfit, Gateways
 from bench.rig.hearing import Hearing
 from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.warm_up import Warm
 from bench.rig.wired_bench import WiredBench
-from bench.station.basicstation_shell import restart_gateway
-from bench.station.station_clock import StationClock
-from bench.station.switchboard import Switchboard
 from bench.station.tap_server import TapServer
 from lns.address import host_and_port
 from lns.capture import Capture
@@ -34,23 +31,16 @@ from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
-from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
-from lns.station.router_config import router_config
+from lns.station.messages import Jreq, Updf, parse_up
 
 INJECTED_MAX = 4
 """Cases at once that use no board: each has network servers of its own."""
-LAG_US = 40_000
 OVERHEARD_MAX = 100_000
-CONNECTED_WITHIN_US = 90_000_000
 HEARD_WITHIN_US = 1_500_000
 _LOOK_S = 0.05
 _COUNTDOWN_US = 10_000_000
 
 log = logging.getLogger(__name__)
-
-
-class BenchUnfit(HostError):
-    """Something of the bench is missing or does not answer; the text names every such thing."""
 
 
 class HardwareBench(WiredBench):
@@ -65,12 +55,13 @@ class HardwareBench(WiredBench):
         self.inventory = inventory
         self.region: Region = region(inventory.region)
         self.ledger: AirtimeLedger
-        self.switchboards: dict[str, Switchboard] = {}
+        self.gateways: Gateways
         self.boards: dict[str, LabBoard] = {}
         self.replayer: Replayer | None = None
         self.replaying = asyncio.Lock()
         self.pool: BoardPool
         self.traffic = AirTraffic()
+        self._is_ending = False
         self._hearing = Hearing()
         self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
 
@@ -87,60 +78,17 @@ class HardwareBench(WiredBench):
             now_us=now_us(),
             utc=utc_of_this_host(),
         )
-        self._plug_in_stations()
+        self.gateways = Gateways(
+            self.inventory, self.region, self.traffic, self._heard_by_nobody
+        )
+        for station, accept in self.gateways.accepts.items():
+            self.taps.register(station, accept)
         await self._plug_in_boards()
         self.pool = BoardPool(self.boards.values(), injected_max=INJECTED_MAX)
         self._stack.callback(self._tell_of_near_field)
-        await self.until_stations_are_up()
+        await self.gateways.until_up(self.taps.uri)
 
-    def lag_us(self, name: str) -> int:
-        """So much later than it comes a gateway's reception is let through.
-
-        Which of two real ones tells first is chance, and most scenarios are about the first one.
-        """
-        return LAG_US * list(self.switchboards).index(name)
-
-    @property
-    def lag_us_max(self) -> int:
-        """The longest of these, with some room."""
-        return LAG_US * len(self.switchboards)
-
-    # --- gateways ------------------------------------------------------------------------------
-
-    def _plug_in_stations(self) -> None:
-        config = router_config(self.region)
-        for gateway in self.inventory.gateways:
-            board = Switchboard(
-                gateway.eui, config, self._heard_by_nobody, downlink=self._expect_downlink
-            )
-            self.switchboards[gateway.name] = board
-            self.taps.register(gateway.eui, board.accept)
-
-    async def until_stations_are_up(self) -> None:
-        """Wait until every gateway is connected and its radio runs; BenchUnfit."""
-        until_us = now_us() + CONNECTED_WITHIN_US
-        while missing := [name for name, one in self.switchboards.items() if not one.is_up]:
-            if now_us() > until_us:
-                raise BenchUnfit(
-                    f"not connected, or without a radio that runs: {', '.join(missing)}."
-                    f" The tap listens at {self.taps.uri}; tc.uri of a gateway has to say"
-                    f" {self.inventory.tap_uri or self.taps.uri}"
-                    " (`lorabench stations check` tells more)"
-                )
-            await asyncio.sleep(_LOOK_S)
-
-    def restarts_of(self, name: str) -> Callable[[], Awaitable[None]]:
-        """What restarts a gateway; GatewayFailed when that did not work."""
-        gateway = next(one for one in self.inventory.gateways if one.name == name)
-        return lambda: restart_gateway(gateway)
-
-    async def attenuate(self, name: str, more_db: int) -> None:
-        """Put so much more than usual before a gateway; PowerFailed if it cannot be set."""
-        gateway = next(one for one in self.inventory.gateways if one.name == name)
-        if gateway.attenuator is None:
-            raise PowerFailed(f"gateway {name} has no attenuator in the inventory")
-        entry = self.inventory.attenuator(gateway.attenuator)
-        await attenuator(entry).set_db(entry.db + more_db)
+    # --- what is heard of no case ---------------------------------------------------------------
 
     def note_strength(self, station: str, text: str) -> None:
         """Remember how strong a frame of a board was heard."""
@@ -162,7 +110,7 @@ class HardwareBench(WiredBench):
             known = board.book.recognise(text)
             if known is not None:
                 board.book.sent(known)
-                name = next(n for n, one in self.switchboards.items() if one.station == station)
+                name = self.gateways.name_of(station)
                 board.heard_by.add(name)
                 board.told = name, text
                 board.frames += self._hearing.heard(name, known.phy, now_us())[1]
@@ -180,17 +128,6 @@ class HardwareBench(WiredBench):
             await asyncio.sleep(_LOOK_S)
         return board.frames - since
 
-    def _expect_downlink(self, text: str, clock: StationClock) -> None:
-        """Keep the air free for what a gateway was just asked to send in RX1."""
-        asked = parse_down(text)
-        if not isinstance(asked, Dnmsg) or asked.rx1_dr is None or not asked.xtime:
-            return
-        data_rate = self.region.data_rates[asked.rx1_dr]
-        begins_us = now_us() + asked.xtime + asked.rx_delay_s * 1_000_000 - clock.xtime_now()
-        if data_rate is not None:
-            airtime_us = frame_airtime_us(data_rate, len(asked.pdu), crc=False)
-            self.traffic.expect(begins_us, airtime_us)
-
     def _tell_of_near_field(self) -> None:
         for line in self.near_field():
             log.warning("%s", line)
@@ -199,7 +136,7 @@ class HardwareBench(WiredBench):
     async def answer(self, board: Warm, dnmsg: str) -> None:
         """Let the gateway that has heard a board last send it something; LinkClosed."""
         name, _ = board.told
-        await self.switchboards[name].send(dnmsg)
+        await self.gateways.switchboards[name].send(dnmsg)
 
     # --- boards --------------------------------------------------------------------------------
 
@@ -220,7 +157,7 @@ class HardwareBench(WiredBench):
                         replayer.radio.dialect, replayer.name, line, self.region, self.say
                     )
                 )
-                self._stack.push_async_callback(self.replayer.silence)
+                self._stack.push_async_callback(self._silence_replayer, self.replayer)
             except (PortMissing, PortUnavailable, LineLost) as error:
                 troubles.append(str(error))
         if troubles:
@@ -247,7 +184,13 @@ class HardwareBench(WiredBench):
         self._stack.push_async_callback(self._silence, board)
         await board.identify()
 
+    async def _silence_replayer(self, replayer: Replayer) -> None:
+        self._is_ending = True
+        await replayer.silence()
+
     async def _silence(self, board: LabBoard) -> None:
+        board.listener = self.say
+        self._is_ending = True
         try:
             await board.silence()
         except Exception as error:  # nothing may keep the others from being silenced
@@ -257,8 +200,9 @@ class HardwareBench(WiredBench):
         return None if name is None else power_switch(self.inventory.power(name))
 
     def say(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write what belongs to no case."""
-        self.capture.record(source, kind, fields)
+        """Write what belongs to no case; at the end even a full disk keeps no board talking."""
+        with suppress(OSError) if self._is_ending else nullcontext():
+            self.capture.record(source, kind, fields)
 
     # --- the air -------------------------------------------------------------------------------
 

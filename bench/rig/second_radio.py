@@ -51,7 +51,8 @@ class SecondRadio:
             self._note("fault.end", frame, by)
             await self._until_told(frame, told)
         late_us = now_us() - due_us
-        await asyncio.sleep(bench.lag_us_max / 1_000_000)  # until the taps have let it through
+        # Until the taps have let it through.
+        await asyncio.sleep(bench.gateways.lag_us_max / 1_000_000)
         if late_us > LATE_US_MAX:
             raise StimulusMissed("bench", f"a replay came {late_us // 1000} ms late")
 

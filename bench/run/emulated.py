@@ -59,7 +59,7 @@ class EmulatedRun:
         """The verdict of one case, as soon as there is one."""
         if play.title.case not in self._verdicts:
             self.announce([play])
-        return self._verdicts.pop(play.title.case).result()
+        return self._bench.result(self._verdicts.pop(play.title.case))
 
     def close(self) -> None:
         """End every case and every program of the run."""

@@ -11,7 +11,8 @@ from bench.host.program import HostError
 from bench.inventory.entries import Inventory
 from bench.inventory.lock import BenchLock, LockHeld
 from bench.plan.planned_case import PlannedDevice
-from bench.rig.hardware_bench import BenchUnfit, HardwareBench
+from bench.rig.gateways import BenchUnfit
+from bench.rig.hardware_bench import HardwareBench
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import provision
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
@@ -59,14 +60,14 @@ async def _check(inventory: Inventory, folder: Path, tell: Callable[[str], None]
         async with HardwareBench(
             capture, inventory, retention_us=RETENTION_S * 1_000_000
         ) as bench:
-            for name in bench.switchboards:
+            for name in bench.gateways.switchboards:
                 note(f"gateway {name}: connected, its radio runs")
             for board in bench.boards.values():
                 try:
                     note(await _look_at(board, bench))
                 except (*DEVICE_ERRORS, HostError) as error:
                     troubles.append(str(error))
-                missing = sorted(set(bench.switchboards) - board.heard_by)
+                missing = sorted(set(bench.gateways.switchboards) - board.heard_by)
                 if missing and not board.unfit:
                     troubles.append(
                         f"{board.name}: not heard by {', '.join(missing)} in {TRIES} frames;"
@@ -92,7 +93,7 @@ async def _look_at(board: LabBoard, bench: HardwareBench) -> str:
         await bench.may_send(board.name, len(_FRAME) + DATA_OVERHEAD_BYTES, board.entry.dr)
         await board.driver.send(_FRAME, port=1)
         await bench.heard(board, since)
-        if board.heard_by >= set(bench.switchboards):
+        if board.heard_by >= set(bench.gateways.switchboards):
             break
     told = await board.driver.radiation()
     heard = ", ".join(

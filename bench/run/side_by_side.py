@@ -3,12 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Generic, TypeVar
+
+from bench.host.program import HostError
 
 T = TypeVar("T")
 B = TypeVar("B")
+
+
+class BenchStopped(HostError):
+    """The bench broke while cases were played on it; the text says why."""
 
 
 class SideBySide(Generic[B]):
@@ -23,7 +29,22 @@ class SideBySide(Generic[B]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._plays: set[asyncio.Task[Any]] = set()
+        self._broke: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="bench", daemon=True)
+
+    def result(self, future: "Future[T]") -> T:
+        """What came of a case; BenchStopped when the bench broke before it was over."""
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._stopped() from None
+
+    def _stopped(self) -> BenchStopped:
+        cause: BaseException | None = self._broke
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        why = "it was closed" if cause is None else str(cause) or type(cause).__name__
+        return BenchStopped(f"the bench has stopped: {why}. What was captured until then stays")
 
     def start(self) -> B:
         """Open the bench and return it."""
@@ -31,8 +52,10 @@ class SideBySide(Generic[B]):
         return self._opened.result()
 
     def play(self, case: Callable[[B], Coroutine[Any, Any, T]]) -> "Future[T]":
-        """Begin to play a case; the future has its result."""
+        """Begin to play a case; `result` has what came of it. BenchStopped if the bench broke."""
         assert self._loop is not None
+        if self._broke is not None or self._loop.is_closed():
+            raise self._stopped()
         return asyncio.run_coroutine_threadsafe(self._keep(case), self._loop)
 
     async def _keep(self, case: Callable[[B], Coroutine[Any, Any, T]]) -> T:
@@ -50,13 +73,14 @@ class SideBySide(Generic[B]):
         async def act(bench: B) -> T:
             return action(bench)
 
-        return self.play(act).result()
+        return self.result(self.play(act))
 
     def close(self) -> None:
         """End what still runs, and close the bench."""
         is_open = self._opened.done() and self._opened.exception() is None
         if is_open and self._loop is not None and self._over is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
+            with suppress(RuntimeError):  # the bench broke, and its loop is gone
+                self._loop.call_soon_threadsafe(self._over.set)
         if self._thread.is_alive():
             self._thread.join()
 
@@ -72,8 +96,9 @@ class SideBySide(Generic[B]):
                 await self._end_all()
         except BaseException as error:
             if self._opened.done():
-                raise
-            self._opened.set_exception(error)
+                self._broke = error
+            else:
+                self._opened.set_exception(error)
 
     async def _end_all(self) -> None:
         """Cancel the cases that still run, and wait for them."""

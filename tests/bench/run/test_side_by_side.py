@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bench.run.side_by_side import SideBySide
+from bench.run.side_by_side import BenchStopped, SideBySide
 
 
 class Bench:
@@ -71,3 +71,31 @@ def test_an_error_in_a_case_is_that_of_the_case() -> None:
         bench.play(fails).result(timeout=10)
     assert bench.play(lambda here: here.meet(1)).result(timeout=10) == 1
     bench.close()
+
+
+def test_a_bench_that_breaks_says_why_to_all_who_wait_and_to_all_who_come() -> None:
+    """As on a full disk: something of its own ends in an error while cases are played."""
+    failing = asyncio.Event()
+
+    @asynccontextmanager
+    async def breaking() -> AsyncIterator[Bench]:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+            yield Bench()
+
+    async def fail() -> None:
+        await failing.wait()
+        raise OSError(28, "No space left on device")
+
+    async def hang(bench: Bench) -> None:
+        failing.set()
+        await asyncio.sleep(3600)
+
+    bench = SideBySide(breaking)
+    bench.start()
+    waiting = bench.play(hang)
+    with pytest.raises(BenchStopped, match="No space left on device"):
+        bench.result(waiting)
+    bench.close()
+    with pytest.raises(BenchStopped, match="No space left on device"):
+        bench.play(hang)
