@@ -6,6 +6,7 @@ from bench.duration import milliseconds, seconds
 from scenarios.words import AGAIN, COPY, FIRST, TOO_LATE
 
 
+@pytest.mark.requires("known strength")
 async def test_the_first_to_deliver_answers_however_weak_it_hears(rig, strategy):
     """The order of arrival decides who answers, not the strength of a reception.
 

@@ -33,6 +33,7 @@ class SimulatedRig(VirtualAir, Consumption):
     capabilities = frozenset(
         {
             "virtual time",
+            "known strength",
             "wall clock",
             "slow application",
             "own store",
