@@ -21,6 +21,7 @@ from bench.rig.air_traffic import AirTraffic
 from bench.rig.board_pool import BoardPool
 from bench.rig.gateways import BenchUnfit, Gateways
 from bench.rig.hearing import Hearing
+from bench.rig.injection import DATA_RATE, first_channel
 from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.warm_up import Warm
 from bench.rig.wired_bench import WiredBench
@@ -158,8 +159,13 @@ class HardwareBench(WiredBench):
                     )
                 )
                 self._stack.push_async_callback(self._silence_replayer, self.replayer)
+                # The way into its raw mode takes a restart: not when a replay is due.
+                freq_hz = first_channel(self.region)["freq_hz"]
+                await self.replayer.tune(freq_hz=freq_hz, data_rate=DATA_RATE)
             except (PortMissing, PortUnavailable, LineLost) as error:
                 troubles.append(str(error))
+            except Exception as error:
+                troubles.append(f"{replayer.name}: {error}")
         if troubles:
             raise BenchUnfit("\n".join(["the bench is not complete:", *troubles]))
 
@@ -182,7 +188,9 @@ class HardwareBench(WiredBench):
         await self._stack.enter_async_context(board.driver)
         self.boards[entry.name] = board
         self._stack.push_async_callback(self._silence, board)
-        await board.identify()
+        firmware = await board.identify()
+        facts: dict[str, object] = {"name": entry.name, "dev_eui": entry.dev_eui, "text": firmware}
+        self.capture.record("bench", "bench.board", facts)
 
     async def _silence_replayer(self, replayer: Replayer) -> None:
         self._is_ending = True
