@@ -21,6 +21,7 @@ class Item(StrEnum):
     GPS = "a GPS receiver"
     ANTENNA = "a second antenna"
     DUTY_CYCLE = "a station that keeps its duty cycle"
+    SILENT = "a station that can be kept from introducing itself"
     TWIN = "many radios on one EUI"
     BURST = "many radios at one moment"
     APPLICATION = "slow application"
@@ -32,7 +33,8 @@ DEVICE_VERBS: Mapping[str, Item | None] = dict.fromkeys(("send", "join", "restar
 STATION_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(("delay_uplinks", "drop_uplinks", "repeat_uplinks", "clone_uplinks_to")),
     **dict.fromkeys(("suppress_downlinks", "delay_downlinks")),
-    **dict.fromkeys(("cut", "restore", "leave_half_open", "reconnect_without_version", "restart")),
+    **dict.fromkeys(("cut", "restore", "leave_half_open", "restart")),
+    "reconnect_without_version": Item.SILENT,
     "weaken": Item.ATTENUATOR,
     "add_antenna": Item.ANTENNA,
     "fit_gps": Item.GPS,

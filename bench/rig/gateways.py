@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from bench.host.program import HostError
 from bench.inventory.entries import GatewayEntry, Inventory
@@ -10,7 +11,7 @@ from bench.rig.air_traffic import AirTraffic
 from bench.station.basicstation_shell import restart_gateway
 from bench.station.station_clock import StationClock
 from bench.station.switchboard import Switchboard
-from bench.station.tap_server import Accept
+from bench.station.tap_server import TapServer
 from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
@@ -30,7 +31,8 @@ class BenchUnfit(HostError):
 class Gateways:
     """The gateways of one inventory, each behind a switchboard.
 
-    `foreign` is told each reception of no case; `traffic` of each downlink before it is on the air.
+    They connect to `taps`. `foreign` is told each reception of no case; `traffic` of each downlink
+    before it is on the air.
     """
 
     def __init__(
@@ -38,21 +40,34 @@ class Gateways:
         inventory: Inventory,
         region: Region,
         traffic: AirTraffic,
+        taps: TapServer,
         foreign: Callable[[Eui, str], None],
     ) -> None:
         self._inventory = inventory
         self._region = region
         self._traffic = traffic
+        self._taps = taps
         config = router_config(region)
         self.switchboards = {
-            entry.name: Switchboard(entry.eui, config, foreign, downlink=self._expect_downlink)
+            entry.name: Switchboard(
+                entry.eui,
+                config,
+                foreign,
+                downlink=self._expect_downlink,
+                door=partial(self._let_in, entry.name),
+            )
             for entry in inventory.gateways
         }
+        for name in self.switchboards:
+            self._let_in(name, True)
 
-    @property
-    def accepts(self) -> dict[Eui, Accept]:
-        """Who serves the link of each gateway."""
-        return {board.station: board.accept for board in self.switchboards.values()}
+    def _let_in(self, name: str, is_open: bool) -> None:
+        """Serve a gateway at the tap, or refuse it there."""
+        board = self.switchboards[name]
+        if is_open:
+            self._taps.register(board.station, board.accept)
+        else:
+            self._taps.unregister(board.station)
 
     def name_of(self, station: Eui) -> str:
         """The name of a gateway in the inventory."""

@@ -182,7 +182,8 @@ class HardwareRig(WiredRig):
             number, "up", dev_eui, known.phy, message.freq_hz, message.dr, data_rate,
             one.since_us - airtime_us, airtime_us, 0, "device",
         )  # fmt: skip
-        device.book.sent(known)
+        if known.session is None or known.f_cnt >= known.session.f_cnt_up:
+            device.book.sent(known)
         self._seen.append((known, transmission))
         self._told[number] = one
 
@@ -224,6 +225,10 @@ class HardwareRig(WiredRig):
                     raise StimulusMissed("air", f"{deaf[0]} was to hear {frame_id}, and did not")
                 return found
             await self.pause(_AGAIN_US)
+
+    def nobody_can_tell(self) -> bool:
+        """Whether no station of the case has a connection now; it keeps what it hears."""
+        return not any(self._stations[name].is_up for name in self._gateways)
 
     def _deaf_to(self, transmission: Transmission) -> list[str]:
         """The stations that were to hear it, could have told so, and have not."""

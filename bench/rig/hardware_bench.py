@@ -80,10 +80,8 @@ class HardwareBench(WiredBench):
             utc=utc_of_this_host(),
         )
         self.gateways = Gateways(
-            self.inventory, self.region, self.traffic, self._heard_by_nobody
+            self.inventory, self.region, self.traffic, self.taps, self._heard_by_nobody
         )
-        for station, accept in self.gateways.accepts.items():
-            self.taps.register(station, accept)
         await self._plug_in_boards()
         self.pool = BoardPool(self.boards.values(), injected_max=INJECTED_MAX)
         self._stack.callback(self._tell_of_near_field)

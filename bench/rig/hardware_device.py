@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from bench.case import StimulusMissed
+from bench.device import crafted
 from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record, Transmission
@@ -33,6 +34,9 @@ class Overheard(Protocol):
 
     async def may_send(self, transmitter: str, size: int, dr: int, *, times: int) -> None:
         """Wait until the region allows it."""
+
+    def nobody_can_tell(self) -> bool:
+        """Whether no station of the case has a connection now; it keeps what it hears."""
 
     def was_answered(self, dev_eui: Eui, since: int) -> bool:
         """Whether any downlink was handed to a station for this device since that place."""
@@ -104,7 +108,7 @@ class HardwareDevice(DeviceOfCase):
         if retries != self._retries and board.nb_trans == 1:
             await board.driver.set_retries(retries)
             self._retries = retries
-        since = self._overheard.place
+        since, next_f_cnt = self._overheard.place, self._next_f_cnt
         ending = await board.driver.send(
             payload, port=port, confirmed=confirmed, transmissions=times
         )
@@ -118,6 +122,8 @@ class HardwareDevice(DeviceOfCase):
                 and known.payload == payload
             )
 
+        if self._overheard.nobody_can_tell():
+            return self._told_later(payload, port, next_f_cnt, ending, confirmed=confirmed)
         seen = await self._overheard.seen(self.provisioned.dev_eui, since, wanted)
         if not seen:
             raise StimulusMissed(
@@ -141,6 +147,24 @@ class HardwareDevice(DeviceOfCase):
             raise StimulusMissed(
                 "air", f"{board.name} says it was acknowledged, but no station was told to answer"
             )
+        return sent
+
+    @property
+    def _next_f_cnt(self) -> int:
+        return 0 if self.session is None else self.session.f_cnt_up
+
+    def _told_later(
+        self, payload: bytes, port: int, f_cnt: int, ending: Ending, *, confirmed: bool
+    ) -> Sent:
+        """The frame that it must have sent, by its keys and its counter: stations tell it later."""
+        session = self.session
+        assert session is not None, "only a device with a session sends data"
+        session.f_cnt_up = max(session.f_cnt_up, f_cnt + 1)
+        sent = crafted.data(
+            self.provisioned.dev_eui, session.dev_addr, session.keys, f_cnt,
+            session=session.number, confirmed=confirmed, payload=payload, port=port,
+        )  # fmt: skip
+        sent.acknowledged = ending.outcome is Outcome.ACKNOWLEDGED
         return sent
 
     async def join(self) -> Joining:

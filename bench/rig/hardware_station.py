@@ -35,6 +35,7 @@ class HardwareStation(TappedStation):
         self._alone = alone
         self._restarts = restarts
         self._party = Party(self.tap.accept, owns)
+        self._is_fresh = not alone or restarts is None
         self._tasks: asyncio.TaskGroup | None = None
         self._task: asyncio.Task[None] | None = None
         self.tap.lag_us = lag_us
@@ -45,12 +46,20 @@ class HardwareStation(TappedStation):
     def is_up(self) -> bool:
         if self._party.trouble:
             raise RuntimeError(self._party.trouble)
-        return self._switchboard.is_up and self.tap.is_connected
+        return self._is_fresh and self._switchboard.is_up and self.tap.is_connected
 
     def start(self, tasks: asyncio.TaskGroup, medium: Medium) -> None:
         self._tasks = tasks
         self._task = tasks.create_task(self.tap.run())
         self._switchboard.join(self._party, alone=self._alone)
+        if not self._is_fresh:
+            tasks.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        """Restart it: a station waits longer with every connection that it loses in its life."""
+        assert self._restarts is not None
+        await self._restarts()
+        self._is_fresh = True
 
     def stop(self) -> None:
         self._switchboard.leave(self._party)
@@ -64,7 +73,11 @@ class HardwareStation(TappedStation):
 
     def cut(self) -> None:
         super().cut()
-        self._switchboard.hang_up()
+        self._switchboard.shut()
+
+    def restore(self) -> None:
+        super().restore()
+        self._switchboard.open()
 
     def restart(self) -> None:
         if self._restarts is None:

@@ -50,7 +50,8 @@ class Switchboard:
     `config` is the `router_config` that every server of this bench would send: the station gets it
     once for each connection, since its radio begins anew with every one. `foreign` is told each
     reception that is nobody's, `downlink` each that any case has asked for, with the clock that it
-    goes by.
+    goes by. `door` shuts the station out before it connects: once it is connected it tells at once
+    what it has kept, and that would be lost.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class Switchboard:
         foreign: Callable[[Eui, str], None],
         *,
         downlink: Callable[[str, StationClock], None] = lambda text, clock: None,
+        door: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
         self.station = station
         self.clock = StationClock()
         self._config = dict(config)
         self._foreign = foreign
         self._downlink = downlink
+        self._door = door
         self._parties: list[Party] = []
         self._alone: Party | None = None
         self._shut = False
@@ -126,17 +129,22 @@ class Switchboard:
         if party.line is not None:
             party.line.close()
         if self._alone is party:
-            self._alone, self._shut = None, False
+            self._alone = None
+            self.open()
             self.hang_up()
 
     def shut(self) -> None:
         """Let the station not connect, until `open`; only while one case has it alone."""
-        self._shut = True
+        if not self._shut:
+            self._shut = True
+            self._door(False)
         self.hang_up()
 
     def open(self) -> None:
         """Let the station connect again, when its back-off is over."""
-        self._shut = False
+        if self._shut:
+            self._shut = False
+            self._door(True)
 
     def hang_up(self) -> None:
         """End the connection of the station; it will connect anew."""

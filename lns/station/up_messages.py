@@ -9,7 +9,7 @@ import struct
 from binascii import unhexlify
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -54,9 +54,10 @@ class UpInfo(Struct, frozen=True):
     rxtime: float = 0.0
 
 
-class _UpdfText(Struct, frozen=True, kw_only=True, tag_field="msgtype", tag="updf"):
-    """A data uplink as it is spelled."""
+class _UpdfText(Struct, frozen=True, kw_only=True):
+    """A data uplink as it is spelled; without its `msgtype` the same fields are none."""
 
+    msgtype: Literal["updf"]
     m_hdr: U8 = field(name="MHdr")
     dev_addr_word: Word32 = field(name="DevAddr")
     f_ctrl: U8 = field(name="FCtrl")

@@ -269,6 +269,18 @@ def test_unknown_messages_are_ignored(fields: dict[str, object]) -> None:
     assert not is_reception(compact(fields))
 
 
+def test_the_fields_of_an_uplink_without_its_msgtype_are_no_uplink() -> None:
+    """Found by the fuzz target: such a text counted as a reception in one place only."""
+    text = (
+        '{"MHdr":64,"DevAddr":0,"FCtrl":0,"FCnt":0,"FOpts":"","FPort":0,"FRMPayload":"00000034",'
+        '"MIC":0,"DR":4,"Freq":1}'
+    )
+    assert parse_up(text) == Ignored("")
+    assert not is_reception(text)
+    named = parse_up(text.replace("{", '{"msgtype":"updf",', 1))
+    assert isinstance(named, Updf)
+
+
 def test_getxtime_is_answered_with_the_clocks() -> None:
     text = (
         '{"msgtype":"getxtime","MuxTime":1795188057.7,"ustime":5213162,"UTCtime":1795188057700000,'
