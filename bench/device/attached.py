@@ -6,6 +6,7 @@ asks again and again only where a device does not say that it has started.
 
 import asyncio
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -29,7 +30,7 @@ TROUBLES = (CommandRefused, DeviceRestarted, DeviceSilent, LineLost, PortUnavail
 _RESTRICTED = re.compile(r"Restricted_Wait_(\d+)_ms|No band in (\d+)ms")
 
 
-class AttachedBoard:
+class AttachedBoard(ABC):
     """A board at a serial line; `async with` opens the line and listens until the end.
 
     Remembers what the board said of itself, how often it began anew by itself
@@ -163,9 +164,9 @@ class AttachedBoard:
     def _boot_was_asked(self) -> bool:
         return any(self._restarts(exchange.command) for exchange in self._conversation.exchanges)
 
+    @abstractmethod
     def _restarts(self, command: str) -> bool:
         """Whether the device begins anew by this command."""
-        raise NotImplementedError
 
     def _gone(self) -> None:
         if self._booted is not None:

@@ -8,6 +8,7 @@ import re
 import select
 import threading
 import tty
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 DEFAULTS = {
@@ -22,7 +23,7 @@ READ_ONLY = ("VER",)
 P2P_ONLY = ("P2P", "SYNCWORD", "IQINVER", "ENCRY", "CAD", "FIXLENGTHPAYLOAD", "PRECV", "PSEND")
 
 
-class ScriptedBoard:
+class ScriptedBoard(ABC):
     """A pty whose far end answers each line with what `answer` returns, bytes as they are.
 
     Remembers every command. A context manager; `port` is what the script opens. The command
@@ -55,8 +56,9 @@ class ScriptedBoard:
             os.close(self._slave)
             self._master = -1
 
+    @abstractmethod
     def answer(self, command: str) -> bytes:
-        raise NotImplementedError
+        """What the board writes in answer to a command."""
 
     def says(self, *lines: str) -> bytes:
         return "".join(f"{line}\r\n" for line in lines).encode()
