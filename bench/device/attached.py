@@ -131,8 +131,8 @@ class AttachedBoard(ABC):
         """Whether the device says it when it has started."""
         return True
 
-    async def _set_up_again(self) -> None:
-        """Write again what the device has forgotten in a restart."""
+    async def _set_up_again(self) -> None:  # noqa: B027 - nothing, unless a dialect forgets
+        """Write again what the device has forgotten in a restart; by default it forgets nothing."""
 
     async def _run(self, command: str) -> Exchange:
         async with self._conversation.accepted(command) as exchange:
