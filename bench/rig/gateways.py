@@ -28,6 +28,10 @@ class BenchUnfit(HostError):
     """Something of the bench is missing or does not answer; the text names every such thing."""
 
 
+class GatewaysAway(BenchUnfit):
+    """Gateways are not connected, or their radios do not run."""
+
+
 class Gateways:
     """The gateways of one inventory, each behind a switchboard.
 
@@ -74,11 +78,11 @@ class Gateways:
         return next(name for name, one in self.switchboards.items() if one.station == station)
 
     async def until_up(self, tap_uri: str) -> None:
-        """Wait until every gateway is connected and its radio runs; BenchUnfit."""
+        """Wait until every gateway is connected and its radio runs; GatewaysAway."""
         until_us = now_us() + CONNECTED_WITHIN_US
         while missing := [name for name, one in self.switchboards.items() if not one.is_up]:
             if now_us() > until_us:
-                raise BenchUnfit(
+                raise GatewaysAway(
                     f"not connected, or without a radio that runs: {', '.join(missing)}."
                     f" The tap listens at {tap_uri}; tc.uri of a gateway has to say"
                     f" {self._inventory.tap_uri or tap_uri} (`lorabench stations check` tells more)"

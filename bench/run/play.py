@@ -16,6 +16,7 @@ from bench.device.seam import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.expectation import Verdict
 from bench.rig.assembly import GatewayAway
+from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import Rig
 from bench.rig.stimulation import Stimulation
@@ -28,6 +29,8 @@ DEVICE_ERRORS = (
     PortUnavailable, UnknownFirmware, WrongDevice,
 )  # fmt: skip
 """What a board does that the bench can do nothing about."""
+GATEWAY_ERRORS = (GatewayAway, GatewayFailed, GatewaysAway)
+"""What a gateway does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def owner_of(error: BaseException) -> str:
     """Who has to see to an error that kept the bench from playing a case."""
     if isinstance(error, DEVICE_ERRORS):
         return "device"
-    return "gateway" if isinstance(error, GatewayFailed | GatewayAway) else BENCH
+    return "gateway" if isinstance(error, GATEWAY_ERRORS) else BENCH
 
 
 def innermost(failure: BaseException) -> str:

@@ -199,6 +199,29 @@ async def test_deaf(rig):
     assert "east was to hear" in ends[0]["reasons"][0]
 
 
+def test_a_gateway_that_was_killed_makes_no_network_server_fail_and_the_next_run_works(
+    tmp_path: Path, lab: Lab
+) -> None:
+    once = tmp_path / "once.toml"
+    once.write_text(lab.inventory.read_text() + "\n[limits]\nrf_attempts_max = 1\n")
+    scenarios = BOTH + '''
+async def test_killed(rig):
+    """East dies, and was to hear all."""
+    await rig.alpha.send()
+    lab("kill-station", "east")
+    try:
+        frame = await rig.alpha.send()
+    finally:
+        lab("start-station", "east")
+    rig.expect(frame, TWO, first="west", copy="east")
+'''
+    words = ("--rig", "hardware", "--bench", str(once))
+    ran = pytest_in(tmp_path, scenarios, *words, LAB=str(lab.folder))
+    [end] = [event for event in ran.events if event["kind"] == "case.end"]
+    assert (end["verdict"], end["owner"]) == ("INCONCLUSIVE", "air"), ran.output
+    assert hardware_in(tmp_path, lab, PASSES).code == 0
+
+
 def test_a_bench_that_is_taken_says_who_has_it(tmp_path: Path, lab: Lab) -> None:
     with BenchLock(load(lab.inventory)):
         ran = hardware_in(tmp_path, lab, PASSES)
