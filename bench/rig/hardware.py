@@ -128,6 +128,9 @@ class HardwareRig(WiredRig):
         assert isinstance(device, HardwareDevice)
         return device
 
+    def _own_devices(self) -> list[HardwareDevice]:
+        return [self._hardware(name) for name in self._devices]
+
     # --- who hears whom ------------------------------------------------------------------------
 
     def only(self, *stations: str) -> None:
@@ -137,8 +140,7 @@ class HardwareRig(WiredRig):
         self._hearing.schedule((s,) if isinstance(s, str) else tuple(s) for s in stations)
 
     def _known(self, text: str) -> tuple[HardwareDevice, Known] | None:
-        for device in self._devices.values():
-            assert isinstance(device, HardwareDevice)
+        for device in self._own_devices():
             known = device.book.recognise(text)
             if known is not None:
                 return device, known
@@ -190,8 +192,7 @@ class HardwareRig(WiredRig):
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write an event; the books learn from every downlink on its way."""
         if kind == "station.text" and fields["direction"] == "down" and "dropped" not in fields:
-            for device in self._devices.values():
-                assert isinstance(device, HardwareDevice)
+            for device in self._own_devices():
                 device.book.hear_down(str(fields["text"]))
         super().record(source, kind, fields)
 
@@ -276,8 +277,7 @@ class HardwareRig(WiredRig):
 
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         said = self.reply_line(frame, line)
-        for device in self._devices.values():
-            assert isinstance(device, HardwareDevice)
+        for device in self._own_devices():
             if device.board is not None and device.provisioned.dev_eui == frame.dev_eui:
                 own = device.board.driver.said(said)
                 if own is not None:

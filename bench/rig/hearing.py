@@ -16,7 +16,6 @@ soon (a class A device listens for at least one second first)."""
 class OnAir:
     """One transmission, as the stations told of it; `audible` None means: to all of them."""
 
-    number: int
     phy: bytes
     since_us: int
     audible: tuple[str, ...] | None
@@ -36,7 +35,6 @@ class Hearing:
         self._schedule: list[tuple[str, ...]] = []
         self._injected: list[tuple[bytes, tuple[str, ...]]] = []
         self._recent: list[OnAir] = []
-        self._numbers = 0
         self.told_injected = 0
         """How many transmissions of the replayer were heard by those who were to."""
 
@@ -72,11 +70,10 @@ class Hearing:
         return one.audible is None or station in one.audible
 
     def _begin(self, phy: bytes, at_us: int) -> OnAir:
-        self._numbers += 1
         for place, (expected, stations) in enumerate(self._injected):
             if expected == phy:
                 del self._injected[place]
-                return OnAir(self._numbers, phy, at_us, stations, injected=True)
+                return OnAir(phy, at_us, stations, injected=True)
         if self._schedule:
             self._only = self._schedule.pop(0)
-        return OnAir(self._numbers, phy, at_us, self._only, injected=False)
+        return OnAir(phy, at_us, self._only, injected=False)

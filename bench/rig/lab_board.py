@@ -5,7 +5,7 @@ wears, and whatever does not have to be written is not.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 
 from bench.device.activation import Abp
@@ -122,15 +122,11 @@ class LabBoard:
             if self._power is None:
                 raise BoardUnfit(f"{self.name}: {error}") from None
         await self._power.cycle()
-        self.lost_counters()
+        self._settled = False  # nobody knows any more what it will count next
         try:
             await self.driver.returned(RETURN_US)
         except (DeviceSilent, LineLost, PortUnavailable, DeviceRestarted) as error:
             raise BoardUnfit(f"{self.name}: also after a power cycle: {error}") from None
-
-    def lost_counters(self) -> None:
-        """Nobody knows any more what it will count next."""
-        self._settled = False
 
     async def prepare(
         self, provisioned: Provisioned, planned: PlannedDevice, air: OverTheAir
@@ -248,9 +244,9 @@ class LabBoard:
     async def restart(self, *, memory: bool, otaa: bool) -> None:
         """Restart it; without memory an ABP device counts anew, and one that joins has to join."""
         if self._reset is not None:
-            await self.driver.restarted_by(_pressed(self._reset))
+            await self.driver.restarted_by(self._reset.cycle())
         elif not memory and self._power is not None:
-            await self.driver.restarted_by(_pressed(self._power))
+            await self.driver.restarted_by(self._power.cycle())
         else:
             await self.driver.restart()
         if not memory and not otaa:
@@ -261,7 +257,3 @@ class LabBoard:
         """Let it transmit no more, whatever state it is in."""
         async with asyncio.timeout(RETURN_US / 1_000_000):
             await self.driver.silence()
-
-
-def _pressed(switch: PowerSwitch) -> Awaitable[None]:
-    return switch.cycle()

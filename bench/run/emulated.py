@@ -5,10 +5,10 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
 from bench.case import Case
-from bench.expectation import Result, Verdict
+from bench.expectation import Verdict
 from bench.rig.emulated import EmulatedRig
 from bench.rig.wired_bench import WiredBench
-from bench.run.play import Play, perform
+from bench.run.play import Play, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
@@ -70,15 +70,15 @@ class EmulatedRun:
         own_server = not play.faults.isdisjoint(("lns", "store"))
 
         async def perform_it(bench: WiredBench) -> Verdict:
-            verdict = await self._attempt(bench, play, own_server=own_server, may_repeat=True)
-            for number in range(2, ATTEMPTS_MAX + 1):
-                if verdict.result is not Result.INCONCLUSIVE:
-                    break
-                # The network server that the others share does not know the devices of this one.
-                bench.expect(1)
-                again, is_last = play.attempt(number), number == ATTEMPTS_MAX
-                verdict = await self._attempt(bench, again, own_server=True, may_repeat=not is_last)
-            return verdict
+            async def attempt(again: Play, may_repeat: bool) -> Verdict:
+                own = own_server
+                if again is not play:
+                    # The network server that others share does not know the devices of this one.
+                    bench.expect(1)
+                    own = True
+                return await self._attempt(bench, again, own_server=own, may_repeat=may_repeat)
+
+            return await repeated(play, ATTEMPTS_MAX, attempt)
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
 from bench.case import Case
-from bench.expectation import Result, Verdict
+from bench.expectation import Verdict
 from bench.host.program import HostError
 from bench.inventory.entries import Inventory
 from bench.inventory.lock import BenchLock, LockHeld
@@ -17,7 +17,7 @@ from bench.plan.schedule import schedule
 from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
 from bench.run.planning import Plan, plan_of
-from bench.run.play import Play, perform
+from bench.run.play import Play, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
@@ -95,22 +95,20 @@ class HardwareRun:
             self._bench.close()
 
     def _begin(self, play: Play) -> None:
-        attempts_max = self._inventory.limits.rf_attempts_max
+        planned = self._plan.cases[play.title.case]
 
         async def perform_it(bench: HardwareBench) -> Verdict:
-            verdict = await self._attempt(bench, play, may_repeat=attempts_max > 1)
-            for number in range(2, attempts_max + 1):
-                if verdict.result is not Result.INCONCLUSIVE:
-                    break
-                again = play.attempt(number)
-                verdict = await self._attempt(bench, again, may_repeat=number < attempts_max)
-            return verdict
+            async def attempt(again: Play, may_repeat: bool) -> Verdict:
+                return await self._attempt(bench, planned, again, may_repeat=may_repeat)
+
+            return await repeated(play, self._inventory.limits.rf_attempts_max, attempt)
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 
-    async def _attempt(self, bench: HardwareBench, play: Play, *, may_repeat: bool) -> Verdict:
+    async def _attempt(
+        self, bench: HardwareBench, planned: PlannedCase, play: Play, *, may_repeat: bool
+    ) -> Verdict:
         self._numbers += 1
-        planned = self._plan.cases[play.title.case.partition(" (attempt ")[0]]
         rig = HardwareRig(
             bench,
             planned,

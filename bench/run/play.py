@@ -1,6 +1,6 @@
 """One scenario about to be played, and what became of it."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from bench.device.seam import (
     WrongDevice,
 )
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.expectation import Verdict
+from bench.expectation import Result, Verdict
 from bench.rig.assembly import GatewayAway
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
@@ -64,6 +64,21 @@ async def perform(
         else:
             error, owner = innermost(cause), owner_of(cause)
     return case.end(error, owner=owner, may_repeat=may_repeat)
+
+
+async def repeated(
+    play: Play, attempts_max: int, attempt: Callable[[Play, bool], Awaitable[Verdict]]
+) -> Verdict:
+    """The verdict of the first attempt that is not INCONCLUSIVE, or of the last one allowed.
+
+    `attempt` plays it once, and is told whether it may be repeated.
+    """
+    verdict = await attempt(play, attempts_max > 1)
+    for number in range(2, attempts_max + 1):
+        if verdict.result is not Result.INCONCLUSIVE:
+            break
+        verdict = await attempt(play.attempt(number), number < attempts_max)
+    return verdict
 
 
 def owner_of(error: BaseException) -> str:
