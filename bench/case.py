@@ -68,9 +68,7 @@ class Case:
         if self._begun:
             self._events.append(event)
 
-    def _write(
-        self, source: str, kind: str, fields: dict[str, object], t_us: int | None
-    ) -> None:
+    def _write(self, source: str, kind: str, fields: dict[str, object], t_us: int | None) -> None:
         fields = {"case": self.title.case, **fields}
         self._events.append(self._capture.record(source, kind, fields, t_us=t_us))
 

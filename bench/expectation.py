@@ -122,9 +122,7 @@ class Table:
             Due(next(players[role]), due) for role, due in zip(self._roles, row, strict=True)
         )
 
-    def race(
-        self, strategy: Strategy, kind: str, stations: Sequence[str]
-    ) -> tuple[Due, ...]:
+    def race(self, strategy: Strategy, kind: str, stations: Sequence[str]) -> tuple[Due, ...]:
         """What is due when stations deliver at one moment, each column for any one of them.
 
         ValueError where there are not as many stations as columns, or only some columns name a

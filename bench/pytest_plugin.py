@@ -29,8 +29,8 @@ from lns.store.redis_wire import redis_server
 BENCH_ERROR = 12
 MARKERS = (
     'requires(*capabilities): what the rig must offer for this scenario, such as "wires"',
-    "fault(seam, kind): where this scenario injects which fault; at the seams \"lns\" and \"store\""
-    " it gets network servers of its own, at \"store\" also a store",
+    'fault(seam, kind): where this scenario injects which fault; at the seams "lns" and "store"'
+    ' it gets network servers of its own, at "store" also a store',
 )
 KINDS = {True: "confirmed", False: "unconfirmed"}
 
@@ -82,9 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long network servers remember a frame; waits of scenarios shrink with it"
         f" (emulated rig: default {RETENTION_S})",
     )
-    group.addoption(
-        "--tls", action="store_true", help="let stations use wss:// (emulated rig)"
-    )
+    group.addoption("--tls", action="store_true", help="let stations use wss:// (emulated rig)")
     group.addoption(
         "--redis",
         metavar="URL",

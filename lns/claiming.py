@@ -56,9 +56,7 @@ class Claiming:
         """Whether another server may own what this device sends."""
         return not self._alone and device.server is None
 
-    async def ask(
-        self, reception: Reception, frame_id: str, bid: Bid, session: Session
-    ) -> Claim:
+    async def ask(self, reception: Reception, frame_id: str, bid: Bid, session: Session) -> Claim:
         """Claim a frame, and let its session learn what the other servers know.
 
         `Unavailable` when there is no answer in time.

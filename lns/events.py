@@ -157,14 +157,7 @@ class Connection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Event = (
-    Outcome
-    | Claimed
-    | Downlink
-    | Evicted
-    | UnreadableMessage
-    | Request
-    | Acknowledged
-    | Connection
+    Outcome | Claimed | Downlink | Evicted | UnreadableMessage | Request | Acknowledged | Connection
 )
 
 

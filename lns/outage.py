@@ -43,9 +43,7 @@ class Patience:
     (`consequence`), and once of its end.
     """
 
-    def __init__(
-        self, store: str, limit_us: int, consequence: str, log: logging.Logger
-    ) -> None:
+    def __init__(self, store: str, limit_us: int, consequence: str, log: logging.Logger) -> None:
         self._store = store
         self._limit_us = limit_us
         self._consequence = consequence

@@ -36,9 +36,7 @@ class SessionStore(Protocol):
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         """Use a DevNonce for ever and make the sessions durable, both or none; StoreUnavailable.
 
         False, and nothing is kept, when the DevNonce was used before. After StoreUnavailable this

@@ -21,8 +21,7 @@ SCENARIOS = {
     "A12": "test_expiry.test_a_step_of_the_wall_clock_changes_nothing",
     "A14": "test_catalogue_time.test_a_copy_that_waits_longer_than_the_minute_is_new",
     "B18": "test_catalogue_upstream.test_a_retry_waits_until_the_first_copy_is_upstream",
-    "B19": "test_catalogue_upstream"
-    ".test_a_retry_of_a_frame_that_was_not_delivered_is_a_first_copy",
+    "B19": "test_catalogue_upstream.test_a_retry_of_a_frame_that_was_not_delivered_is_a_first_copy",
     "C04": "test_catalogue_stations.test_the_first_to_deliver_answers_however_weak_it_hears",
     "C08": "test_catalogue_stations.test_two_antennas_in_one_poll_make_one_reception",
     "C09": "test_catalogue_stations.test_nobody_answers_for_a_station_whose_link_has_ended",
@@ -51,8 +50,7 @@ SCENARIOS = {
     "G19": "test_ownership.test_clocks_that_differ_make_no_difference",
     "H01": "test_catalogue_answers.test_every_answer_has_a_counter_of_its_own",
     "H02": "test_catalogue_answers.test_an_answer_needs_four_tenths_of_a_second",
-    "H03": "test_catalogue_answers"
-    ".test_an_answer_that_the_duty_cycle_forbids_in_rx1_goes_to_rx2",
+    "H03": "test_catalogue_answers.test_an_answer_that_the_duty_cycle_forbids_in_rx1_goes_to_rx2",
     "H04": "test_catalogue_answers.test_an_answer_that_no_station_reports_was_not_sent",
     "H05": "test_catalogue_answers.test_what_the_application_sends_goes_down_once",
     "H10": "test_catalogue_answers.test_a_station_discards_the_xtime_of_a_former_session",
@@ -65,8 +63,7 @@ SCENARIOS = {
     "I05": "test_application_path.test_two_servers_with_one_client_id_lose_nothing",
     "I06": "test_application_path.test_a_copy_may_arrive_before_the_original",
     "I07": "test_application_path.test_copies_are_effects_by_id_and_one_effect_by_key",
-    "I10": "test_catalogue_time"
-    ".test_an_uplink_redelivered_an_hour_later_is_stopped_by_its_counter",
+    "I10": "test_catalogue_time.test_an_uplink_redelivered_an_hour_later_is_stopped_by_its_counter",
     "J01": "test_detectors.test_within_the_window_a_repeat_is_ignored",
     "J02": "test_detectors.test_after_the_window_a_repeat_is_accepted",
     "J03": "test_detectors.test_the_window_does_not_slide",

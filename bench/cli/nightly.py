@@ -214,9 +214,7 @@ class _Stages:
         self._display.line(f"{self._number}/{self._all} {what}")
 
 
-def _published(
-    night: Night, code: ExitCode, told: str, judged: Sequence[Judged]
-) -> list[str]:
+def _published(night: Night, code: ExitCode, told: str, judged: Sequence[Judged]) -> list[str]:
     """Tell whom the inventory names how the night went; that never changes how it went."""
     if night.inventory is None:
         return []

@@ -100,9 +100,7 @@ def run(
         Strategy | None,
         Parameter(help="Only this deduplication strategy, where a scenario leaves it open."),
     ] = None,
-    capture_dir: Annotated[
-        Path, Parameter(help="Where the folder of the run is made.")
-    ] = RUNS,
+    capture_dir: Annotated[Path, Parameter(help="Where the folder of the run is made.")] = RUNS,
     retention: Annotated[
         int | None,
         Parameter(

@@ -211,4 +211,3 @@ def as_json(plan: Plan) -> dict[str, Any]:
             for case in plan.cases
         ],
     }
-

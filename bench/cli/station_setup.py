@@ -1,8 +1,8 @@
 """Which files let a network server and its stations know each other, and where do they lie?
 
-    server.crt server.key stations-ca.crt   what [tls] names; tokens.toml where stations have tokens
-    lns.toml devices.toml                   a configuration that can be started as it is
-    stations/<EUI>/tc.* cups.*              the home of each station, and what CUPS hands out
+server.crt server.key stations-ca.crt   what [tls] names; tokens.toml where stations have tokens
+lns.toml devices.toml                   a configuration that can be started as it is
+stations/<EUI>/tc.* cups.*              the home of each station, and what CUPS hands out
 """
 
 import os

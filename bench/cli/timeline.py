@@ -134,9 +134,7 @@ def _list(names: Sequence[str]) -> str:
     return "".join(f"\n  {name}" for name in listed) + (f"\n  and {more} more" if more > 0 else "")
 
 
-def _told(
-    folder: Path, record: CaseRecord, records: Sequence[CaseRecord], events_max: int
-) -> Told:
+def _told(folder: Path, record: CaseRecord, records: Sequence[CaseRecord], events_max: int) -> Told:
     judgement = judgement_of(folder, record.case)
     events = events_of(folder, record, records)
     cast = cast_of(events)

@@ -24,29 +24,31 @@ class Dialect:
     driver: Callable[[str, Eui, Wire, Record, Deadlines | None], AttachedDevice]
 
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({
-    "rui3": Dialect(
-        baud=115_200,
-        dtr=False,
-        driver=lambda name, dev_eui, line, record, deadlines: Rui3Device(
-            name, dev_eui, line, record, deadlines=deadlines
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {
+        "rui3": Dialect(
+            baud=115_200,
+            dtr=False,
+            driver=lambda name, dev_eui, line, record, deadlines: Rui3Device(
+                name, dev_eui, line, record, deadlines=deadlines
+            ),
         ),
-    ),
-    "lora-e5": Dialect(
-        baud=9_600,
-        dtr=False,
-        driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
-            name, dev_eui, line, record, deadlines=deadlines
+        "lora-e5": Dialect(
+            baud=9_600,
+            dtr=False,
+            driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
+                name, dev_eui, line, record, deadlines=deadlines
+            ),
         ),
-    ),
-    "seeeduino": Dialect(
-        baud=115_200,
-        dtr=True,
-        driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
-            name, dev_eui, line, record, deadlines=deadlines, lineage=SEEEDUINO
+        "seeeduino": Dialect(
+            baud=115_200,
+            dtr=True,
+            driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
+                name, dev_eui, line, record, deadlines=deadlines, lineage=SEEEDUINO
+            ),
         ),
-    ),
-})
+    }
+)
 
 
 def driver_for(

@@ -20,15 +20,19 @@ from lns.lorawan.region import Region
 
 __all__ = ["RADIOS", "NotPermitted", "RawRadio", "Replayer", "replayer_for"]
 
-RADIOS: Mapping[str, Callable[[str, Wire, Record, Deadlines | None], RawRadio]] = MappingProxyType({
-    "rui3": lambda name, line, record, deadlines: Rui3P2p(name, line, record, deadlines=deadlines),
-    "lora-e5": lambda name, line, record, deadlines: LoraE5Test(
-        name, line, record, deadlines=deadlines
-    ),
-    "seeeduino": lambda name, line, record, deadlines: LoraE5Test(
-        name, line, record, deadlines=deadlines, lineage=SEEEDUINO
-    ),
-})
+RADIOS: Mapping[str, Callable[[str, Wire, Record, Deadlines | None], RawRadio]] = MappingProxyType(
+    {
+        "rui3": lambda name, line, record, deadlines: Rui3P2p(
+            name, line, record, deadlines=deadlines
+        ),
+        "lora-e5": lambda name, line, record, deadlines: LoraE5Test(
+            name, line, record, deadlines=deadlines
+        ),
+        "seeeduino": lambda name, line, record, deadlines: LoraE5Test(
+            name, line, record, deadlines=deadlines, lineage=SEEEDUINO
+        ),
+    }
+)
 """The raw radio of each dialect."""
 
 

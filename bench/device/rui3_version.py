@@ -32,7 +32,6 @@ class Rui3Version:
         """Whether DevNonces count up (from 4.2, LoRaMac-node 4.7) instead of being drawn."""
         return self.number >= (4, 2, 0)
 
-
     @property
     def traits(self) -> Traits:
         """What follows from the version for those who do not speak the dialect."""

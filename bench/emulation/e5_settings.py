@@ -110,9 +110,7 @@ class E5Settings:
             return [f"NUM, {', '.join(words[1:]) or _ranges(listed or [0, 1, 2])}"]
         known = self._memory.region.uplink_channels
         if not text:
-            return [
-                f"{n},{c.freq_hz},DR{c.dr_min},DR{c.dr_max}" for n, c in enumerate(known[:16])
-            ]
+            return [f"{n},{c.freq_hz},DR{c.dr_min},DR{c.dr_max}" for n, c in enumerate(known[:16])]
         number = whole(words[0], 0, 95)
         if len(words) == 1:
             require(number < len(known))

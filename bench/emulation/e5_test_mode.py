@@ -76,9 +76,7 @@ class E5TestMode:
         payload, how = octets(text), self._config
         require(bool(payload))
         self._listens, self._sends = False, True  # sending ends listening
-        emission = self._circuit.radio.transmit(
-            payload, how.modulation, power_dbm=how.power_dbm
-        )
+        emission = self._circuit.radio.transmit(payload, how.modulation, power_dbm=how.power_dbm)
         self._circuit.spawn(self._sent(emission))
         return [f'TXLRPKT "{payload.hex().upper()}"']
 

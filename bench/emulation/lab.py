@@ -1,8 +1,8 @@
 """How are the processes of an emulated lab started, worked, and ended together?
 
-    DIR/bench.toml     what stands in the lab        DIR/dev/NAME     the serial port of a board
-    DIR/NAME/nvm.json  the flash of a board          DIR/NAME/tc.uri  where a station connects
-    DIR/NAME/log       what a process says           DIR/air/frames.jsonl  who heard which frame
+DIR/bench.toml     what stands in the lab        DIR/dev/NAME     the serial port of a board
+DIR/NAME/nvm.json  the flash of a board          DIR/NAME/tc.uri  where a station connects
+DIR/NAME/log       what a process says           DIR/air/frames.jsonl  who heard which frame
 """
 
 import asyncio

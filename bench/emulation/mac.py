@@ -95,9 +95,7 @@ class Mac:
         `heard_forged_accept` tells whether there was a join-accept that is not for this device.
         """
         self.heard_forged_accept = False
-        phy = build_join_request(
-            app_key, join_eui=join_eui, dev_eui=dev_eui, dev_nonce=dev_nonce
-        )
+        phy = build_join_request(app_key, join_eui=join_eui, dev_eui=dev_eui, dev_nonce=dev_nonce)
         settings = self.settings
         emission = self._transmit(phy, settings.dr)
         told(emission)

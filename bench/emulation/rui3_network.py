@@ -163,9 +163,7 @@ class Rui3Network:
     def _forget_what_must_be(self) -> None:
         """The MAC's memory is zeroed at the boot after its identity was written."""
         if self._memory.kept("zero_mac", False):
-            self._memory.keep(
-                zero_mac=False, dev_nonce=0, counters={"up": FIRST_F_CNT, "down": -1}
-            )
+            self._memory.keep(zero_mac=False, dev_nonce=0, counters={"up": FIRST_F_CNT, "down": -1})
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -216,6 +214,4 @@ def _masked(mask: str, its_region: Region) -> frozenset[int] | None:
         return None
     bits = [bit for bit in range(_CHANNELS_PER_BIT) if int(mask, 16) >> bit & 1]
     channels = list(its_region.uplink_channels)
-    return frozenset(
-        channels.index(channel) for bit in bits for channel in us915_sub_band(bit + 1)
-    )
+    return frozenset(channels.index(channel) for bit in bits for channel in us915_sub_band(bit + 1))

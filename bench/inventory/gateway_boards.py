@@ -48,9 +48,7 @@ class GatewayBoard:
 def _read() -> Mapping[str, GatewayBoard]:
     table = tomllib.loads(TABLE.read_text("utf-8"))
     return {
-        name: GatewayBoard(
-            name=name, **{**row, "certainty": Certainty(row["certainty"])}
-        )
+        name: GatewayBoard(name=name, **{**row, "certainty": Certainty(row["certainty"])})
         for name, row in table.items()
     }
 

@@ -188,9 +188,7 @@ def _outside_limits(
 ) -> Iterator[Mistake]:
     dr, power_dbm = device.dr, device.power_dbm
     rates = plan.data_rates
-    if dr is not None and (
-        dr >= len(rates) or rates[dr] is None or dr in plan.downlink_only_drs
-    ):
+    if dr is not None and (dr >= len(rates) or rates[dr] is None or dr in plan.downlink_only_drs):
         yield ["device", number, "dr"], f"{plan.name} has no uplink data rate {dr}"
     if power_dbm is not None and power_dbm > file.limits.eirp_dbm_max:
         said = f"more than limits.eirp_dbm_max allows, which is {file.limits.eirp_dbm_max}"

@@ -126,9 +126,7 @@ def _timetable(verdicts: Sequence[Verdict]) -> Timetable:
     return Timetable.of(begins, {v.case: v.end_us for v in verdicts if v.end_us is not None})
 
 
-def _plot(
-    key: str, verdict: Verdict, table: Timetable, findings: tuple[Finding, ...]
-) -> _Plot:
+def _plot(key: str, verdict: Verdict, table: Timetable, findings: tuple[Finding, ...]) -> _Plot:
     if verdict.case not in table:
         return _Plot(Window(key, 0, -1), verdict, findings)  # nothing is recorded of it
     return _Plot(Window(key, *table.window(verdict.case), verdict.case), verdict, findings)

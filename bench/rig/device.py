@@ -17,9 +17,7 @@ class DeviceOfCase(ABC):
     `start` of the rig switches everything on; every act calls it first.
     """
 
-    def __init__(
-        self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
         self.provisioned = provisioned
         self._start = start
 

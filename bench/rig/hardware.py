@@ -164,9 +164,7 @@ class HardwareRig(WiredRig):
                 self._note(device, known, one, message)
         return self._hearing.is_audible(station, one)
 
-    def _note(
-        self, device: HardwareDevice, known: Known, one: OnAir, message: Updf | Jreq
-    ) -> None:
+    def _note(self, device: HardwareDevice, known: Known, one: OnAir, message: Updf | Jreq) -> None:
         """Write what a device has sent, as `radio.transmit`."""
         attempt = 1 + sum(known.phy == earlier.phy for earlier, _ in self._seen)
         data_rate = self.region.data_rates[message.dr]

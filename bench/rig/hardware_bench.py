@@ -152,9 +152,7 @@ class HardwareBench(WiredBench):
             try:
                 line = line_to(replayer.radio)
                 self.replayer = await self._stack.enter_async_context(
-                    replayer_for(
-                        replayer.radio.dialect, replayer.name, line, self.region, self.say
-                    )
+                    replayer_for(replayer.radio.dialect, replayer.name, line, self.region, self.say)
                 )
                 self._stack.push_async_callback(self._silence_replayer, self.replayer)
                 # The way into its raw mode takes a restart: not when a replay is due.
@@ -242,5 +240,3 @@ def line_to(radio: Radio) -> SerialLine:
             raise PortUnavailable(str(missing)) from None
 
     return line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
-
-

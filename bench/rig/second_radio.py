@@ -45,9 +45,7 @@ class SecondRadio:
             self._hearing.expect_injected(frame.phy, (by,))
             told = self._hearing.told_injected
             self._note("fault.begin", frame, by)
-            await replayer.transmit(
-                frame.phy, freq_hz=channel["freq_hz"], data_rate=DATA_RATE
-            )
+            await replayer.transmit(frame.phy, freq_hz=channel["freq_hz"], data_rate=DATA_RATE)
             self._note("fault.end", frame, by)
             await self._until_told(frame, told)
         late_us = now_us() - due_us

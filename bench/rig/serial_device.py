@@ -16,9 +16,7 @@ from bench.rig.virtual_device import VirtualRigDevice, firmware_of
 class SerialRigDevice(VirtualRigDevice):
     """One device behind a pseudo-terminal, asked by the driver that a board on USB is asked by."""
 
-    def __init__(
-        self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, provisioned: Provisioned, start: Callable[[], Awaitable[None]]) -> None:
         super().__init__(provisioned, start)
         self._plugged = AsyncExitStack()
         self._board: Board | None = None

@@ -134,15 +134,11 @@ class FarStore:
         """Make the sessions of a device durable; StoreUnavailable."""
         await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         """Use a DevNonce and keep the sessions; False when it was used; StoreUnavailable."""
         if dev_nonce in self._dev_nonces[dev_eui]:
             return False
-        kept = await self._wire.carry(
-            lambda: self._store().keep_join(dev_eui, dev_nonce, sessions)
-        )
+        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
         self._dev_nonces[dev_eui].add(dev_nonce)
         return kept
 

@@ -18,9 +18,7 @@ Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]
 class VirtualRigStation(TappedStation):
     """One station in software; remembers what it is to be equipped with until it is switched on."""
 
-    def __init__(
-        self, *facts: Any, plug: Plug, seed: int, gps_start_us: int, **more: Any
-    ) -> None:
+    def __init__(self, *facts: Any, plug: Plug, seed: int, gps_start_us: int, **more: Any) -> None:
         super().__init__(*facts, **more)
         self._plug = plug
         self._seed = seed

@@ -147,9 +147,7 @@ class Stimulation(Assembly):
         session = device.session
         dev_eui, f_cnt = device.provisioned.dev_eui, session.f_cnt_up
         self.note_store("fault.begin", "orphan", lns=DEAD_LNS, dev_eui=dev_eui, f_cnt=f_cnt)
-        await self.claim(
-            Bid(lns=DEAD_LNS, dev_eui=dev_eui, dev_addr=session.dev_addr, f_cnt=f_cnt)
-        )
+        await self.claim(Bid(lns=DEAD_LNS, dev_eui=dev_eui, dev_addr=session.dev_addr, f_cnt=f_cnt))
 
     @abstractmethod
     async def claim(self, bid: Bid) -> None:

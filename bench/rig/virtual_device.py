@@ -73,9 +73,7 @@ def firmware_of(
     """The device itself; its next counter follows the one the server has."""
     otaa = provisioned.record.activation is Activation.OTAA
     activation = (
-        Otaa(JOIN_EUI, provisioned.app_key)
-        if otaa
-        else Abp(provisioned.dev_addr, provisioned.keys)
+        Otaa(JOIN_EUI, provisioned.app_key) if otaa else Abp(provisioned.dev_addr, provisioned.keys)
     )
     device = VirtualDevice(
         provisioned.record.name,

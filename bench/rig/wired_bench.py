@@ -190,9 +190,7 @@ class WiredBench:
     async def connect(self, uri: str, station: Eui) -> WebSocketLink:
         """A link for a station, by way of discovery at `uri`; LinkClosed with the reason."""
         tls = self.trust.station(station) if self.trust is not None else None
-        return await web_socket.connect(
-            await web_socket.discover(uri, station, tls=tls), tls=tls
-        )
+        return await web_socket.connect(await web_socket.discover(uri, station, tls=tls), tls=tls)
 
     async def post(self, topic: str, body: bytes) -> None:
         """Publish something as an application does; BrokerLost."""

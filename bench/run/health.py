@@ -57,9 +57,7 @@ async def _check(inventory: Inventory, folder: Path, tell: Callable[[str], None]
         tell(line)
 
     try:
-        async with HardwareBench(
-            capture, inventory, retention_us=RETENTION_S * 1_000_000
-        ) as bench:
+        async with HardwareBench(capture, inventory, retention_us=RETENTION_S * 1_000_000) as bench:
             for name in bench.gateways.switchboards:
                 note(f"gateway {name}: connected, its radio runs")
             for board in bench.boards.values():

@@ -48,9 +48,7 @@ class Play:
         return replace(self, title=replace(self.title, case=case, attempt=number))
 
 
-async def perform(
-    case: Case, rig: Stimulation, play: Play, *, may_repeat: bool = False
-) -> Verdict:
+async def perform(case: Case, rig: Stimulation, play: Play, *, may_repeat: bool = False) -> Verdict:
     """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
     error, owner = None, BENCH
     try:

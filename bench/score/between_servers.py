@@ -69,9 +69,7 @@ def one_server_answers(lines: DataFrame, failed: DataFrame) -> DataFrame:
     )
 
 
-def one_message_under_drop(
-    published: DataFrame, lines: DataFrame, failed: DataFrame
-) -> DataFrame:
+def one_message_under_drop(published: DataFrame, lines: DataFrame, failed: DataFrame) -> DataFrame:
     """Under Drop a frame goes upstream once, over all servers."""
     under_drop = lines.where((F.col("kind") == "case.device") & (F.col("strategy") == "Drop"))
     said = F.col("said")
@@ -171,9 +169,7 @@ def _failures(lines: DataFrame) -> DataFrame:
     )
 
 
-def _by_two_servers(
-    rows: DataFrame, frame: tuple[str, ...], failed: DataFrame
-) -> DataFrame:
+def _by_two_servers(rows: DataFrame, frame: tuple[str, ...], failed: DataFrame) -> DataFrame:
     """Rows of one frame after one of an `other` server, before anything failed.
 
     A claim is forgotten after a day, and FCnt 0 or 1 may be another frame of a device that began

@@ -92,9 +92,7 @@ def _tables(read: DataFrame) -> Tables:
     effects = due_effects(whole).localCheckpoint()
     followed = accounts(whole, said, effects).localCheckpoint()
     books = ledger(both, followed).localCheckpoint()
-    all_found = findings(
-        whole, torn, both, said, graded, rows, effects, followed
-    ).localCheckpoint()
+    all_found = findings(whole, torn, both, said, graded, rows, effects, followed).localCheckpoint()
     missed = missed_stimuli(whole)
     late = of_other_cases(stalled(whole), missed)
     found = unproven(excused(all_found, late), missed).localCheckpoint()

@@ -58,9 +58,7 @@ def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
     }
     return (
         _of_one_server(of_case.where(~several), lines)
-        .unionByName(
-            _of_several_servers(of_case.where(several), lines), allowMissingColumns=True
-        )
+        .unionByName(_of_several_servers(of_case.where(several), lines), allowMissingColumns=True)
         .localCheckpoint()
         .transform(_with_words)
         .transform(lambda rows: with_unknowable(rows, lines, order=_ORDER))

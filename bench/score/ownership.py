@@ -130,9 +130,7 @@ def _after_faults(state: Column, row: Column) -> Column:
 
     is_emptied = F.exists(row["faults"], lambda fault: fault["emptied"] & lately(fault))
     nothing_seen = emptied(state["firsts"])
-    orphans = F.filter(
-        row["orphans"], lambda bid: lately(bid) & (bid["dev_eui"] == row["dev_eui"])
-    )
+    orphans = F.filter(row["orphans"], lambda bid: lately(bid) & (bid["dev_eui"] == row["dev_eui"]))
     orphan = F.get(orphans, F.size(orphans) - 1)
     newest = F.when(~is_emptied, state["newest"])
     takes = F.coalesce(orphan["f_cnt"] > F.coalesce(newest, F.lit(NOBODY)), F.lit(False))

@@ -43,9 +43,7 @@ def with_homes(receptions: DataFrame) -> DataFrame:
                 "observed_level2": level2,
                 "unavailable": _surely(F.col("store_fault") & (level2 == _UNAVAILABLE)),
                 "lost": _surely(closed),
-                "unkept": _surely(
-                    F.exists("faults", of_store) & withheld & (level2 != "NotOwner")
-                ),
+                "unkept": _surely(F.exists("faults", of_store) & withheld & (level2 != "NotOwner")),
             }
         )
         .select("*")
@@ -100,9 +98,7 @@ def _with_facts(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
                 "short": _surely(device.f_cnt_bits == 16),
                 "pinned": device.server.isNotNull(),
                 "closed": F.col("on_outage") == "closed",
-                "granted_by": F.when(
-                    ~_surely(there_before), F.first("joined_at").over(of_session)
-                ),
+                "granted_by": F.when(~_surely(there_before), F.first("joined_at").over(of_session)),
             }
         )
         .select("*")

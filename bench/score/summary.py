@@ -152,8 +152,7 @@ def _margins(row: Row) -> dict[str, Any]:
         figures = row["min_us"], *(round(share_us) for share_us in row["shares_us"])
         for window, later_us in (("rx1", 0), ("rx2", RX2_AFTER_RX1_US)):
             told[window] = {
-                name: figure + later_us
-                for name, figure in zip(_FIGURES, figures, strict=True)
+                name: figure + later_us for name, figure in zip(_FIGURES, figures, strict=True)
             }
         told["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
     return told

@@ -10,9 +10,7 @@ OPEN = "open"  # the frame may carry a request that only the keys show
 ANSWERED = ("RX1", "RX2", "TooLate")
 
 
-def with_unknowable(
-    rows: DataFrame, lines: DataFrame, *, order: tuple[str, ...]
-) -> DataFrame:
+def with_unknowable(rows: DataFrame, lines: DataFrame, *, order: tuple[str, ...]) -> DataFrame:
     """Why the right words of a row cannot be told from receptions; null when they can.
 
     A failure that the network server reports is believed only where the capture shows one: an

@@ -148,9 +148,7 @@ esac
 """
 
 
-def _hardware(
-    inventory: Inventory, gateway: GatewayEntry
-) -> tuple[list[GatewayFile], list[str]]:
+def _hardware(inventory: Inventory, gateway: GatewayEntry) -> tuple[list[GatewayFile], list[str]]:
     if gateway.board is None:
         return [], ["bench.toml names no board: station.conf and rinit.sh stay as they are"]
     board = BOARDS[gateway.board]

@@ -121,7 +121,7 @@ def _looking(home: str) -> str:
         lines += [
             f"if [ -f {name} ]; then",
             f"  printf '%s %s %s ' {name} \"$(stat -c %a {name})\" "
-            f"\"$(sha256sum < {name} | cut -c 1-64)\"",
+            f'"$(sha256sum < {name} | cut -c 1-64)"',
             f"  {content}; echo",
             "fi",
         ]
@@ -157,7 +157,7 @@ def _writing(home: str, written: Sequence[GatewayFile], removed: Sequence[str]) 
     lines = ["set -eu", "umask 077", f"mkdir -p -m 755 {shlex.quote(home)}"]
     lines.append(f"cd {shlex.quote(home)}")
     # The station need not run as root, and is to read its key.
-    lines.append("own() { [ \"$(id -u)\" != 0 ] || chown \"$(stat -c %u:%g .)\" \"$1\"; }")
+    lines.append('own() { [ "$(id -u)" != 0 ] || chown "$(stat -c %u:%g .)" "$1"; }')
     for file in written:
         content = base64.b64encode(file.content).decode()
         lines += [

@@ -176,9 +176,7 @@ def after_claim(
     elif level2 is Level2.UNAVAILABLE and on_outage is OnOutage.OPEN:
         done = Disposition(done.upstream, done.reason, advances=done.advances)
     elif level2 is Level2.UNAVAILABLE:
-        done = Disposition(
-            Upstream.DROPPED, Reason.STORE_UNAVAILABLE, advances=done.advances
-        )
+        done = Disposition(Upstream.DROPPED, Reason.STORE_UNAVAILABLE, advances=done.advances)
     return done
 
 

@@ -58,15 +58,11 @@ class Decisions:
     def wanted(self, batch: Sequence[Offered]) -> list[tuple[Place, ...]]:
         """What must not change while these messages are decided on, message by message."""
         return [
-            self._detectors.places(offered.message)
-            if isinstance(offered.message, Incoming)
-            else ()
+            self._detectors.places(offered.message) if isinstance(offered.message, Incoming) else ()
             for offered in batch
         ]
 
-    async def decide(
-        self, tx: Batch, batch: Sequence[Offered], at_us: int
-    ) -> list[Decision]:
+    async def decide(self, tx: Batch, batch: Sequence[Offered], at_us: int) -> list[Decision]:
         """The decisions on messages, in order; everything they change is in the transaction.
 
         EffectUnavailable when not even the first one can have its effect.

@@ -196,9 +196,7 @@ class _Reservation:
         position: int,
     ) -> None:
         self.granted = [bool(one) for one in granted]
-        self.marks = {
-            place: text for place, text in zip(places, marks, strict=True) if text
-        }
+        self.marks = {place: text for place, text in zip(places, marks, strict=True) if text}
         self.numbers = {name.decode(): int(value) for name, value in _pairs(numbers)}
         self.numbers[POSITION] = position
 
@@ -245,8 +243,13 @@ class _Reserved(MemoryEntries):
         found, changed = self._found.marks, self._changed_marks()
         return {
             "marks": [
-                [number, _TABLES.index(place.table) + 2, place.name, found.get(place, b"").decode(),
-                 changed[place]]
+                [
+                    number,
+                    _TABLES.index(place.table) + 2,
+                    place.name,
+                    found.get(place, b"").decode(),
+                    changed[place],
+                ]
                 for number, place in enumerate(places, start=1)
                 if place in changed
             ],

@@ -75,9 +75,7 @@ _EVICT = {
     f" (SELECT name FROM inbox_{table} ORDER BY position LIMIT 1)"
     for table in Table
 }
-_OLDEST = {
-    table: f"SELECT at_us FROM inbox_{table} ORDER BY position LIMIT 1" for table in Table
-}
+_OLDEST = {table: f"SELECT at_us FROM inbox_{table} ORDER BY position LIMIT 1" for table in Table}
 _ADD = (
     "INSERT INTO inbox_number VALUES (?1, ?2)"
     " ON CONFLICT DO UPDATE SET value = value + excluded.value"
@@ -192,9 +190,7 @@ class _Transaction:
         self._counts[table] -= self._db.execute(_FORGET[table], (before_us, at_most)).rowcount
 
     def number(self, name: str) -> int:
-        row = self._db.execute(
-            "SELECT value FROM inbox_number WHERE name = ?", (name,)
-        ).fetchone()
+        row = self._db.execute("SELECT value FROM inbox_number WHERE name = ?", (name,)).fetchone()
         return 0 if row is None else int(row[0])
 
     def add(self, name: str, by: int) -> None:

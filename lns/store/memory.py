@@ -57,9 +57,7 @@ class MemoryStore:
             if any(session.dev_addr == dev_addr for session in sessions)
         )
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         """Use a DevNonce and replace the sessions, both or none; False when it was used before."""
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
@@ -68,9 +66,7 @@ class MemoryStore:
         self._sessions[dev_eui] = _as_they_are(sessions)
         return True
 
-    def _beside_others(
-        self, dev_eui: Eui, sessions: tuple[Session, ...]
-    ) -> tuple[Session, ...]:
+    def _beside_others(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
         """These sessions, with the newer counters of others and the sessions that they added."""
         there, met = self._sessions.get(dev_eui, ()), self._met[dev_eui]
         met.update(session.dev_addr for session in sessions)

@@ -193,9 +193,7 @@ class RedisStore:
         """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         """Use a DevNonce and replace the sessions, both or none; StoreUnavailable.
 
         False when the DevNonce was used before, here or at another server.

@@ -156,9 +156,7 @@ def test_the_facts_of_a_device_have_no_keys(open_case: Open, tmp_path: Path) -> 
     assert not any(key * 16 in text for key in ("a1", "b2", "c3"))
 
 
-def test_what_happens_before_the_begin_is_written_after_it(
-    open_case: Open, tmp_path: Path
-) -> None:
+def test_what_happens_before_the_begin_is_written_after_it(open_case: Open, tmp_path: Path) -> None:
     case = open_case()
     case.station(Eui(WEST), "west")
     case.begin()
@@ -183,9 +181,7 @@ def test_a_line_of_another_process_keeps_its_time(open_case: Open, tmp_path: Pat
     assert (line["t_us"], line["seq"], line["case"], line["station"]) == (123, 0, "group/c", WEST)
 
 
-def test_what_concerns_all_is_judged_but_not_written_again(
-    open_case: Open, tmp_path: Path
-) -> None:
+def test_what_concerns_all_is_judged_but_not_written_again(open_case: Open, tmp_path: Path) -> None:
     case = open_case()
     case.begin()
     case.witness({"t_us": 1, "source": "bench", "seq": 9, "kind": "host.stalled", "late_us": 1})

@@ -253,8 +253,7 @@ def test_a_server_that_knows_of_a_later_life_tells_the_others(store: Asked) -> N
 def test_of_many_at_once_one_is_the_owner(store: Asked) -> None:
     async def race() -> list[list[Claim]]:
         bids = [
-            [bid(f"lns-{n}", f_cnt, takes_f_cnt_down=True) for n in range(4)]
-            for f_cnt in range(50)
+            [bid(f"lns-{n}", f_cnt, takes_f_cnt_down=True) for n in range(4)] for f_cnt in range(50)
         ]
         return [list(await asyncio.gather(*map(store.claims.claim, some))) for some in bids]
 

@@ -195,9 +195,7 @@ def test_an_effect_that_outlasts_its_lease_is_counted(valkey: Valkey, name: str)
     asyncio.run(body())
 
 
-def test_an_effect_that_happened_is_confirmed_when_redis_is_back(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_effect_that_happened_is_confirmed_when_redis_is_back(tmp_path: Path, name: str) -> None:
     """It happened once, and is known as soon as Redis is: nobody has it again."""
     server = Valkey(tmp_path)
 

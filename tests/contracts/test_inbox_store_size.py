@@ -23,9 +23,7 @@ PATIENCE_US = 20_000_000
 def places(first: int) -> list[Place]:
     """Ids as the network server makes them, each with its partition key."""
     ids = range(first, first + AT_ONCE)
-    return [
-        Place(Table.WINDOW, f"16:70B3D57ED0000001:70B3D57ED0000001-01ABCDEF-{n}") for n in ids
-    ]
+    return [Place(Table.WINDOW, f"16:70B3D57ED0000001:70B3D57ED0000001-01ABCDEF-{n}") for n in ids]
 
 
 async def fill(store: InboxStore) -> None:

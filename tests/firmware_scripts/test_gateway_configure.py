@@ -128,9 +128,7 @@ def test_a_board_whose_pins_nobody_has_confirmed_is_said(root: Path) -> None:
         (["--tap", "wss://h:1", "--trust", "/not/there"], "/not/there cannot be read"),
     ],
 )
-def test_what_does_not_go_together_is_said(
-    root: Path, arguments: list[str], message: str
-) -> None:
+def test_what_does_not_go_together_is_said(root: Path, arguments: list[str], message: str) -> None:
     ended = configure(root, *arguments)
     assert ended.code == 4
     assert message in ended.err

@@ -13,7 +13,7 @@ def lab(tmp_path: Path) -> Path:
     (tmp_path / "station").write_text("the program\n")
     for name in ("apt-get", "usermod", "systemctl", "chown", "git"):
         fake_program(tmp_path / "bin", name)
-    fake_program(tmp_path / "bin", "dpkg", 'case $2 in gpiod) exit 1 ;; esac')
+    fake_program(tmp_path / "bin", "dpkg", "case $2 in gpiod) exit 1 ;; esac")
     fake_program(tmp_path / "bin", "id", 'case $1 in -nG) echo "pi spi gpio" ;; -u) echo 0 ;; esac')
     fake_program(tmp_path / "bin", "gcc", "echo aarch64-linux-gnu")
     return tmp_path

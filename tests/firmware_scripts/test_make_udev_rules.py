@@ -35,9 +35,7 @@ def test_every_board_with_a_mark_gets_a_name(bench: Path) -> None:
     ended = script("make_udev_rules.py", "--bench", bench)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
-    assert (
-        'SUBSYSTEM=="tty", SUBSYSTEMS=="usb", KERNELS=="1-1.2.1", SYMLINK+="lora/dut"' in lines
-    )
+    assert 'SUBSYSTEM=="tty", SUBSYSTEMS=="usb", KERNELS=="1-1.2.1", SYMLINK+="lora/dut"' in lines
     assert 'SUBSYSTEM=="tty", ATTRS{serial}=="0123ABCD", SYMLINK+="lora/e5"' in lines
     assert not [line for line in lines if "lora/replayer" in line]
     assert "@" not in ended.out

@@ -110,7 +110,7 @@ def test_a_join_request_is_put_together_as_it_was_on_the_air(
     message = {"msgtype": "jreq", "MHdr": 0, "DevNonce": 0x0102, "MIC": -1}
     euis = {"JoinEui": "AC-1F-09-FF-F8-68-00-01", "DevEui": "AC-1F-09-FF-FE-00-00-01"}
     spelled_otherwise = {"JoinEUI": euis["JoinEui"], "DevEUI": euis["DevEui"]}
-    phy = "00" "010068F8FF091FAC" "010000FEFF091FAC" "0201" "FFFFFFFF"
+    phy = "00010068F8FF091FAC010000FEFF091FAC0201FFFFFFFF"
     assert phy_payload({**message, **euis}).hex().upper() == phy
     assert phy_payload({**message, **spelled_otherwise}).hex().upper() == phy
 

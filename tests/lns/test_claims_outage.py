@@ -38,9 +38,7 @@ def test_open_forwards_unverified_and_answers_nothing(strategy: Strategy) -> Non
 
     servers = serve_both(scenario, device(strategy))
     for network in (servers.a, servers.b):
-        assert words(network) == [
-            ("NonDuplicate", "forwarded", "-", "Suppressed", "Unavailable")
-        ]
+        assert words(network) == [("NonDuplicate", "forwarded", "-", "Suppressed", "Unavailable")]
         [body] = network.bodies
         assert (body["unverified"], "dupMsg" in body) == (True, False)
         assert [(claim.decision, claim.owner) for claim in network.claims] == [

@@ -361,9 +361,7 @@ def test_an_evicted_join_is_told() -> None:
 class ContendedStore(MemoryStore):
     """A store in which another server uses every DevNonce a moment earlier."""
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         await super().keep_join(dev_eui, dev_nonce, ())
         return await super().keep_join(dev_eui, dev_nonce, sessions)
 

@@ -147,7 +147,10 @@ def open_mistake(folder: Path, text: str) -> str:
 
 
 def test_store_and_outbox_are_files_beside_the_configuration(folder: Path) -> None:
-    text = LNS + '[store]\nurl = "sqlite://var/a/lns-a.store"\n[upstream]\nurl = "mqtt://127.0.0.1:1"\n'
+    text = (
+        LNS
+        + '[store]\nurl = "sqlite://var/a/lns-a.store"\n[upstream]\nurl = "mqtt://127.0.0.1:1"\n'
+    )
     upstream, store = asyncio.run(opened(prepare_text(folder, text)))
     assert isinstance(upstream, MqttUpstream)
     assert isinstance(store, SqliteStore)

@@ -33,9 +33,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 
 
 @pytest.fixture(params=["memory", "redis"])
-def serve(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Serve:
+def serve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Serve:
     if request.param == "memory":
         return serve_both
     # A Redis of its own host answers in time, but not always on a busy one.

@@ -31,9 +31,7 @@ class FailingStore(MemoryStore):
         await self._fail()
         await super().keep_sessions(dev_eui, as_they_are)
 
-    async def keep_join(
-        self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]
-    ) -> bool:
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         as_they_are = tuple(session.snapshot() for session in sessions)
         await self._fail()
         return await super().keep_join(dev_eui, dev_nonce, as_they_are)

@@ -99,9 +99,7 @@ def test_json_has_all_of_it(
     }
 
 
-def test_a_key_is_masked(
-    dut: FarBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_is_masked(dut: FarBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dut.answers["AT+APPKEY=?"] = f"AT+APPKEY={KEY}\r\nOK\r\n"
     assert at(bench_with(tmp_path, dut), "AT+APPKEY=?") == 0
     shown = capsys.readouterr().out

@@ -155,9 +155,7 @@ def test_boards_are_asked_who_they_are(
 
 
 def usb(path: str, serial: str | None, location: str | None) -> UsbPort:
-    return UsbPort(
-        path=path, vid=1, pid=2, serial_number=serial, location=location, description=""
-    )
+    return UsbPort(path=path, vid=1, pid=2, serial_number=serial, location=location, description="")
 
 
 def test_a_port_is_named_by_what_stays() -> None:

@@ -33,9 +33,7 @@ CASES = (
 def planned(*cases: PlannedCase, **failed: str) -> Plan:
     missing = {one.case: needs(one, BENCH) for one in cases}
     playable = [one for one in cases if not missing[one.case]]
-    return Plan(
-        BENCH, cases, missing, failed, bound(playable, BENCH), schedule(playable, BENCH)
-    )
+    return Plan(BENCH, cases, missing, failed, bound(playable, BENCH), schedule(playable, BENCH))
 
 
 def test_each_scenario_has_a_line_with_what_it_takes_and_what_is_missing() -> None:

@@ -140,9 +140,7 @@ def test_a_power_cut_that_takes_the_port_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_command", [True, False])
-def test_a_banner_that_comes_with_the_port_is_no_surprise(
-    tmp_path: Path, by_command: bool
-) -> None:
+def test_a_banner_that_comes_with_the_port_is_no_surprise(tmp_path: Path, by_command: bool) -> None:
     board = Rui3Settings()
 
     def answer(command: str) -> bytes:
@@ -192,9 +190,7 @@ def test_a_button_that_does_nothing_is_silence(tmp_path: Path) -> None:
         with FarEnd(Rui3Settings(), tmp_path / "port") as far:
             line = SerialLine(far.port)
             patience = Deadlines(boot_us=200_000)
-            async with Rui3Device(
-                "alpha", DEV_EUI, line, far.record, deadlines=patience
-            ) as device:
+            async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
                 with pytest.raises(DeviceSilent, match="not a word since its restart"):
                     await device.restarted_by(asyncio.sleep(0))
 

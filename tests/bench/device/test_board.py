@@ -88,9 +88,7 @@ class Gateway:
                 MType.UNCONFIRMED_DOWN, dev_addr=DEV_ADDR, f_cnt=f_cnt, keys=self._keys, ack=True,
                 f_port=9, payload=b"\xa1\xb2",
             )  # fmt: skip
-        self.medium.transmit(
-            STATION, phy, direction="down", power_dbm=16, freq_hz=freq_hz, dr=dr
-        )
+        self.medium.transmit(STATION, phy, direction="down", power_dbm=16, freq_hz=freq_hz, dr=dr)
 
 
 class Bench:

@@ -46,7 +46,5 @@ def test_its_windows_are_those_of_class_a_besides() -> None:
 
 
 def test_a_counter_that_was_heard_is_not_believed_again() -> None:
-    again = Plan(
-        5_000_000, f_cnt=0, freq_hz=869_525_000, dr=0, ack=False, port=7, payload=b"on"
-    )
+    again = Plan(5_000_000, f_cnt=0, freq_hz=869_525_000, dr=0, ack=False, port=7, payload=b"on")
     assert downlinks(LATE, again, sends=2) == ["RX_C 7 6f6e"]

@@ -107,9 +107,7 @@ def test_a_reply_that_may_be_over_is_over_when_nothing_follows() -> None:
 def test_an_acknowledgement_is_kept_however_often_it_waits_for_it() -> None:
     async def scene() -> None:
         waits = ["+CMSGHEX: Wait ACK"] * (2 * REPLIES_MAX)
-        exchange = heard(
-            E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received"
-        )
+        exchange = heard(E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received")
         assert exchange.told[-1] == "+CMSGHEX: ACK Received"
         assert len(exchange.told) == REPLIES_MAX
 

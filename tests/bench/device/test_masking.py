@@ -25,7 +25,7 @@ KEY = "2B7E151628AED2A6ABF7158809CF4F3C"
         (f"+KEY: APPKEY {bytes.fromhex(KEY).hex(' ').upper()}", "+KEY: ***"),
         (f"AT+KEY= APPKEY,{KEY}", "AT+KEY= ***"),
         (f"+K: {bytes.fromhex(KEY).hex(' ')}", "+K: ***"),  # a byte of its name was lost
-        (f"{KEY[12:]}\"", "***"),
+        (f'{KEY[12:]}"', "***"),
         (bytes.fromhex(KEY[:12]).hex(" "), "***"),
     ],
 )

@@ -124,9 +124,7 @@ def test_a_board_that_stays_busy_is_refused_in_the_end(tmp_path: Path) -> None:
         patience = Deadlines(transmission_us=1_200_000)
         with FarEnd(board, tmp_path / "port") as far:
             line = SerialLine(far.port)
-            async with Rui3Device(
-                "alpha", DEV_EUI, line, far.record, deadlines=patience
-            ) as device:
+            async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
                 with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
                     await device.send(b"\x01")
                 with pytest.raises(CommandRefused, match="AT_BUSY_ERROR"):
@@ -270,9 +268,7 @@ def test_a_board_that_is_gone_or_says_nothing_raises_nothing_when_silenced(tmp_p
         patience = Deadlines(reply_us=100_000, boot_us=100_000)
         with FarEnd(lambda command: b"", tmp_path / "port") as far:
             line = SerialLine(far.port)
-            async with Rui3Device(
-                "alpha", DEV_EUI, line, far.record, deadlines=patience
-            ) as device:
+            async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
                 with pytest.raises(DeviceSilent):
                     await device.ask("AT+DR")
                 await device.silence()

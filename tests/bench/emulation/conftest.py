@@ -6,9 +6,7 @@ from tests.bench.emulation.wiring import Outcomes
 
 
 @pytest.fixture(scope="module")
-def outcomes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Outcomes:
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """All scenes of the module, played."""
     played: Outcomes = request.module.SCENES.play(tmp_path_factory.mktemp("desks"))
     return played

@@ -23,9 +23,7 @@ class Radios:
         for name, heard in self.told.items():
             self.air.attach(name, heard.append)
 
-    def send(
-        self, sender: str, modulation: Modulation = SF7, *, power_dbm: int = 14
-    ) -> str:
+    def send(self, sender: str, modulation: Modulation = SF7, *, power_dbm: int = 14) -> str:
         self.sent[sender] += 1
         emission = Emission(
             sender=sender, number=self.sent[sender], phy=b"\1",
@@ -83,9 +81,7 @@ def test_two_frames_spoil_each_other_unless_one_is_stronger_or_they_differ() -> 
         ),
     ):
 
-        def scene(
-            radios: Radios, other: Modulation = other, power_dbm: int = power_dbm
-        ) -> None:
+        def scene(radios: Radios, other: Modulation = other, power_dbm: int = power_dbm) -> None:
             radios.send("a")
             radios.send("b", other, power_dbm=power_dbm)
 

@@ -163,9 +163,7 @@ class Gateway:
         modulation = Modulation(freq_hz=freq_hz, sf=sf, bw_hz=125_000, inverted=True)
         asyncio.get_running_loop().call_at(
             at_us / 1_000_000,
-            lambda: self.line.transmit(
-                phy, modulation, power_dbm=16, crc=False, start_us=at_us
-            ),
+            lambda: self.line.transmit(phy, modulation, power_dbm=16, crc=False, start_us=at_us),
         )
 
     def _caught(self, caught: Caught) -> None:
@@ -185,9 +183,7 @@ class Gateway:
         delay_us = JOIN_US if isinstance(frame, JoinRequest) else 1_000_000
         if window == 1:
             modulation = up.modulation
-            self.send(
-                phy, at_us=up.end_us + delay_us, freq_hz=modulation.freq_hz, sf=modulation.sf
-            )
+            self.send(phy, at_us=up.end_us + delay_us, freq_hz=modulation.freq_hz, sf=modulation.sf)
         else:
             at_us = up.end_us + delay_us + 1_000_000
             self.send(phy, at_us=at_us, freq_hz=EU868.rx2_freq_hz, sf=12)

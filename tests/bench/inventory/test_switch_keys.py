@@ -52,7 +52,5 @@ def test_a_key_of_another_kind_is_a_mistake(kind: PowerKind) -> None:
         (PowerKind.TASMOTA, {"url": "http://u:p@host"}, "no login in url"),
     ],
 )
-def test_a_wrong_value_is_answered(
-    kind: PowerKind, settings: dict[str, object], said: str
-) -> None:
+def test_a_wrong_value_is_answered(kind: PowerKind, settings: dict[str, object], said: str) -> None:
     assert said in mistake_in_switch(kind, settings)

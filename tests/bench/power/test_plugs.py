@@ -56,8 +56,10 @@ def test_a_cycle_ends_switched_on(make: str) -> None:
     with plug() as far:
         far.on = True
         asyncio.run(MAKES[make](far.url).cycle(1000))
-        assert far.on and far.asked == ASKED[make][len(far.asked) // 2 :] + (
-            ASKED[make][: len(far.asked) // 2]
+        assert (
+            far.on
+            and far.asked
+            == ASKED[make][len(far.asked) // 2 :] + (ASKED[make][: len(far.asked) // 2])
         )
 
 

@@ -33,9 +33,7 @@ def down(f_cnt: int, keys: SessionKeys = KEYS) -> str:
 
 
 def answer(pdu: bytes, xtime: int) -> Dnmsg:
-    return Dnmsg(
-        dev_eui=DEV_EUI, diid=1, pdu=pdu, xtime=xtime, rx1_dr=5, rx1_freq_hz=868_100_000
-    )
+    return Dnmsg(dev_eui=DEV_EUI, diid=1, pdu=pdu, xtime=xtime, rx1_dr=5, rx1_freq_hz=868_100_000)
 
 
 def book(f_cnt_up: int = 10) -> DeviceBook:

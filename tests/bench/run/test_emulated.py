@@ -36,13 +36,16 @@ def test_over_tls_too_and_no_key_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_what_the_rig_has_not_is_left_out_and_said(tmp_path: Path) -> None:
-    scenarios = PASSES + '''
+    scenarios = (
+        PASSES
+        + '''
 
 @pytest.mark.requires("virtual time", "wires")
 async def test_exact(rig):
     """It would need more than real wires have."""
     raise AssertionError
 '''
+    )
     ran = emulated_in(tmp_path, scenarios)
     assert ran.code == 0, ran.output
     [left_out] = [event for event in ran.events if event["kind"] == "case.left_out"]
@@ -100,7 +103,9 @@ def test_a_store_that_was_given_is_nobodys_to_restart(tmp_path: Path) -> None:
 
 
 def test_a_case_that_hangs_is_ended_and_only_its_own_time_counts(tmp_path: Path) -> None:
-    scenarios = PASSES + '''
+    scenarios = (
+        PASSES
+        + '''
 
 async def test_hangs(rig):
     """It never comes to its end."""
@@ -109,6 +114,7 @@ async def test_hangs(rig):
     await stimulus(rig)
     await asyncio.sleep(3600)
 '''
+    )
     ran = emulated_in(tmp_path, scenarios, "-p", "pytest_timeout", "--timeout", "1")
     assert ran.verdicts == {"here/passes": "PASS", "here/hangs": "ERROR"}
     assert "not over 9 s after it began" in ran.output

@@ -63,7 +63,9 @@ def test_a_scenario_passes_on_boards_and_gateways(tmp_path: Path, lab: Lab) -> N
 
 def test_nothing_of_another_rig_is_in_the_process(tmp_path: Path, lab: Lab) -> None:
     """The test beside the scenario fails in the dry run, which is a process of its own."""
-    scenarios = PASSES + '''
+    scenarios = (
+        PASSES
+        + '''
 
 def test_modules():
     """Only what drives real things is there."""
@@ -73,15 +75,16 @@ def test_modules():
     found = sorted(name for name in sys.modules if any(word in name for word in strangers))
     assert not [name for name in found if name.startswith("bench.")], found
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     assert (ran.code, ran.verdicts) == (0, {"here/passes": "PASS"}), ran.output
     assert "2 passed" in ran.output
 
 
-def test_a_station_is_muted_at_the_tap_and_its_copy_is_on_record(
-    tmp_path: Path, lab: Lab
-) -> None:
-    scenarios = BOTH + '''
+def test_a_station_is_muted_at_the_tap_and_its_copy_is_on_record(tmp_path: Path, lab: Lab) -> None:
+    scenarios = (
+        BOTH
+        + '''
 async def test_one_then_both(rig):
     """The first frame only for west, the second for both."""
     rig.heard_by("west", ("west", "east"))
@@ -90,6 +93,7 @@ async def test_one_then_both(rig):
     rig.expect(first, TWO.only("first"), first="west")
     rig.expect(second, TWO, first="west", copy="east")
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     assert ran.verdicts == {"here/one_then_both": "PASS"}, ran.output
     told = [e for e in ran.events if e["kind"] == "station.text" and '"updf"' in e["text"]]
@@ -97,7 +101,9 @@ async def test_one_then_both(rig):
 
 
 def test_a_replay_comes_from_a_second_radio(tmp_path: Path, lab: Lab) -> None:
-    scenarios = BOTH + '''
+    scenarios = (
+        BOTH
+        + '''
 async def test_again(rig):
     """A captured frame is sent again."""
     rig.only("west")
@@ -110,6 +116,7 @@ async def test_again(rig):
         None     *    | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
     """), again="west")
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     said = [e["text"] for e in ran.events if e["kind"] == "replayer.command"]
     assert ran.verdicts == {"here/again": "PASS"}, ran.output
@@ -119,7 +126,9 @@ async def test_again(rig):
 def test_a_pulled_board_is_an_error_of_the_device_and_the_next_run_works(
     tmp_path: Path, lab: Lab
 ) -> None:
-    scenarios = BOTH + '''
+    scenarios = (
+        BOTH
+        + '''
 async def test_pulled(rig):
     """Somebody pulls the boards out in the middle."""
     await rig.alpha.send()
@@ -131,6 +140,7 @@ async def test_pulled(rig):
         for name in ("dut", "spare", "e5"):
             lab("plug", name)
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     assert ran.verdicts == {"here/pulled": "ERROR"}, ran.output
     [end] = [event for event in ran.events if event["kind"] == "case.end"]
@@ -159,10 +169,10 @@ def test_a_board_that_answers_nothing_and_has_no_switch_is_told_before_anything_
     assert "the bench is not complete" in ran.output and "spare: " in ran.output
 
 
-def test_a_board_that_restarts_by_itself_proves_nothing_or_passes(
-    tmp_path: Path, lab: Lab
-) -> None:
-    scenarios = BOTH + '''
+def test_a_board_that_restarts_by_itself_proves_nothing_or_passes(tmp_path: Path, lab: Lab) -> None:
+    scenarios = (
+        BOTH
+        + '''
 async def test_restarts(rig):
     """All boards begin anew, nobody asked them to."""
     first = await rig.alpha.send()
@@ -173,6 +183,7 @@ async def test_restarts(rig):
     third = await rig.alpha.send()
     rig.expect(third, TWO.only("first"), first="west")
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     ends = [event for event in ran.events if event["kind"] == "case.end"]
     assert ends[-1]["verdict"] in ("PASS", "INCONCLUSIVE", "ERROR"), ran.output
@@ -182,7 +193,9 @@ async def test_restarts(rig):
 
 def test_a_deaf_gateway_makes_no_network_server_fail(tmp_path: Path, lab: Lab) -> None:
     """The stimulus is made as often as the inventory allows, and proves nothing."""
-    scenarios = BOTH + '''
+    scenarios = (
+        BOTH
+        + '''
 async def test_deaf(rig):
     """East hears nothing, and was to hear all."""
     lab("deaf", "east")
@@ -192,6 +205,7 @@ async def test_deaf(rig):
         lab("hearing", "east")
     rig.expect(frame, TWO, first="west", copy="east")
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     ends = [event for event in ran.events if event["kind"] == "case.end"]
     assert [end["verdict"] for end in ends] == ["INCONCLUSIVE"] * 3, ran.output
@@ -204,7 +218,9 @@ def test_a_gateway_that_was_killed_makes_no_network_server_fail_and_the_next_run
 ) -> None:
     once = tmp_path / "once.toml"
     once.write_text(lab.inventory.read_text() + "\n[limits]\nrf_attempts_max = 1\n")
-    scenarios = BOTH + '''
+    scenarios = (
+        BOTH
+        + '''
 async def test_killed(rig):
     """East dies, and was to hear all."""
     await rig.alpha.send()
@@ -215,6 +231,7 @@ async def test_killed(rig):
         lab("start-station", "east")
     rig.expect(frame, TWO, first="west", copy="east")
 '''
+    )
     words = ("--rig", "hardware", "--bench", str(once))
     ran = pytest_in(tmp_path, scenarios, *words, LAB=str(lab.folder))
     [end] = [event for event in ran.events if event["kind"] == "case.end"]
@@ -241,7 +258,9 @@ def test_an_inventory_with_mistakes_is_refused_by_line(tmp_path: Path) -> None:
 
 
 def test_what_the_bench_has_not_is_left_out_and_named(tmp_path: Path, lab: Lab) -> None:
-    scenarios = PASSES + '''
+    scenarios = (
+        PASSES
+        + '''
 
 async def test_three(rig):
     """It takes a third station."""
@@ -249,6 +268,7 @@ async def test_three(rig):
     rig.north.delay_uplinks(100_000)
     await rig.alpha.send()
 '''
+    )
     ran = hardware_in(tmp_path, lab, scenarios)
     assert ran.code == 0, ran.output
     [left_out] = [event for event in ran.events if event["kind"] == "case.left_out"]

@@ -193,9 +193,7 @@ def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSes
         }
         assert found == shown
         lines = numbers(events)
-        again = {
-            part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)
-        }
+        again = {part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)}
         assert again == {case: verdict for case, (verdict, _) in shown.items()}
     for run, moved in zip(runs[:2], runs[2:], strict=True):
         assert _said(scores[moved.name]) == _said(scores[run.name])

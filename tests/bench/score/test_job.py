@@ -190,8 +190,12 @@ def _every_verdict() -> Case:
     lines: Case = []
     for number, (name, middle) in enumerate(middles.items()):
         lines += case(name, number * 1_000_000, sorted(middle, key=lambda line: line[1]))
-    broken = {"case": "broken", "verdict": "ERROR", "reasons": ["no board on the port"],
-              "owner": "device"}
+    broken = {
+        "case": "broken",
+        "verdict": "ERROR",
+        "reasons": ["no board on the port"],
+        "owner": "device",
+    }
     end = "bench", 50_000_900, "case.end", broken
     return [*lines, *case("broken", 50_000_000, [])[:-1], end, stall(60_000_000, 70_000)]
 

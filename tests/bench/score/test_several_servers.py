@@ -210,7 +210,5 @@ def test_plain_python_has_the_same_verdicts(scored: Scored) -> None:
     for folder, found in zip(scored.folders, (scored.good, scored.damaged), strict=True):
         events = read(folder).events
         lines = numbers(events)
-        again = {
-            part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)
-        }
+        again = {part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)}
         assert again == {row["case"]: row["verdict"] for row in found["verdicts"]}

@@ -61,9 +61,7 @@ def test_a_wisgate_has_no_fraction_of_a_second(host: GatewayHost) -> None:
 
 
 @pytest.mark.parametrize("name", ["station.log", "log"])
-def test_a_station_on_this_host_writes_a_file(
-    host: GatewayHost, name: str, tmp_path: Path
-) -> None:
+def test_a_station_on_this_host_writes_a_file(host: GatewayHost, name: str, tmp_path: Path) -> None:
     host.home.mkdir()
     (host.home / name).write_text("2026-11-21 02:00:00.461 [SYS:INFO] Station\nother\n")
     found = read(host, GatewayKind.PROGRAM, local=True)

@@ -281,9 +281,7 @@ def test_the_network_server_takes_such_a_station() -> None:
 
 def _https(folder: Path) -> ssl.SSLContext:
     write_server_files(folder, AUTHORITY, "127.0.0.1")
-    return server_context(
-        folder / "server.crt", folder / "server.key", folder / "stations-ca.crt"
-    )
+    return server_context(folder / "server.crt", folder / "server.key", folder / "stations-ca.crt")
 
 
 def test_a_station_with_a_certificate_gets_through_and_speaks_tls_1_2(tmp_path: Path) -> None:

@@ -130,6 +130,4 @@ def _dev_eui(number: int) -> Eui:
 
 
 def _phy(m_type: MType, address: DevAddr, f_cnt: int) -> bytes:
-    return build_data(
-        m_type, dev_addr=address, f_cnt=f_cnt, keys=KEYS, f_port=2, payload=b"21.5 C"
-    )
+    return build_data(m_type, dev_addr=address, f_cnt=f_cnt, keys=KEYS, f_port=2, payload=b"21.5 C")

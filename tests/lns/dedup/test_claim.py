@@ -97,9 +97,7 @@ def test_a_sole_server_asks_nobody() -> None:
 
 
 FORWARDED = Disposition(Upstream.FORWARDED, answers=True, advances=True)
-AGAIN = Disposition(
-    Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True, spends=True
-)
+AGAIN = Disposition(Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True, spends=True)
 
 
 @pytest.mark.parametrize("strategy", Strategy)

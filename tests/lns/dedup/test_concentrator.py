@@ -151,8 +151,9 @@ class AgainstTheList(RuleBasedStateMachine):
         self.sightings = Sightings(self.clock)
         self.heard: list[tuple[int, DataKey, Eui]] = []
 
-    @rule(wait_us=st.sampled_from([0, 1, TTL_US - 1, TTL_US, TTL_US + 1])
-          | st.integers(0, 2 * TTL_US))
+    @rule(
+        wait_us=st.sampled_from([0, 1, TTL_US - 1, TTL_US, TTL_US + 1]) | st.integers(0, 2 * TTL_US)
+    )
     def wait(self, wait_us: int) -> None:
         self.clock.us += wait_us
 

@@ -143,9 +143,7 @@ def test_an_unconfirmed_resubmission_passes_only_as_first_message() -> None:
 
 
 def test_a_restarted_device_advances_from_an_old_counter() -> None:
-    done = _decide(
-        Status.NON_DUPLICATE, DROP, standing=Standing.OLDER, may_have_restarted=True
-    )
+    done = _decide(Status.NON_DUPLICATE, DROP, standing=Standing.OLDER, may_have_restarted=True)
     assert (done.upstream, done.advances, done.spends) == ("forwarded", True, False)
 
 

@@ -36,9 +36,7 @@ async def consume(folder: Path, first: int, last: int) -> None:
     async with Inbox(store, lines, detectors, told=told, batch_max=7) as inbox:
         for number in range(first, last + 1):
             for _ in range(2 if number % 10 == 0 else 1):
-                inbox.offer(
-                    TOPIC, payload(number), {}, 1, lambda n=number: say("acknowledged", n)
-                )
+                inbox.offer(TOPIC, payload(number), {}, 1, lambda n=number: say("acknowledged", n))
             if inbox.waiting >= AT_ONCE:
                 await inbox.settled()
         await inbox.settled()

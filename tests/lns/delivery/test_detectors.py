@@ -111,9 +111,7 @@ def test_every_place_that_is_touched_is_named_before() -> None:
     for one in (message("X", 2, "k"), message("X", None, None), message("X", 1, None)):
         consumed = Consumed()
         consumed.take(one)
-        touched = {
-            (table, name) for table in Table for name in consumed.entries.marks[table]
-        }
+        touched = {(table, name) for table in Table for name in consumed.entries.marks[table]}
         assert touched == set(ALL.places(one))
 
 

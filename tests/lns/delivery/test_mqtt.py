@@ -160,9 +160,7 @@ def test_without_acknowledgement_a_message_goes_out_again(
     assert arrived[:6] == [("0", 1), ("1", 2), ("2", 3)] * 2
 
 
-def test_a_cut_wire_loses_nothing(
-    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
-) -> None:
+def test_a_cut_wire_loses_nothing(mosquitto: Mosquitto, listener: Listener, tmp_path: Path) -> None:
     async def body() -> None:
         async with Relay(mosquitto.port) as relay, way(relay.url, tmp_path) as upstream:
             for f_cnt in range(300):

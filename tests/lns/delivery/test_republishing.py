@@ -177,4 +177,3 @@ def test_a_prefix_is_a_topic(tmp_path: Path, prefix: str) -> None:
             await store.close()
 
     asyncio.run(body())
-

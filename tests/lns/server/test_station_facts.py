@@ -94,9 +94,7 @@ def test_numbers_are_integers_but_for_the_time() -> None:
 def test_a_join_is_answered_after_five_seconds_with_both_windows() -> None:
     async def scenario(served: Listening) -> None:
         station = await ready(served)
-        request = build_join_request(
-            APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7
-        )
+        request = build_join_request(APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7)
         station.hear(request)
         dnmsg = await station.next_dnmsg()
         assert isinstance(parse(dnmsg.pdu), JoinAccept)

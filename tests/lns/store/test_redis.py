@@ -26,9 +26,7 @@ from tests.lns.served_network import DEV_ADDR, KEYS
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 SESSION = Session(dev_eui=ALPHA, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=0x1FFFE, f_cnt_down=7)
 BUSY_HOST_US = 10_000_000
-SHAPE = re.escape(
-    "redis://[[user]:password@]host[:port][,host[:port]...][/database], or rediss://"
-)
+SHAPE = re.escape("redis://[[user]:password@]host[:port][,host[:port]...][/database], or rediss://")
 
 
 def store_at(
