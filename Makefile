@@ -47,9 +47,10 @@ test: lint types unit scenarios emulated ## Check everything: ruff, mypy, tests 
 install: $(STAMP) ## Create or update .venv, and nothing else
 	@echo ".venv is ready: $$($(VENV) --version), $$($(VENV) -m pip list 2>/dev/null | tail -n +3 | wc -l | tr -d ' ') packages."
 
-lint: $(STAMP) ## ruff over the whole tree
+lint: $(STAMP) ## ruff over the whole tree: rules and format
 	@echo "== ruff"
 	@$(VENV) -m ruff check .
+	@$(VENV) -m ruff format --check . || { echo "Format the files that are named by: .venv/bin/ruff format ." >&2; exit 1; }
 
 types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
 	@echo "== mypy"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LINES_MAX = 300
+LINES_MAX = 600
 
 LAYERS = {
     "lns": (
