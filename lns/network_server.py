@@ -222,7 +222,7 @@ class NetworkServer:
 
 def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Reception:
     clock = connection.clock
-    clock.sample(uplink.xtime, arrived_us)
+    heard_us = clock.sample(uplink.xtime, arrived_us)
     connection.heard_of(uplink.xtime)
     return Reception(
         station=connection.station,
@@ -234,5 +234,5 @@ def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Recep
         xtime=uplink.xtime,
         rctx=uplink.rctx,
         arrived_us=arrived_us,
-        heard_us=clock.lns_time_us(uplink.xtime),
+        heard_us=heard_us,
     )

@@ -94,6 +94,23 @@ async def test_a_frame_before_the_version_is_a_frame(rig, strategy, confirmed):
         rig.expect_reply(uplink)
 
 
+async def test_a_station_that_draws_its_session_byte_again_is_answered(rig, strategy):
+    """The byte is drawn at random at each start of the radio: the same one is another session.
+
+    Catalogue: beside H10.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(3))
+    rig.west.repeat_session()
+    rig.west.restart()
+    await rig.wait(seconds(5))
+    after = [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    for uplink in (before, *after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
 async def test_a_burst_is_cut_off_in_the_station(rig, strategy):
     """A station queues 64 frames; what comes on top is lost there and nobody is told.
 

@@ -74,6 +74,9 @@ class RigStation(Protocol):
     def restart(self) -> None:
         """Restart the station: its radio begins a new session."""
 
+    def repeat_session(self) -> None:
+        """Let its next restart draw the session byte that it has now."""
+
     def weaken(self, db: int) -> None:
         """Put so much more between this station and every device; before the first act."""
 

@@ -86,6 +86,9 @@ class VirtualRigStation(TappedStation):
     def restart(self) -> None:
         self.station.restart()
 
+    def repeat_session(self) -> None:
+        self.station.clock.repeat_session()
+
     def reconnect_without_version(self) -> None:
         self.station.introduces_itself = False
         self.tap.cut()

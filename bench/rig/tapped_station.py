@@ -73,6 +73,9 @@ class TappedStation(ABC):
     def reconnect_without_version(self) -> None:
         raise self._has_no("way to keep silent")
 
+    def repeat_session(self) -> None:
+        raise self._has_no("session byte")
+
     def _has_no(self, what: str) -> RuntimeError:
         return RuntimeError(f"station {self.name} has no {what} that the bench can set")
 

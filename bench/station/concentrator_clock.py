@@ -16,7 +16,8 @@ class ConcentratorClock:
     """A counter with its own start, its own session and its own error, since the radio started.
 
     `ppm`: how much faster than the bench's clock it runs. `offset_us`: where the counter starts;
-    None draws it anew with every session, as the session byte is, which is never the last one.
+    None draws it anew with every session, as the session byte is, which is the last one only after
+    `repeat_session`.
     `is_told`: the network server knows the session that runs, and can have a frame answered.
     """
 
@@ -27,14 +28,24 @@ class ConcentratorClock:
         self._session = 0
         self._counter_us = 0
         self._started_us = 0
+        self._repeats = False
         self.is_told = False
+
+    def repeat_session(self) -> None:
+        """Draw the byte of this session once more at the next start; the counter begins at 0."""
+        self._repeats = True
 
     def start(self, now_us: int) -> None:
         """Begin a new session."""
         others = [session for session in _SESSIONS if session != self._session]
-        self._session = self._chance.choice(others)
+        session = self._chance.choice(others)
         drawn_us = self._chance.randrange(_START_COUNTER_MAX_US)
-        self._counter_us = drawn_us if self._offset_us is None else self._offset_us
+        if self._repeats and self._session:
+            self._counter_us = 0
+        else:
+            self._session = session
+            self._counter_us = drawn_us if self._offset_us is None else self._offset_us
+        self._repeats = False
         self._started_us = now_us
         self.is_told = False
 

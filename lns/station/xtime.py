@@ -48,10 +48,14 @@ def join(unit: int, session: int, counter_us: int) -> int:
 
 
 class _Offset(Struct, frozen=True):
-    """Server clock minus station clock, and when on the server's clock that was seen (µs)."""
+    """Server clock minus station clock, and when on the server's clock that was seen (µs).
+
+    `least_us`: what is below it belongs to an earlier session of the same number.
+    """
 
     offset_us: int
     seen_us: int
+    least_us: int = -_NEVER_US
 
 
 class StationClock:
@@ -66,12 +70,17 @@ class StationClock:
     report of its clock, which follows the configuration, names it. Without a report it does when
     a frame names it 10 s after the connection began or the station was configured, whatever
     came last: no frame of an older session is under way for so long.
+
+    The session is eight bits drawn at random: one that has ended and runs again is another one of
+    the same number, with an offset of its own. It began after the configuration, so a frame whose
+    counter is further than the station can have counted since is still of the earlier one.
     """
 
     def __init__(self) -> None:
         self._offsets: dict[int, _Offset] = {}
         self._running: dict[int, int] = {}
         self._ended: set[int] = set()
+        self._configured_us = -_NEVER_US
         self._version_due_us = 0
         self._report_due_us = 0
 
@@ -84,6 +93,7 @@ class StationClock:
         """The station was sent a `router_config`: every session known so far is over."""
         self._running.clear()
         self._ended.update(self._offsets)
+        self._configured_us = at_us
         self._version_due_us = 0
         self._report_due_us = at_us + REPORT_WAIT_US
 
@@ -91,17 +101,25 @@ class StationClock:
         """Learn from the station's answer to `getxtime`, which names the running session."""
         if xtime <= 0:
             return
-        self._run(self._learn(xtime, arrived_us))
+        self._run(xtime, arrived_us)
         self._version_due_us = 0
         self._report_due_us = _NEVER_US  # a frame cannot take back what the station said
 
-    def sample(self, xtime: int, arrived_us: int) -> None:
-        """Learn from a frame of `xtime` (0: not told) that the station told of at `arrived_us`."""
+    def sample(self, xtime: int, arrived_us: int) -> int | None:
+        """Learn from a frame of `xtime` (0: not told) that the station told of at `arrived_us`.
+
+        Returns when the frame ended on the server's clock; None if nobody can say.
+        """
         if xtime <= 0:
-            return
-        session = self._learn(xtime, arrived_us)
-        if session not in self._ended and arrived_us >= self._report_due_us:
-            self._run(session)
+            return None
+        session = xtime >> _SESSION_SHIFT
+        may_run = session not in self._ended or _unit(session) not in self._running
+        if may_run and arrived_us >= self._report_due_us:
+            self._run(xtime, arrived_us)
+        else:
+            self._learn(xtime, arrived_us)
+        heard_us = self.lns_time_us(xtime)
+        return heard_us if heard_us is not None and heard_us <= arrived_us else None
 
     def knows(self, xtime: int, at_us: int) -> bool:
         """Whether `xtime` belongs to the session that runs: only then can it be answered."""
@@ -118,24 +136,37 @@ class StationClock:
             return None
         return (xtime & _COUNTER_MASK) + known.offset_us
 
-    def _learn(self, xtime: int, arrived_us: int) -> int:
+    def _learn(self, xtime: int, arrived_us: int, least_us: int = -_NEVER_US) -> None:
         session = xtime >> _SESSION_SHIFT
-        seen = _Offset(arrived_us - (xtime & _COUNTER_MASK), arrived_us)
+        offset_us = arrived_us - (xtime & _COUNTER_MASK)
         known = self._offsets.pop(session, None)
+        seen_us = arrived_us
         if known is not None:
-            limit_us = known.offset_us + _drift_us(arrived_us - known.seen_us)
-            seen = seen if seen.offset_us <= limit_us else known
-        self._offsets[session] = seen
+            least_us = max(least_us, known.least_us)
+            if not self._is_better(offset_us, arrived_us, known):
+                offset_us, seen_us = known.offset_us, known.seen_us
+        self._offsets[session] = _Offset(offset_us, seen_us, least_us)
         if len(self._offsets) > _SESSIONS_MAX:
             oldest = next(iter(self._offsets))
             del self._offsets[oldest]
             self._ended.discard(oldest)
-        return session
 
-    def _run(self, session: int) -> None:
-        """`session` runs on its radio unit; every other one of that unit is over."""
+    def _is_better(self, offset_us: int, arrived_us: int, known: _Offset) -> bool:
+        if arrived_us < self._configured_us + REPORT_WAIT_US and offset_us < known.least_us:
+            return False  # a frame of the earlier session of this number was under way
+        return offset_us <= known.offset_us + _drift_us(arrived_us - known.seen_us)
+
+    def _run(self, xtime: int, arrived_us: int) -> None:
+        """The session of `xtime` runs on its radio unit; every other one of that unit is over."""
+        session = xtime >> _SESSION_SHIFT
+        # It began after the configuration: no moment of it can have been before that.
+        least_us = self._configured_us - (xtime & _COUNTER_MASK) - _drift_us(REPORT_WAIT_US)
+        known = self._offsets.get(session)
+        if known is not None and (session in self._ended or known.offset_us < least_us):
+            del self._offsets[session]
+        self._learn(xtime, arrived_us, least_us)
         unit = _unit(session)
-        self._ended.update(known for known in self._offsets if _unit(known) == unit)
+        self._ended.update(other for other in self._offsets if _unit(other) == unit)
         self._ended.discard(session)
         self._running[unit] = session
 

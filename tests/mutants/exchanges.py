@@ -4,6 +4,8 @@ from tests.mutants.mutant import Mutant
 
 STORE_OUTAGE = "tests/lns/test_store_outage.py"
 DOWNLINK = "tests/lns/test_downlink.py"
+STATIONS = "scenarios/test_catalogue_stations.py"
+XTIME = "tests/lns/station/test_xtime.py"
 
 MUTANTS = (
     Mutant(
@@ -77,6 +79,27 @@ MUTANTS = (
         "            self._give_back(facts)\n            return facts.withheld",
         "            return facts.withheld",
         STORE_OUTAGE,
+    ),
+    Mutant(
+        "offset of an earlier session kept",
+        "lns/station/xtime.py",
+        "        if known is not None and (session in self._ended or known.offset_us < least_us):",
+        "        if False:",
+        STATIONS,
+    ),
+    Mutant(
+        "old frames move a new session's clock",
+        "lns/station/xtime.py",
+        "            return False  # a frame of the earlier session of this number was under way",
+        "            pass",
+        XTIME,
+    ),
+    Mutant(
+        "session byte believed only once",
+        "lns/station/xtime.py",
+        "        may_run = session not in self._ended or _unit(session) not in self._running",
+        "        may_run = session not in self._ended",
+        XTIME,
     ),
     Mutant(
         "report of any station believed",

@@ -153,3 +153,66 @@ def test_a_foreign_session_in_a_frame_does_not_end_the_one_the_station_reported(
     clock.sample(join(0, 9, 5), 30_000_000)
     assert clock.knows(join(0, 7, 30_000_000), 30_000_000)
     assert not clock.knows(join(0, 9, 5), 30_000_000)
+
+
+def test_a_session_number_that_comes_again_has_an_offset_of_its_own() -> None:
+    clock = StationClock()
+    clock.connected(900_000)
+    clock.configured(900_000)
+    clock.report(join(0, 208, 500_000), 1_000_000)
+    clock.connected(61_000_000)
+    clock.configured(61_000_000)
+    clock.report(join(0, 208, 20_000), 61_030_000)
+    assert clock.knows(join(0, 208, 1_000_000), 62_020_000)
+    assert clock.sample(join(0, 208, 1_000_000), 62_020_000) == 62_010_000
+
+
+def test_a_frame_of_the_earlier_session_of_a_number_does_not_spoil_the_later_one() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    clock.report(join(0, 208, 500_000), 1_000_000)
+    queued = join(0, 208, 30_000_000)
+    clock.connected(61_000_000)
+    assert clock.sample(queued, 61_000_100) == 30_500_000
+    clock.configured(61_000_200)
+    clock.sample(queued, 61_000_300)
+    clock.report(join(0, 208, 20_000), 61_030_000)
+    assert clock.sample(queued, 61_030_100) is None
+    assert clock.sample(join(0, 208, 1_000_000), 62_030_000) == 62_010_000
+
+
+def test_a_queued_frame_of_a_number_never_heard_does_not_spoil_the_session_that_is_reported() -> (
+    None
+):
+    clock = StationClock()
+    clock.connected(61_000_000)
+    clock.configured(61_000_200)
+    clock.sample(join(0, 208, 30_000_000), 61_000_300)
+    clock.report(join(0, 208, 20_000), 61_030_000)
+    assert clock.lns_time_us(join(0, 208, 20_000)) == 61_030_000
+
+
+def test_a_clock_that_is_too_fast_is_followed_after_the_configuration() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    clock.report(join(0, 7, 1_000), 2_000)
+    hour_us = 3_600_000_000
+    assert clock.sample(join(0, 7, hour_us + 400_000), hour_us) == hour_us
+
+
+@pytest.mark.parametrize(("after_us", "known"), [(9_999_999, False), (10_000_000, True)])
+def test_without_a_report_a_number_that_comes_again_is_believed_after_ten_seconds(
+    after_us: int, known: bool
+) -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.sample(join(0, 208, 5_000_000), 20_000_000)
+    assert clock.knows(join(0, 208, 5_000_000), 20_000_000)
+    clock.connected(60_000_000)
+    clock.configured(60_000_000)
+    frame = join(0, 208, after_us - 700)
+    clock.sample(frame, 60_000_000 + after_us)
+    assert clock.knows(frame, 60_000_000 + after_us) is known
+    assert (clock.lns_time_us(frame) == 60_000_000 + after_us) is known
