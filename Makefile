@@ -13,10 +13,14 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 SCENARIO_ARGS ?=
 NIGHTLY_ARGS ?=
+LOCK_ARGS ?=
 
 # A slow network is no failure: more retries than pip's five, unless the machine says otherwise.
 export PIP_RETRIES ?= 10
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+# What a package is built with comes from the lock too, by its old name (pip before 25.3) and its new one.
+LOCKED := PIP_CONSTRAINT=requirements.lock PIP_BUILD_CONSTRAINT=requirements.lock
 
 VENV := .venv/bin/python
 STAMP := .venv/.ready
@@ -26,7 +30,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test lint types unit scenarios emulated bench mutants fuzz mosquitto clean stale
+.PHONY: help install nightly test lint types unit scenarios emulated bench mutants fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -36,6 +40,7 @@ help: ## Show this list
 	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, fuzz"
 	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, emulated"
 	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
+	@echo "  LOCK_ARGS=--upgrade        handed to the maker of the lock by: lock"
 	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
 
 nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
@@ -78,6 +83,11 @@ mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for longer
 	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests/fuzz tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)
 
+lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml, with the hashes of all files
+	@$(VENV) -m pip install --quiet --upgrade uv
+	@$(VENV) .ci/lock.py $(LOCK_ARGS)
+	@echo "requirements.lock names $$(grep -c == requirements.lock) packages; the next make installs them."
+
 mosquitto: ## Install the MQTT broker that tests start, where it is missing
 	@tests/install_mosquitto.sh
 
@@ -101,7 +111,7 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	@echo "Installing $$(grep -c == requirements.lock) packages into .venv (about 600 MB, most of it Spark and Java;"
 	@echo "the first time this takes one to ten minutes, later changes take seconds) ..."
 	@for attempt in 1 2 3; do \
-	    $(VENV) -m pip install -r requirements.lock \
+	    $(LOCKED) $(VENV) -m pip install --require-hashes -r requirements.lock \
 	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
                /^Installing collected/ { print "       unpacking ..."; fflush() }' \
 	        && break; \
@@ -112,7 +122,7 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	    fi; \
 	    echo "That did not work; trying again (attempt $$((attempt + 1)) of 3) ..." >&2; \
 	done
-	@$(VENV) -m pip install --quiet --no-deps --editable .
+	@$(VENV) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@pwd -P > $(STAMP)
 	@echo ".venv is ready."
 

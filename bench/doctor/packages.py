@@ -6,6 +6,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 import bench
 from bench.doctor.check import Looked, missing, ok, warning
 
@@ -13,7 +15,7 @@ PYTHON_MIN = (3, 11)
 LOCK = "requirements.lock"
 INSTALL = "make install"
 _SHOWN_MAX = 4
-_PINNED = re.compile(r"([A-Za-z0-9._-]+)==([^\s;#]+)")
+_PINNED = re.compile(r"[A-Za-z0-9._-]+==[^#\\]+")
 _DEVELOPMENT = "# For development"
 
 
@@ -55,17 +57,22 @@ def look_at_packages(lock: Path) -> Looked:
 
 
 def pinned(lock: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The pinned versions by name: those needed at run time, and those for development only."""
+    """The pinned versions by name: those needed at run time, and those for development only.
+
+    What the lock has for other platforms or other versions of Python is left out.
+    """
     run_time, _, development = lock.partition(_DEVELOPMENT)
-    first, second = (
-        {
-            _plain(found[1]): found[2]
-            for line in part.splitlines()
-            if (found := _PINNED.match(line.strip()))
-        }
-        for part in (run_time, development)
-    )
-    return first, second
+    return _pinned_here(run_time), _pinned_here(development)
+
+
+def _pinned_here(part: str) -> dict[str, str]:
+    found = (_PINNED.match(line) for line in part.splitlines())
+    named = [Requirement(line[0].strip()) for line in found if line]
+    return {
+        _plain(one.name): str(one.specifier).removeprefix("==")
+        for one in named
+        if one.marker is None or one.marker.evaluate()
+    }
 
 
 def module_folder(name: str) -> Path | None:

