@@ -56,6 +56,9 @@ def _stations(value: object) -> object:
     return [_eui(station) for station in value] if isinstance(value, list) else value
 
 
+# JoinNonce has 24 bits, DevNonce 16: there is one left for every join that can still come.
+JOIN_NONCE_MIN_MAX = 0xFF0000
+
 Key = Annotated[bytes, BeforeValidator(_key)]
 EuiText = Annotated[Eui, BeforeValidator(_eui)]
 DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
@@ -82,6 +85,7 @@ class DeviceSection(Section):
     f_cnt_bits: Literal[16, 32] = 32
     nb_trans: Annotated[int, Field(ge=1, le=15)] = 1
     device_class: Annotated[DeviceClass, Field(alias="class")] = DeviceClass.A
+    join_nonce_min: Annotated[int, Field(ge=1, le=JOIN_NONCE_MIN_MAX)] = 1
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -114,6 +118,7 @@ class DeviceSection(Section):
             f_cnt_bits=self.f_cnt_bits,
             nb_trans=self.nb_trans,
             device_class=self.device_class,
+            join_nonce_min=self.join_nonce_min,
         )
 
 

@@ -41,6 +41,7 @@ class EndDevice:
 
     OTAA devices have `join_eui` and `app_key`, ABP devices `dev_addr` and `session_keys`.
     `server` pins the device to one LNS; `relaxed_f_cnt` lets an ABP device restart its counter.
+    No join accept of it has a JoinNonce below `join_nonce_min`.
     """
 
     name: str
@@ -57,6 +58,7 @@ class EndDevice:
     f_cnt_bits: int = 32
     nb_trans: int = 1
     device_class: DeviceClass = DeviceClass.A
+    join_nonce_min: int = 1
 
     @property
     def may_restart_counter(self) -> bool:

@@ -23,11 +23,12 @@ from lns.reception import Reception
 from lns.registry import Registry
 
 RX1_DELAY_S = 1
+JOIN_NONCE_MAX = (1 << 24) - 1
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)
 
 
 class Joins:
-    """Handles join requests; draws JoinNonce and DevAddr from `entropy`."""
+    """Handles join requests; draws DevAddr from `entropy`."""
 
     def __init__(
         self,
@@ -106,12 +107,15 @@ class Joins:
     async def _accept(
         self, reception: Reception, device: EndDevice, app_key: bytes, request: JoinRequest
     ) -> Answer | None:
-        """Answer with a new session; None when the DevNonce was used a moment ago.
+        """Answer with a new session; None when the DevNonce, or every JoinNonce, is used by now.
 
-        DevNonce and session are durable before the accept leaves, or StoreUnavailable.
+        JoinNonce, DevNonce and session are durable before the accept leaves, or StoreUnavailable.
         """
+        join_nonce = await self._registry.next_join_nonce(device)
+        if join_nonce > JOIN_NONCE_MAX:
+            return None
         fields = JoinAcceptFields(
-            join_nonce=self._entropy.getrandbits(24),
+            join_nonce=join_nonce,
             net_id=self._net_id,
             dev_addr=self._free_dev_addr(),
             dl_settings=DlSettings(rx1_dr_offset=0, rx2_dr=self._region.rx2_dr),

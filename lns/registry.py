@@ -25,7 +25,7 @@ KEEP_US = 2_000_000
 
 
 class SessionStore(Protocol):
-    """What outlives this process: sessions and used DevNonces; see `lns.store`."""
+    """What outlives this process: sessions, used DevNonces and JoinNonces; see `lns.store`."""
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         """The sessions of a device, newest first."""
@@ -41,6 +41,13 @@ class SessionStore(Protocol):
 
         False, and nothing is kept, when the DevNonce was used before. After StoreUnavailable this
         server may try the same DevNonce again.
+        """
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any that was handed out for the device, and at least `least`.
+
+        Whoever uses the store gets another one, however often it is opened (LoRaWAN 1.0.4, 6.2.3).
+        StoreUnavailable when it cannot be made durable.
         """
 
 
@@ -121,6 +128,11 @@ class Registry:
                 if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
                     return Match(device, session, f_cnt)
         return Reason.MIC_MISMATCH
+
+    async def next_join_nonce(self, device: EndDevice) -> int:
+        """The JoinNonce of a device's next join accept, handed out once; StoreUnavailable."""
+        asked = self._store.next_join_nonce(device.dev_eui, device.join_nonce_min)
+        return await self._patience.wait_for(asked)
 
     async def join(self, device: EndDevice, session: Session, dev_nonce: int) -> bool:
         """Use a DevNonce and add the session that it opens; durable when this returns True.

@@ -127,3 +127,30 @@ async def test_the_old_session_lives_until_the_new_one_speaks(rig, strategy):
     rig.expect(unheard, FIRST, first="west")
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_device_that_checks_the_join_nonce_joins_again_and_again(rig, strategy):
+    """LoRaWAN 1.0.4, 6.2.3: the JoinNonce of a device increases, also over a restart.
+
+    A stack that checks it takes no accept with another one.
+    """
+    rig.only("west")
+    joins = [await rig.bravo.join() for _ in range(3)]
+    await rig.restart_lns()
+    joins.append(await rig.bravo.join())
+    for join in joins:
+        rig.expect(join, FIRST, first="west")
+        rig.expect_reply(join, "+EVT:JOINED")
+
+
+async def test_two_servers_never_give_one_join_nonce_twice(rig, strategy):
+    """They share the JoinNonces of a device as they share its DevNonces."""
+    rig.put_on("lns-b", "east")
+    joins = []
+    for station in ("west", "east", "west", "east"):
+        rig.only(station)
+        joins.append((await rig.bravo.join(), station))
+    for join, station in joins:
+        rig.expect(join, FIRST, first=station)
+        rig.expect_reply(join, "+EVT:JOINED")

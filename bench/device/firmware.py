@@ -32,6 +32,7 @@ __all__ = ["Abp", "Otaa", "Settings", "VirtualDevice"]
 
 BOOT_US = 500_000
 _RX2_TIMEOUT = 4  # LoRaMacEventInfoStatus: the ordinary missed acknowledgement
+_JOIN_FAIL = 7  # LoRaMacEventInfoStatus: an accept of this server that the device refuses
 _DR_KEEP = 15
 
 
@@ -51,7 +52,7 @@ class Settings:
 
 
 class VirtualDevice:
-    """One device; remembers its session, its DevNonce and its settings until it is told not to."""
+    """One device; remembers session, DevNonce, JoinNonce and settings until it is told not to."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class VirtualDevice:
         self.session: DeviceSession | None = None
         self.last_join: Joining | None = None
         self.dev_nonce = 0
+        self.join_nonce = 0
         self.activation = activation
         self.region = medium.region
         self._radio = ClassARadio(dev_eui, medium, stream(seed, "device", name, "channel"))
@@ -158,13 +160,13 @@ class VirtualDevice:
     async def restart(self, *, memory: bool = True, forget_nonces: bool = False) -> None:
         """Reset the device; a message under way is over.
 
-        With memory, session, counters and DevNonce are kept. Without, an OTAA device must join
-        again and an ABP device starts its counters anew; DevNonce is kept unless `forget_nonces`.
+        With memory, session, counters and nonces are kept. Without, an OTAA device must join
+        again and an ABP device starts its counters anew; nonces are kept unless `forget_nonces`.
         """
         self._console.command("ATZ")
         self._radio.restart()
         if forget_nonces:
-            self.dev_nonce = 0
+            self.dev_nonce = self.join_nonce = 0
         if not memory:
             self._forget_session()
             self.settings = replace(self.settings, nb_trans=1)
@@ -188,6 +190,9 @@ class VirtualDevice:
         if answer is None:
             self._console.line("+EVT:JOIN_FAILED_RX_TIMEOUT")
             return False
+        if self.stack.checks_join_nonce and answer.content.join_nonce <= self.join_nonce:
+            self._console.line(f"+EVT:JOIN_FAILED_{_JOIN_FAIL}")
+            return False
         joining.accepted = True
         self._accept(otaa, answer.content)
         self._console.line("+EVT:JOINED")
@@ -195,6 +200,7 @@ class VirtualDevice:
 
     def _accept(self, otaa: Otaa, accept: JoinAcceptFields) -> None:
         number, self._sessions = self._sessions, self._sessions + 1
+        self.join_nonce = accept.join_nonce
         self.settings = replace(self.settings, nb_trans=1)
         self.session = joined_session(
             otaa,

@@ -20,7 +20,8 @@ class Stack:
 
     `first_f_cnt`: counter of the first frame of a session. A repetition follows `retry_min_us` to
     `retry_max_us`, drawn evenly, after `retry_from`. `lowers_data_rate`: one step down after every
-    second try of a confirmed frame.
+    second try of a confirmed frame. `checks_join_nonce`: a join accept whose JoinNonce is not
+    greater than the last one is refused.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Stack:
     retry_min_us: int = 1_000_000
     retry_max_us: int = 3_000_000
     lowers_data_rate: bool = False
+    checks_join_nonce: bool = False
 
     def dr(self, dr: int, attempt: int) -> int:
         """The data rate of a try (from 1) that was begun with `dr`."""
@@ -36,7 +38,12 @@ class Stack:
 
 
 # RETRANSMIT_TIMEOUT = RX2 delay + 2000 ms +- 1000 ms after the end of the transmission.
-LORAMAC_NODE = Stack(name="LoRaMac-node 4.7", first_f_cnt=1, retry_from=RetryFrom.RX2_OPENING)
+LORAMAC_NODE = Stack(
+    name="LoRaMac-node 4.7",
+    first_f_cnt=1,
+    retry_from=RetryFrom.RX2_OPENING,
+    checks_join_nonce=True,
+)
 LORAMAC_44 = Stack(
     name="LoRaMac 4.4",
     first_f_cnt=1,

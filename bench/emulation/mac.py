@@ -58,7 +58,7 @@ class Mac:
         self.session: Session | None = None
         self.air_times = AirTimes()
         self.unasked: Callable[[Received[Downlink]], None] = lambda received: None
-        self.heard_forged_accept = False
+        self.accept_was_refused = False
         self._radio = radio
         self._chance = chance
         self._last_freq_hz = 0
@@ -88,13 +88,15 @@ class Mac:
         dev_eui: Eui,
         join_eui: Eui,
         dev_nonce: int,
+        last_join_nonce: int = -1,
         told: Callable[[Emission], None] = lambda emission: None,
     ) -> Session | None:
         """Ask once for a session; it is in force if one was given.
 
-        `heard_forged_accept` tells whether there was a join-accept that is not for this device.
+        `accept_was_refused` tells whether there was a join-accept that is not for this device, or
+        whose JoinNonce is not greater than `last_join_nonce`.
         """
-        self.heard_forged_accept = False
+        self.accept_was_refused = False
         phy = build_join_request(app_key, join_eui=join_eui, dev_eui=dev_eui, dev_nonce=dev_nonce)
         settings = self.settings
         emission = self._transmit(phy, settings.dr)
@@ -106,13 +108,16 @@ class Mac:
             try:
                 return open_join_accept(app_key, caught.emission.phy)
             except MalformedFrame:
-                self.heard_forged_accept = caught.emission.phy[0] == _JOIN_ACCEPT
+                self.accept_was_refused = caught.emission.phy[0] == _JOIN_ACCEPT
                 return None
 
         answer = await self._radio.listen(windows, believe)
         if answer is None:
             return None
         accept = answer.content
+        if accept.join_nonce <= last_join_nonce:
+            self.accept_was_refused = True
+            return None
         self.session = joined(app_key, accept, dev_nonce)
         settings.rx1_delay_us = accept.receive_delay_us
         settings.rx2_delay_us = accept.receive_delay_us + 1_000_000

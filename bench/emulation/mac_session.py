@@ -49,6 +49,7 @@ class Session:
     f_cnt_down: int = -1
     rx1_dr_offset: int = 0
     net_id: str = "000000"
+    join_nonce: int = 0
     more_channels_hz: tuple[int, ...] = ()
     ack_due: bool = False
     answers: bytes = b""
@@ -114,5 +115,6 @@ def joined(app_key: bytes, accept: JoinAcceptFields, dev_nonce: int) -> Session:
         keys=keys,
         rx1_dr_offset=accept.dl_settings.rx1_dr_offset,
         net_id=accept.net_id,
+        join_nonce=accept.join_nonce,
         more_channels_hz=cf_list_frequencies_hz(accept.cf_list),
     )

@@ -16,7 +16,7 @@ _JOIN = re.compile(r"([01])(?::([01])(?::(\d{1,3})(?::(\d{1,3}))?)?)?")
 _PERIODS_S = range(7, 256)
 _ATTEMPTS_MAX = 255
 _DEFAULTS = (0, 0, 8, 0)
-_JOIN_FAIL = "7"  # LoRaMacEventInfoStatus: a join-accept came, and its MIC is wrong
+_JOIN_FAIL = "7"  # LoRaMacEventInfoStatus: a join-accept came, with a wrong MIC or JoinNonce
 
 
 class Rui3Join:
@@ -101,7 +101,7 @@ class Rui3Join:
                 return
 
     def _why(self) -> str:
-        return _JOIN_FAIL if self._traffic.mac.heard_forged_accept else "RX_TIMEOUT"
+        return _JOIN_FAIL if self._traffic.mac.accept_was_refused else "RX_TIMEOUT"
 
     async def _attempt(self) -> bool:
         memory, mac = self._memory, self._traffic.mac
@@ -117,9 +117,17 @@ class Rui3Join:
             dev_eui=Eui(memory.get("DEVEUI")),
             join_eui=Eui(memory.get("APPEUI")),
             dev_nonce=dev_nonce,
+            last_join_nonce=self._last_join_nonce(),
             told=told,
         )
-        return session is not None
+        if session is None:
+            return False
+        memory.keep(join_nonce=session.join_nonce)
+        return True
+
+    def _last_join_nonce(self) -> int:
+        """What the next one has to exceed: kept from 4.2 on, not asked for before."""
+        return int(self._memory.kept("join_nonce", 0)) if self._version.is_new_stack else -1
 
     def _next_dev_nonce(self) -> int:
         """Counted and kept from 4.2 on, drawn before."""

@@ -142,6 +142,10 @@ class FarStore:
         self._dev_nonces[dev_eui].add(dev_nonce)
         return kept
 
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any before; StoreUnavailable."""
+        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
+
     async def refresh(self, dev_eui: Eui) -> None:
         """Read again what is kept of a device; StoreUnavailable."""
         await self._wire.carry(lambda: self._store().refresh(dev_eui))

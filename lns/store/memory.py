@@ -20,10 +20,12 @@ class MemoryStore:
     def __init__(self, beside: "MemoryStore | None" = None) -> None:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+        self._join_nonces: dict[Eui, int] = {}
         self._met: defaultdict[Eui, set[DevAddr]] = defaultdict(set)
         self._is_shared = beside is not None
         if beside is not None:
             self._sessions, self._dev_nonces = beside._sessions, beside._dev_nonces
+            self._join_nonces = beside._join_nonces
             beside._is_shared = True
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
@@ -65,6 +67,11 @@ class MemoryStore:
         used.add(dev_nonce)
         self._sessions[dev_eui] = _as_they_are(sessions)
         return True
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any before, at least `least`."""
+        self._join_nonces[dev_eui] = max(self._join_nonces.get(dev_eui, 0) + 1, least)
+        return self._join_nonces[dev_eui]
 
     def _beside_others(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
         """These sessions, with the newer counters of others and the sessions that they added."""

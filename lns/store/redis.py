@@ -21,6 +21,7 @@ from lns.store.redis_keys import (
     devices_with,
     f_cnt_down_of,
     first_message_of,
+    join_nonce_of,
     sessions_of,
 )
 from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
@@ -81,6 +82,13 @@ end
 local text = #kept > 0 and cjson.encode(kept) or '[]'
 redis.call('SET', KEYS[1], text)
 return text
+""")
+# KEYS: JoinNonce. ARGV: the least it may be. Reply: a greater one than any before.
+_NEXT_JOIN_NONCE = Script("""
+local next = redis.call('INCR', KEYS[1])
+if next >= tonumber(ARGV[1]) then return next end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
 """)
 _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
@@ -174,7 +182,10 @@ class RedisStore:
         await self.refresh(dev_eui)
 
     async def forget(self, dev_eui: Eui) -> None:
-        """Let no server know anything of a device, its DevNonces included; StoreUnavailable."""
+        """Let no server know anything of a device, its DevNonces included; StoreUnavailable.
+
+        JoinNonces go on: the device may remember the last one.
+        """
         await self.preset(dev_eui, ())
         await self._wire.do("DEL", dev_nonces_of(dev_eui), sessions_of(dev_eui))
         self._dev_nonces.pop(dev_eui, None)
@@ -222,6 +233,13 @@ class RedisStore:
             self._known[dev_eui] = written
             self._met[dev_eui] = {session.dev_addr for session in kept}
         return is_new
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any before, at any server, at least `least`; StoreUnavailable.
+
+        One whose reply was lost is not used.
+        """
+        return int(await self._wire.run(_NEXT_JOIN_NONCE, (join_nonce_of(dev_eui),), least))
 
     async def _name(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Let other servers find a device by its DevAddr, when Redis has lost what it knew."""

@@ -16,6 +16,11 @@ def dev_nonces_of(dev_eui: Eui) -> str:
     return f"lns:{{{dev_eui}}}:dev_nonces"
 
 
+def join_nonce_of(dev_eui: Eui) -> str:
+    """The newest JoinNonce that any server took for a device."""
+    return f"lns:{{{dev_eui}}}:join_nonce"
+
+
 def claim_of(dev_eui: Eui, dev_addr: DevAddr) -> str:
     """A hash that expires: `f_cnt_up`, `owner` and `life` of a session."""
     return f"lns:{{{dev_eui}}}:claim:{dev_addr}"

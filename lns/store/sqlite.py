@@ -7,6 +7,7 @@ readable for its owner only.
 from collections import defaultdict
 from pathlib import Path
 from sqlite3 import Connection
+from typing import TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.sqlite_file import Change, FileUnusable, Kind, SqliteFile
+
+T = TypeVar("T")
 
 _KIND = Kind(
     name="the sessions of a network server",
@@ -23,8 +26,16 @@ _KIND = Kind(
         " (dev_eui TEXT PRIMARY KEY, sessions TEXT NOT NULL) WITHOUT ROWID",
         "CREATE TABLE IF NOT EXISTS dev_nonce"
         " (dev_eui TEXT, dev_nonce INTEGER, PRIMARY KEY (dev_eui, dev_nonce)) WITHOUT ROWID",
+        # Files of earlier versions have none yet; it is made when they are opened.
+        "CREATE TABLE IF NOT EXISTS join_nonce"
+        " (dev_eui TEXT PRIMARY KEY, join_nonce INTEGER NOT NULL) WITHOUT ROWID",
     ),
 )
+_NEXT_JOIN_NONCE = """
+INSERT INTO join_nonce VALUES (?, ?)
+ON CONFLICT (dev_eui) DO UPDATE SET join_nonce = max(join_nonce + 1, excluded.join_nonce)
+RETURNING join_nonce
+"""
 _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
@@ -89,13 +100,22 @@ class SqliteStore:
         self._sessions[dev_eui] = kept
         return True
 
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any before, at least `least`; StoreUnavailable."""
+
+        def change(db: Connection) -> int:
+            [(join_nonce,)] = db.execute(_NEXT_JOIN_NONCE, (dev_eui, least)).fetchall()
+            return int(join_nonce)
+
+        return await self._write(change)
+
     def close(self) -> None:
         """Give the file up; the store cannot be written any more."""
         self._file.close()
 
-    async def _write(self, change: Change[None]) -> None:
+    async def _write(self, change: Change[T]) -> T:
         try:
-            await self._file.write(change)
+            return await self._file.write(change)
         except FileUnusable as unusable:
             raise StoreUnavailable(f"the store {unusable}") from unusable
 

@@ -15,7 +15,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
-from lns.store.redis_wire import redis_server
+from lns.store.redis_wire import RedisServer, RedisWire, redis_server
 from lns.store.sqlite import SqliteStore
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
@@ -61,6 +61,9 @@ class Kept:
     def join(self, dev_eui: Eui, dev_nonce: int, *sessions: Session) -> bool:
         return self.run(self.store.keep_join(dev_eui, dev_nonce, sessions))
 
+    def join_nonce(self, dev_eui: Eui, least: int = 1) -> int:
+        return self.run(self.store.next_join_nonce(dev_eui, least))
+
     def close(self) -> None:
         self._runner.run(self._leave())
         self._runner.close()
@@ -79,7 +82,10 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
     server.stop_now()
 
 
-databases = iter(range(16))
+async def emptied(server: RedisServer) -> None:
+    wire = RedisWire(server)
+    await wire.do("FLUSHDB")
+    await wire.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -91,7 +97,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         kept = Kept(lambda: sqlite(tmp_path / "lns-a.store"))
     else:
         valkey: Valkey = request.getfixturevalue("valkey")
-        server = redis_server(f"redis://127.0.0.1:{valkey.port}/{next(databases)}")
+        server = redis_server(f"redis://127.0.0.1:{valkey.port}/0")
+        asyncio.run(emptied(server))
         kept = Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA)))
     yield kept
     kept.close()
@@ -196,3 +203,33 @@ def test_of_two_who_use_a_dev_nonce_at_once_one_does(kept: Kept) -> None:
         return await asyncio.gather(*(kept.store.keep_join(ALPHA, 7, ()) for _ in range(2)))
 
     assert sorted(kept.run(both())) == [False, True]
+
+
+def test_join_nonces_increase_for_ever(kept: Kept) -> None:
+    assert [kept.join_nonce(ALPHA) for _ in range(3)] == [1, 2, 3]
+    kept.reopen()
+    assert kept.join_nonce(ALPHA) == 4
+
+
+def test_the_join_nonces_of_other_devices_are_theirs(kept: Kept) -> None:
+    assert [kept.join_nonce(ALPHA), kept.join_nonce(ALPHA)] == [1, 2]
+    assert kept.join_nonce(BETA) == 1
+
+
+def test_no_join_nonce_is_below_the_least_one(kept: Kept) -> None:
+    assert [kept.join_nonce(ALPHA, 0xFF0000), kept.join_nonce(ALPHA, 7)] == [0xFF0000, 0xFF0001]
+    kept.reopen()
+    assert kept.join_nonce(ALPHA, 0xFF0010) == 0xFF0010
+
+
+def test_of_many_who_take_a_join_nonce_at_once_each_has_its_own(kept: Kept) -> None:
+    async def many() -> list[int]:
+        return await asyncio.gather(*(kept.store.next_join_nonce(ALPHA, 1) for _ in range(300)))
+
+    assert sorted(kept.run(many())) == list(range(1, 301))
+
+
+def test_a_join_leaves_the_join_nonces_alone(kept: Kept) -> None:
+    assert kept.join_nonce(ALPHA) == 1
+    kept.join(ALPHA, 7, session())
+    assert kept.join_nonce(ALPHA) == 2

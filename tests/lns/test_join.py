@@ -86,6 +86,38 @@ def test_the_accept_says_what_the_device_needs() -> None:
     assert (fields.dl_settings, fields.rx_delay, fields.cf_list) == (DlSettings(0, 0), 1, b"")
 
 
+def test_the_join_nonce_of_a_device_increases() -> None:
+    other = replace(GAMMA, name="delta", dev_eui=Eui("70B3D57ED0000004"))
+
+    async def scenario(network: Network) -> None:
+        for dev_nonce in (7, 8):
+            await network.west.hears(request(dev_nonce))
+            await network.west.hears(request(dev_nonce, dev_eui="70B3D57ED0000004"))
+        await network.restart()
+        await network.west.hears(request(9))
+
+    network = serve(scenario, GAMMA, other)
+    assert [accepted(dnmsg).join_nonce for dnmsg in network.west.dnmsgs] == [1, 1, 2, 2, 3]
+
+
+def test_a_device_that_has_joined_elsewhere_gets_a_greater_join_nonce() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(request(7))
+        await network.west.hears(request(8))
+
+    network = serve(scenario, replace(GAMMA, join_nonce_min=500_000))
+    assert [accepted(dnmsg).join_nonce for dnmsg in network.west.dnmsgs] == [500_000, 500_001]
+
+
+def test_a_device_that_has_used_up_its_join_nonces_joins_no_more() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(request(7))
+        await network.west.hears(request(8))
+
+    network = serve(scenario, replace(GAMMA, join_nonce_min=0xFFFFFF))
+    assert [words[3:] for words in network.words] == [("-", "RX1"), ("DevNonceUsed", "Suppressed")]
+
+
 def test_an_accept_opens_with_no_other_key() -> None:
     async def scenario(network: Network) -> None:
         await network.west.hears(request(7))
@@ -282,7 +314,7 @@ class Scripted(random.Random):
 
 def test_a_dev_addr_in_use_is_never_given_again() -> None:
     taken = replace(ALPHA, dev_addr=DevAddr("26000005"))
-    entropy = Scripted(1, 5, 6, 2, 5, 6, 7)  # JoinNonce, then DevAddr until one is free
+    entropy = Scripted(5, 6, 5, 6, 7)  # until one is free
 
     async def scenario(network: Network) -> None:
         await network.west.hears(request(7))

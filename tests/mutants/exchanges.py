@@ -6,6 +6,7 @@ STORE_OUTAGE = "tests/lns/test_store_outage.py"
 DOWNLINK = "tests/lns/test_downlink.py"
 STATIONS = "scenarios/test_catalogue_stations.py"
 XTIME = "tests/lns/station/test_xtime.py"
+JOINS = "scenarios/test_joins.py"
 
 MUTANTS = (
     Mutant(
@@ -40,6 +41,42 @@ MUTANTS = (
         "lns/join.py",
         "        if request.dev_nonce in used:\n            return Reason.DEV_NONCE_USED",
         "        used = frozenset()",
+    ),
+    Mutant(
+        "JoinNonce of chance",
+        "lns/join.py",
+        "join_nonce = await self._registry.next_join_nonce(device)",
+        "join_nonce = self._entropy.getrandbits(24)",
+        JOINS,
+    ),
+    Mutant(
+        "JoinNonce begins anew with the server",
+        "lns/registry.py",
+        "        asked = self._store.next_join_nonce(device.dev_eui, device.join_nonce_min)\n"
+        "        return await self._patience.wait_for(asked)",
+        "        self._given = getattr(self, '_given', 0) + 1\n        return self._given",
+        JOINS,
+    ),
+    Mutant(
+        "JoinNonce of two servers taken twice",
+        "lns/store/memory.py",
+        "            self._join_nonces = beside._join_nonces\n",
+        "",
+        JOINS,
+    ),
+    Mutant(
+        "JoinNonce forgotten with the device",
+        "lns/store/redis.py",
+        'await self._wire.do("DEL", dev_nonces_of(dev_eui), sessions_of(dev_eui))',
+        'await self._wire.do("DEL", dev_nonces_of(dev_eui), join_nonce_of(dev_eui))',
+        "tests/lns/store/test_redis.py",
+    ),
+    Mutant(
+        "JoinNonce below the least one",
+        "lns/store/sqlite.py",
+        "max(join_nonce + 1, excluded.join_nonce)",
+        "join_nonce + 1",
+        "tests/contracts/test_session_store.py",
     ),
     Mutant(
         "answered before the counter is kept",

@@ -164,6 +164,23 @@ def test_a_dev_nonce_that_another_server_used_is_used(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_a_join_nonce_is_taken_by_one_server_only(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server:
+            async with store_at(server.port, "lns-a") as a, store_at(server.port, "lns-b") as b:
+                asked = (store.next_join_nonce(ALPHA, 1) for _ in range(100) for store in (a, b))
+                assert sorted(await asyncio.gather(*asked)) == list(range(1, 201))
+                await a.forget(ALPHA)
+                assert await b.next_join_nonce(ALPHA, 1) == 201, "a device remembers the last one"
+            async with store_at(server.port, "lns-c") as later:
+                assert await later.next_join_nonce(ALPHA, 1) == 202
+                await told(server.port, "SET", f"lns:{{{ALPHA}}}:join_nonce", "something else")
+                with pytest.raises(StoreUnavailable, match="not an integer"):
+                    await later.next_join_nonce(ALPHA, 1)
+
+    asyncio.run(body())
+
+
 @pytest.mark.fault("store", "lost")
 def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
     async def body() -> None:

@@ -4,11 +4,13 @@ import asyncio
 import os
 import resource
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lns.delivery.outbox import Outbox
@@ -66,6 +68,34 @@ def test_sessions_and_dev_nonces_outlive_the_process(path: Path) -> None:
     again.close()
 
 
+def test_join_nonces_outlive_the_process(path: Path) -> None:
+    store = SqliteStore(path)
+    assert [asyncio.run(store.next_join_nonce(ALPHA, 1)) for _ in range(2)] == [1, 2]
+    store.close()
+    again = SqliteStore(path)
+    assert asyncio.run(again.next_join_nonce(ALPHA, 1)) == 3
+    again.close()
+
+
+def test_a_file_from_before_join_nonces_were_kept_is_read(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.executescript(
+        "CREATE TABLE device (dev_eui TEXT PRIMARY KEY, sessions TEXT NOT NULL) WITHOUT ROWID;"
+        "CREATE TABLE dev_nonce (dev_eui TEXT, dev_nonce INTEGER,"
+        " PRIMARY KEY (dev_eui, dev_nonce)) WITHOUT ROWID;"
+        f"PRAGMA application_id = {int.from_bytes(b'LNSs', 'big')};"
+    )
+    sessions = msgspec.json.encode((SESSION,)).decode()
+    db.execute("INSERT INTO device VALUES (?, ?)", (ALPHA, sessions))
+    db.execute("INSERT INTO dev_nonce VALUES (?, 7)", (ALPHA,))
+    db.commit()
+    db.close()
+    store = SqliteStore(path)
+    assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((SESSION,), frozenset({7}))
+    assert [asyncio.run(store.next_join_nonce(ALPHA, 1)) for _ in range(2)] == [1, 2]
+    store.close()
+
+
 def test_what_was_kept_survives_kill_9(path: Path) -> None:
     command = [sys.executable, "-c", JOINING, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -108,6 +138,8 @@ def test_a_full_disk_is_told_and_nothing_is_half_kept(path: Path) -> None:
             asyncio.run(store.keep_join(ALPHA, 7, ()))
         with pytest.raises(StoreUnavailable, match="cannot be written: "):
             asyncio.run(store.keep_sessions(ALPHA, (SESSION,)))
+        with pytest.raises(StoreUnavailable, match="cannot be written: "):
+            asyncio.run(store.next_join_nonce(ALPHA, 1))
         assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((), frozenset())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
