@@ -45,6 +45,14 @@ class Mosquitto:
         """Stop it as a service is stopped: it saves its sessions."""
         self._broker.stop_now()
 
+    def pause(self) -> None:
+        """Let it read nothing until `resume`: it is busy with others."""
+        self._broker.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._broker.resume()
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:

@@ -6,8 +6,11 @@ blocking call. What goes over the wire is up to whoever holds it.
 """
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -20,6 +23,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from lns.delivery.broker import Broker
 
+_AT_ONCE = 65_536  # octets
 _TICK_S = 0.5  # how often deadlines are looked at
 
 
@@ -65,6 +69,7 @@ class MqttWire:
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost: asyncio.Future[str] = self._loop.create_future()
+        self._written: asyncio.Future[None] | None = None
         self.receive_max = patience.in_flight_max
         self.client = self._new_client(client_id)
 
@@ -150,6 +155,28 @@ class MqttWire:
         if not self._lost.done():
             self._lost.set_result(why)
 
+    async def leave(self) -> None:
+        """Say goodbye and wait, at most twice `connect_us`, until the broker has read all of it.
+
+        It reads in order, and hangs up then. One that meets the next connection of a session first
+        forgets what it has not read of this one, acknowledgements too (MQTT 5.0, 3.1.4).
+        """
+        with suppress(BrokerLost, TimeoutError, OSError):
+            if self.client.want_write():
+                self._written = self._loop.create_future()
+                await self.until(self._written, "it reads nothing")
+            sock = self.client.socket()
+            if sock is None or self._lost.done():
+                return self.close()
+            # paho closes its own handle with the goodbye; nothing is made of what is read.
+            with socket.socket(fileno=os.dup(sock.fileno())) as line:
+                line.setblocking(False)
+                self.close()
+                async with asyncio.timeout(self._patience.connect_us / 1_000_000):
+                    while await self._loop.sock_recv(line, _AT_ONCE):
+                        pass
+        self.close()
+
     def close(self) -> None:
         """Say goodbye if there is still somebody to say it to, and give the socket up."""
         client = self.client
@@ -172,6 +199,8 @@ class MqttWire:
             self._loop.add_writer(sock, self._writable)
         else:
             self._loop.remove_writer(sock)
+            if self._written is not None and not self._written.done():
+                self._written.set_result(None)
 
     def _new_client(self, client_id: str) -> Client:
         client = Client(

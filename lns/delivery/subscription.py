@@ -104,7 +104,11 @@ class Subscription:
     ) -> None:
         assert self._work is not None
         self._work.cancel()
-        await self._tasks.__aexit__(kind, error, traceback)
+        try:
+            await self._tasks.__aexit__(kind, error, traceback)
+        finally:
+            if self._wire is not None:
+                await self._wire.leave()  # the task had no time to begin
 
     async def _stay(self, wire: MqttWire | None) -> None:
         """Listen, and connect again whenever the broker is lost."""
@@ -121,7 +125,7 @@ class Subscription:
             finally:
                 self._wire = None
                 if wire is not None:
-                    wire.close()
+                    await wire.leave()
             wire = None
             await self._attempts.wait()
 

@@ -1,16 +1,19 @@
 """A message stays with the broker until it is acknowledged by hand."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from lns.delivery.broker import broker
 from lns.delivery.held_subscription import Delivery, HeldSubscription
+from lns.delivery.mqtt_wire import Patience
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
 
 pytestmark = pytest.mark.broker
+CLOSES = int(os.environ.get("LORABENCH_CLOSES", "30"))
 
 
 def subscription(url: str, got: list[Delivery], *, held_max: int = 200) -> HeldSubscription:
@@ -70,6 +73,93 @@ def test_an_acknowledged_message_never_comes_again(mosquitto: Mosquitto, tmp_pat
 
     asyncio.run(body())
     assert numbers(got) == [0, 1, 2, 3]
+
+
+def test_a_close_waits_until_the_broker_has_read_what_was_acknowledged(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """A busy broker would read the next connection first, and forget what this one said last."""
+    got: list[Delivery] = []
+
+    async def go_on() -> None:
+        await asyncio.sleep(0.3)
+        mosquitto.resume()
+
+    async def body() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            async with subscription(mosquitto.url, got):
+                await send(mosquitto.url, tmp_path, range(40))
+                await until(lambda: len(got) == 40)
+                mosquitto.pause()
+                for one in got:
+                    one.acknowledge()
+                tasks.create_task(go_on())
+            async with subscription(mosquitto.url, got):
+                await send(mosquitto.url, tmp_path, range(40, 41))
+                await until(lambda: numbers(got)[-1] == 40)
+
+    asyncio.run(body())
+    assert numbers(got) == list(range(41))
+
+
+def test_whoever_leaves_at_once_is_not_brought_anything(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with subscription(mosquitto.url, got):
+            pass
+        await send(mosquitto.url, tmp_path, range(3))
+        assert not got
+        async with subscription(mosquitto.url, got):
+            await until(lambda: len(got) == 3)
+
+    asyncio.run(body())
+    assert numbers(got) == [0, 1, 2]
+    assert not any(one.repeated for one in got)
+
+
+def test_a_broker_that_hears_nothing_holds_a_close_up_only_so_long(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    got: list[Delivery] = []
+    hasty = Patience(connect_us=200_000)
+
+    async def body() -> None:
+        async with asyncio.timeout(10):
+            try:
+                async with HeldSubscription(
+                    broker(mosquitto.url), "lorawan/+/+/up", "inbox", got.append, patience=hasty
+                ):
+                    mosquitto.pause()
+            finally:
+                mosquitto.resume()
+
+    asyncio.run(body())
+
+
+def test_what_was_acknowledged_right_before_a_close_never_comes_again(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """`LORABENCH_CLOSES` says how often."""
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with way(mosquitto.url, tmp_path) as up:
+            async with subscription(mosquitto.url, got):
+                pass
+            for number in range(CLOSES):
+                first = 3 * number
+                for f_cnt in range(first, first + 3):
+                    await up.publish(message(f_cnt))
+                async with subscription(mosquitto.url, got):
+                    await until(lambda: len(got) >= first + 3)  # noqa: B023 - called at once
+                    for one in got[first:]:
+                        one.acknowledge()
+
+    asyncio.run(body())
+    assert numbers(got) == list(range(3 * CLOSES))
 
 
 def test_acknowledgements_leave_in_the_order_of_arrival(
