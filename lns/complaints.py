@@ -5,6 +5,7 @@ The capture tells of every one; the log is for people, and nobody who sends mist
 
 import logging
 import re
+from pathlib import Path
 
 from lns.clock import now_us
 
@@ -37,6 +38,17 @@ class Complaints:
             self._logger.warning(sentence, *facts)
         else:
             self._left_out += 1
+
+
+def place_of(error: Exception) -> str:
+    """What an error is and where it came from; what it says could be a secret."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error).__name__
+    file = Path(trace.tb_frame.f_code.co_filename).name
+    return f"{type(error).__name__} at {file}:{trace.tb_lineno}"
 
 
 def printable(text: str) -> str:

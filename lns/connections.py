@@ -36,6 +36,7 @@ class Connection:
         clock: StationClock,
         tasks: asyncio.TaskGroup,
         complaints: Complaints,
+        failed: Callable[[Exception], None],
     ) -> None:
         self.station = station
         self.link = link
@@ -43,6 +44,7 @@ class Connection:
         self.clock = clock
         self.tasks = tasks
         self._complaints = complaints
+        self._failed = failed
         self._complained = 0
         self._errands: set[asyncio.Task[None]] = set()
         self._clock_wanted = False
@@ -62,7 +64,7 @@ class Connection:
 
     def soon(self, errand: Callable[[], Awaitable[None]]) -> None:
         """Begin something that has no meaning any more once the link is closed."""
-        task = self.tasks.create_task(_until_closed(errand))
+        task = self.tasks.create_task(self._until_closed(errand))
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
 
@@ -70,6 +72,14 @@ class Connection:
         """The link is closed."""
         for task in self._errands:
             task.cancel()
+
+    async def _until_closed(self, errand: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await errand()
+        except LinkClosed:
+            return
+        except Exception as error:
+            self._failed(error)
 
     def clock_shown(self, xtime: int, arrived_us: int) -> None:
         """The station answered `getxtime`; 0: it has to be asked again."""
@@ -161,10 +171,3 @@ class Connections:
             return False
         connection.soon(errand)
         return True
-
-
-async def _until_closed(errand: Callable[[], Awaitable[None]]) -> None:
-    try:
-        await errand()
-    except LinkClosed:
-        return

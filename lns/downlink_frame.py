@@ -6,6 +6,7 @@ from lns.claiming import Claiming
 from lns.downlink_queue import DownlinkQueues, Waiting
 from lns.end_device import Session
 from lns.lorawan.frame import MType, build_data
+from lns.lorawan.frame_counter import F_CNT_MAX
 from lns.registry import Registry
 
 
@@ -39,7 +40,8 @@ class DownlinkFrames:
     ) -> tuple[bytes, int] | None:
         """The bytes of a data downlink, and its counter, which is durable already.
 
-        None: another server owns the session. StoreUnavailable: nothing may leave.
+        None: another server owns the session, or its counters are used up. StoreUnavailable:
+        nothing may leave.
         """
         said = carried.downlink if carried else None
         waiting = self._queues.waiting(session.dev_eui)
@@ -48,7 +50,7 @@ class DownlinkFrames:
             device = self._registry.device(session.dev_eui)
             assert device is not None, "a session belongs to a device of this server"
             f_cnt_down = await self._claiming.take_f_cnt_down(device, session)
-        if f_cnt_down is None:
+        if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
             return None
         await self._registry.keep(session.dev_eui)
         pdu = build_data(

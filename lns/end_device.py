@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from lns.dedup.strategy import Standing, Strategy
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame_counter import MAX_GAP
+from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui
 
 
@@ -66,6 +67,10 @@ class EndDevice:
         return self.activation is Activation.ABP and self.relaxed_f_cnt
 
 
+FCnt = Annotated[int, Meta(ge=0, le=F_CNT_MAX)]
+Count = Annotated[int, Meta(ge=0)]
+
+
 class Session(Struct, kw_only=True):
     """What the server remembers of one session until the device has joined again.
 
@@ -73,17 +78,18 @@ class Session(Struct, kw_only=True):
     next one to use. `resubmissions` counts the repeated answers per counter value and is
     emptied when the counter advances. `life` counts the restarts of a relaxed ABP counter.
     `copies` counts the copies that went up per counter value, so that each has its own id.
+    Whoever reads one from a store is told of a value out of its range: nothing could use it.
     """
 
     dev_eui: Eui
-    dev_addr: DevAddr
+    dev_addr: Annotated[DevAddr, Meta(pattern="^[0-9A-F]{8}$")]
     keys: SessionKeys
-    f_cnt_up: int | None = None
-    f_cnt_down: int = 0
-    life: int = 0
-    resubmissions: dict[int, int] = msgspec.field(default_factory=dict)
-    copies: dict[int, int] = msgspec.field(default_factory=dict)
-    nb_trans: int = 1
+    f_cnt_up: FCnt | None = None
+    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0
+    life: Count = 0
+    resubmissions: dict[FCnt, Count] = msgspec.field(default_factory=dict)
+    copies: dict[FCnt, Count] = msgspec.field(default_factory=dict)
+    nb_trans: Annotated[int, Meta(ge=1, le=15)] = 1
     nb_trans_asked: bool = False
 
     def standing(self, f_cnt: int) -> Standing:

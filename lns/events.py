@@ -104,6 +104,21 @@ class UnreadableMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
 
 
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The server itself went wrong, in one thing and with no consequence for another.
+
+    `lns.failure`. `during` is "reception" (its outcome is `InternalError`), "message" or
+    "downlink"; `error` names the error and the line of the program it came from.
+    """
+
+    kind: ClassVar[str] = "lns.failure"
+    lns: str
+    station: Eui
+    during: str
+    error: str
+    frame_id: str | None = None
+
+
 class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a downlink that the application wants (`lns.request`).
 
@@ -157,7 +172,15 @@ class Connection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Event = (
-    Outcome | Claimed | Downlink | Evicted | UnreadableMessage | Request | Acknowledged | Connection
+    Outcome
+    | Claimed
+    | Downlink
+    | Evicted
+    | UnreadableMessage
+    | Failure
+    | Request
+    | Acknowledged
+    | Connection
 )
 
 

@@ -9,13 +9,14 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from traceback import format_tb
 from typing import Any
 
 from msgspec.structs import astuple
 
 from lns.claiming import Claiming
 from lns.clock import Utc, now_us
-from lns.complaints import Complaints, printable
+from lns.complaints import Complaints, place_of, printable
 from lns.connections import RECEPTIONS_MAX, Connection, Connections
 from lns.dedup.claim import Claims, OnOutage, SoleServer
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
@@ -24,7 +25,7 @@ from lns.delivery.publisher import Upstream as Application
 from lns.downlink import Downlinks
 from lns.downlink_queue import ApplicationDownlink, Refused, parse_request
 from lns.end_device import EndDevice
-from lns.events import Event, Evicted, Outcome, UnreadableMessage
+from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.join import Joins
 from lns.known_elsewhere import KnownElsewhere, SharedSessions
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
@@ -140,7 +141,10 @@ class NetworkServer:
         connection: Connection | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                connection = Connection(station, link, protocol, clock, tasks, self._complaints)
+                failed = partial(self._fail, station, "downlink")
+                connection = Connection(
+                    station, link, protocol, clock, tasks, self._complaints, failed
+                )
                 self._connections.add(connection)
                 take = partial(self._take, connection)
                 await Receptions(take, tasks, RECEPTIONS_MAX).handle()
@@ -158,7 +162,10 @@ class NetworkServer:
                 for event in connection.protocol.events_received():
                     if isinstance(event, Uplink):
                         return self._receive(_reception(connection, event, arrived_us))
-                    self._note(connection, event, arrived_us)
+                    try:
+                        self._note(connection, event, arrived_us)
+                    except Exception as error:
+                        self._fail(connection.station, "message", error)
                 await connection.flush()
         except LinkClosed:
             connection.end_errands()
@@ -196,23 +203,48 @@ class NetworkServer:
         except MalformedFrame as error:
             log.warning("%s: unreadable frame: %s", reception.station, error)
             return self._record(self._malformed(reception.station, reception.xtime))
-        match frame:
-            case Data() if frame.is_uplink:
-                outcome = await self._uplinks.receive(reception, frame)
-            case JoinRequest():
-                outcome = await self._joins.receive(reception, frame)
-            case _:
-                outcome = self._malformed(reception.station, reception.xtime)
+        try:
+            match frame:
+                case Data() if frame.is_uplink:
+                    outcome = await self._uplinks.receive(reception, frame)
+                case JoinRequest():
+                    outcome = await self._joins.receive(reception, frame)
+                case _:
+                    outcome = self._malformed(reception.station, reception.xtime)
+        except Exception as error:
+            frame_id = frame.frame_id if isinstance(frame, Data | JoinRequest) else None
+            self._fail(reception.station, "reception", error, frame_id)
+            outcome = self._dropped(
+                reception.station, Reason.INTERNAL_ERROR, reception.xtime, frame_id
+            )
         self._record(outcome)
 
     def _malformed(self, station: Eui, xtime: int | None) -> Outcome:
+        return self._dropped(station, Reason.MALFORMED, xtime)
+
+    def _dropped(
+        self, station: Eui, reason: Reason, xtime: int | None, frame_id: str | None = None
+    ) -> Outcome:
         return Outcome(
             station=station,
             lns=self.lns,
+            frame_id=frame_id,
             upstream=Upstream.DROPPED,
-            reason=Reason.MALFORMED,
+            reason=reason,
             answer=Answer.NOT_ASKED,
             xtime=xtime,
+        )
+
+    def _fail(
+        self, station: Eui, during: str, error: Exception, frame_id: str | None = None
+    ) -> None:
+        """The program is wrong somewhere: one thing is lost, and told, and nothing else is."""
+        place = place_of(error)
+        # The way to the error, without its text, which could be a secret.
+        way = "".join(format_tb(error.__traceback__))
+        self._complaints.complain("%s: internal error (%s): %s\n%s", station, during, place, way)
+        self._record(
+            Failure(lns=self.lns, station=station, during=during, error=place, frame_id=frame_id)
         )
 
     def _evicted(self, eviction: Eviction) -> None:

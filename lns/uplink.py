@@ -102,6 +102,9 @@ class Uplinks:
             became = await self._act(facts)
             fate.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
             return became
+        except Exception:
+            fate.lost = True
+            raise
         finally:
             del self._undecided[key]
             fate.decided.set()
@@ -152,10 +155,12 @@ class Uplinks:
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         try:
             await self._publish(facts)
-        except UpstreamUnavailable:
+        except Exception as error:
             self._roll_back(facts, before)
             if facts.is_first and bid is not None:
                 await self._claiming.give_back(facts.claim, bid)
+            if not isinstance(error, UpstreamUnavailable):
+                raise
             reason = Reason.UPSTREAM_UNAVAILABLE
             return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
         if facts.status is Status.NON_DUPLICATE:

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     MALFORMED = "Malformed"
     STORE_UNAVAILABLE = "StoreUnavailable"
     UPSTREAM_UNAVAILABLE = "UpstreamUnavailable"
+    INTERNAL_ERROR = "InternalError"
 
 
 class Standing(Enum):

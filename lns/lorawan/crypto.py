@@ -8,11 +8,13 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
+from typing import Annotated
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from cryptography.hazmat.primitives.cmac import CMAC
+from msgspec import Meta
 
 from lns.lorawan.identifiers import DevAddr
 
@@ -34,12 +36,15 @@ class Direction(IntEnum):
     DOWN = 1
 
 
+Key = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
     """The two keys of a LoRaWAN 1.0.x session, 16 bytes each; never shown in its repr."""
 
-    nwk_s_key: bytes = field(repr=False)
-    app_s_key: bytes = field(repr=False)
+    nwk_s_key: Key = field(repr=False)
+    app_s_key: Key = field(repr=False)
 
 
 def cmac(key: bytes, message: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """Which 32-bit counters can a 16-bit counter on the wire stand for?"""
 
+F_CNT_MAX = (1 << 32) - 1
 MAX_GAP = 16384
 """How far ahead of the last counter a new one may be (LoRaWAN 1.0.3 MAX_FCNT_GAP)."""
 
 _WIRE_SPAN = 0x10000
-_COUNTER_SPAN = 1 << 32
 
 
 def candidates(last: int | None, wire: int, *, bits: int = 32) -> tuple[int, ...]:
@@ -23,4 +23,4 @@ def candidates(last: int | None, wire: int, *, bits: int = 32) -> tuple[int, ...
     if same == wire:
         return wire, wire + _WIRE_SPAN  # before the first roll-over the four are two
     tries = (same, same + _WIRE_SPAN, same - _WIRE_SPAN, wire)
-    return tuple(dict.fromkeys(c for c in tries if 0 <= c < _COUNTER_SPAN))
+    return tuple(dict.fromkeys(c for c in tries if 0 <= c <= F_CNT_MAX))

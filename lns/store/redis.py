@@ -5,6 +5,7 @@ configuration (`appendonly yes`, https://redis.io/docs/latest/operate/oss_and_st
 """
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -90,6 +91,7 @@ if next >= tonumber(ARGV[1]) then return next end
 redis.call('SET', KEYS[1], ARGV[1])
 return ARGV[1]
 """)
+_EUI = re.compile("[0-9A-F]{16}")
 _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
@@ -165,7 +167,7 @@ class RedisStore:
         there = await self._wire.run(_KEEP, keys, known, written, *sorted(met))
         was_empty = there == 0
         if there:
-            kept = _decode(there)
+            kept = self._sessions_in(dev_eui, there)
         await self._let_go(dev_eui, kept)
         self._sessions[dev_eui], self._texts[dev_eui] = kept, there or written
         if was_empty:
@@ -198,7 +200,8 @@ class RedisStore:
     async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
         """The devices that a join gave this DevAddr; StoreUnavailable."""
         found = await self._wire.do("SMEMBERS", devices_with(dev_addr))
-        return tuple(sorted(Eui(dev_eui.decode()) for dev_eui in found))
+        names = {name.decode(errors="replace") for name in found}
+        return tuple(sorted(Eui(name) for name in names if _EUI.fullmatch(name)))
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
@@ -260,9 +263,8 @@ class RedisStore:
         kept, used = await wire.do_together(
             ("GET", sessions_of(dev_eui)), ("HGETALL", dev_nonces_of(dev_eui))
         )
+        sessions = self._sessions_in(dev_eui, kept) if kept is not None else ()
         try:
-            self._sessions[dev_eui] = _decode(kept) if kept is not None else ()
-            self._texts[dev_eui] = kept or b""
             # One that this server used, and has not heard that it did, it may use again.
             own = None if opening else self._lns.encode()
             self._dev_nonces[dev_eui] |= {
@@ -271,5 +273,15 @@ class RedisStore:
                 if lns != own
             }
         except ValueError:
-            said = f"{self._server} holds something else than a session or DevNonces of {dev_eui}"
-            raise StoreUnavailable(said) from None
+            raise self._unreadable(dev_eui) from None
+        self._sessions[dev_eui], self._texts[dev_eui] = sessions, kept or b""
+
+    def _sessions_in(self, dev_eui: Eui, text: bytes) -> tuple[Session, ...]:
+        try:
+            return _decode(text)
+        except ValueError:
+            raise self._unreadable(dev_eui) from None
+
+    def _unreadable(self, dev_eui: Eui) -> StoreUnavailable:
+        said = f"{self._server} holds something else than a session or DevNonces of {dev_eui}"
+        return StoreUnavailable(said)

@@ -6,8 +6,11 @@ could expire while it is held, and no clock but that of Redis.
 
 from types import TracebackType
 
+from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
+from lns.lorawan.frame_counter import F_CNT_MAX
+from lns.outage import StoreUnavailable
 from lns.store.redis_keys import claim_of, f_cnt_down_of, first_message_of
 from lns.store.redis_wire import RedisServer, RedisWire, Script
 
@@ -130,9 +133,11 @@ class RedisClaims:
             self._retention_ms,
             bid.f_cnt_down_missed,
         )
+        if not -1 <= taken <= F_CNT_MAX:
+            raise StoreUnavailable(f"the downlink counter of {bid.dev_addr} is out of range")
         return Claim(
             level2=Level2.OWNER if granted else Level2.NOT_OWNER,
-            owner=owner.decode(),
+            owner=printable(owner.decode(errors="replace")),
             f_cnt_down=None if taken < 0 else taken,
             next_f_cnt_down=next_f_cnt_down,
             life=life,

@@ -103,6 +103,7 @@ def test_the_words_of_the_interface_are_complete() -> None:
         "Malformed",
         "StoreUnavailable",
         "UpstreamUnavailable",
+        "InternalError",
     }
 
 

@@ -7,6 +7,7 @@ DOWNLINK = "tests/lns/test_downlink.py"
 STATIONS = "scenarios/test_catalogue_stations.py"
 XTIME = "tests/lns/station/test_xtime.py"
 JOINS = "scenarios/test_joins.py"
+UNEXPECTED = "tests/lns/test_unexpected_error.py"
 
 MUTANTS = (
     Mutant(
@@ -137,6 +138,34 @@ MUTANTS = (
         "        may_run = session not in self._ended or _unit(session) not in self._running",
         "        may_run = session not in self._ended",
         XTIME,
+    ),
+    Mutant(
+        "an error in a reception drops the station",
+        "lns/network_server.py",
+        "        except Exception as error:\n            frame_id",
+        "        except KeyError as error:\n            frame_id",
+        UNEXPECTED,
+    ),
+    Mutant(
+        "an error in a downlink drops the station",
+        "lns/connections.py",
+        "        except Exception as error:",
+        "        except KeyError as error:",
+        UNEXPECTED,
+    ),
+    Mutant(
+        "a copy that failed unexpectedly shadows",
+        "lns/uplink.py",
+        "        except Exception as error:\n            self._roll_back",
+        "        except UpstreamUnavailable as error:\n            self._roll_back",
+        UNEXPECTED,
+    ),
+    Mutant(
+        "downlink counter of a store not checked",
+        "lns/end_device.py",
+        "    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0",
+        "    f_cnt_down: int = 0",
+        "tests/lns/store/test_sqlite.py",
     ),
     Mutant(
         "report of any station believed",

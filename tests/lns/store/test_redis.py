@@ -1,12 +1,14 @@
 """The Redis store beyond the contract of `tests/contracts/test_session_store.py`: its outages."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
@@ -289,12 +291,20 @@ def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
     asyncio.run(body())
 
 
+def stored(**fields: object) -> str:
+    """What another program may have written for a session of ALPHA."""
+    [session] = json.loads(msgspec.json.encode((SESSION,)))
+    return json.dumps([session | fields])
+
+
 @pytest.mark.fault("store", "corrupted")
 @pytest.mark.parametrize(
     ("command", "said"),
     [
         (("SET", f"lns:{{{ALPHA}}}:sessions", "hello"), "something else than a session"),
         (("HSET", f"lns:{{{ALPHA}}}:dev_nonces", "x", "lns-a"), "something else than a session"),
+        (("SET", f"lns:{{{ALPHA}}}:sessions", stored(f_cnt_down=1 << 40)), "something else than"),
+        (("SET", f"lns:{{{ALPHA}}}:sessions", stored(f_cnt_up=1 << 32)), "something else than"),
         (("SET", f"lns:{{{ALPHA}}}:dev_nonces", "7"), "refuses: WRONGTYPE"),
     ],
 )
@@ -307,6 +317,60 @@ def test_a_foreign_value_under_our_key_is_told(
             with pytest.raises(StoreUnavailable, match=said):
                 async with store_at(server.port):
                     pass
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "corrupted")
+def test_a_session_out_of_range_that_another_server_wrote_is_told_when_it_is_met(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            await store.keep_sessions(ALPHA, (SESSION,))
+            foreign = stored(f_cnt_down=1 << 40)
+            await told(server.port, "SET", f"lns:{{{ALPHA}}}:sessions", foreign)
+            with pytest.raises(StoreUnavailable, match="something else than a session"):
+                await store.refresh(ALPHA)
+            with pytest.raises(StoreUnavailable, match="something else than a session"):
+                await store.keep_sessions(ALPHA, (SESSION,))
+            assert store.sessions(ALPHA) == (SESSION,)
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "corrupted")
+def test_a_name_that_nobody_can_read_is_nobodys(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            for name in (b"\xff\xfe", b"hello", ALPHA.encode()):
+                await told(server.port, "SADD", f"lns:dev_addr:{SESSION.dev_addr}", name)
+            assert await store.devices_with(SESSION.dev_addr) == (ALPHA,)
+            claim = f"lns:{{{ALPHA}}}:claim:{SESSION.dev_addr}"
+            await told(
+                server.port, "HSET", claim, "f_cnt_up", 9, "owner", b"\xff\x1b[2J", "life", 0
+            )
+            async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
+                bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9)
+                claimed = await claims.claim(bid)
+            assert (claimed.level2, claimed.owner) == (Level2.NOT_OWNER, "??[2J")
+
+    asyncio.run(body())
+
+
+@pytest.mark.fault("store", "corrupted")
+def test_a_downlink_counter_out_of_range_is_told_and_never_used(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server:
+            counters = f"lns:{{{ALPHA}}}:f_cnt_down"
+            await told(server.port, "HSET", counters, SESSION.dev_addr, 1 << 40)
+            async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
+                bid = Bid(
+                    lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9,
+                    takes_f_cnt_down=True,
+                )  # fmt: skip
+                with pytest.raises(StoreUnavailable, match=r"downlink counter of .* out of range"):
+                    await claims.claim(bid)
 
     asyncio.run(body())
 

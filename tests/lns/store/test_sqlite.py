@@ -1,6 +1,7 @@
 """The SQLite store beyond the contract of `tests/contracts/test_session_store.py`."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -120,6 +121,32 @@ def test_a_store_belongs_to_one_server(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="is in use by another process"):
         SqliteStore(path)
     store.close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"f_cnt_down": (1 << 32) + 1},
+        {"f_cnt_up": 1 << 32},
+        {"f_cnt_up": -1},
+        {"nb_trans": 0},
+        {"dev_addr": "hello"},
+        {"keys": {"nwk_s_key": "AA==", "app_s_key": "AA=="}},
+        {"copies": {"-1": 1}},
+    ],
+)
+def test_sessions_out_of_range_are_told_when_the_store_is_opened(
+    path: Path, fields: dict[str, object]
+) -> None:
+    store = SqliteStore(path)
+    asyncio.run(store.keep_sessions(ALPHA, (SESSION,)))
+    store.close()
+    [session] = json.loads(msgspec.json.encode((SESSION,)))
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE device SET sessions = ?", (json.dumps([session | fields]),))
+    db.close()
+    with pytest.raises(StoreUnavailable, match="holds sessions nobody can read"):
+        SqliteStore(path)
 
 
 def test_an_outbox_is_no_store(path: Path) -> None:
