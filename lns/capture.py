@@ -1,6 +1,8 @@
 """The log that is the truth: one JSON Lines file per source."""
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,7 +12,24 @@ from msgspec import Struct
 SCHEMA = 1
 Record = Callable[[str, str, dict[str, object]], None]  # (source, kind, fields)
 
+_TAIL_BYTES = 1 << 16
 _encode = msgspec.json.Encoder().encode
+
+
+class _Numbered(Struct):
+    seq: int
+
+
+_decode = msgspec.json.Decoder(_Numbered).decode
+
+
+class _Stream(Struct):
+    """The file of one source: the number of its next line, and how many octets it has."""
+
+    path: Path
+    file: BinaryIO
+    seq: int
+    size: int
 
 
 class Capture:
@@ -19,19 +38,30 @@ class Capture:
     Each line is `{"schema", "run_id", "source", "seq", "t_us", "kind", …}`; `seq` counts per
     source from 0 without gaps, and goes on where a process before wrote to the same file; `t_us`
     is the monotonic clock of the run in µs. A line is in the operating system's hands when
-    `record` returns, unless `buffered`. OSError when the folder cannot be written, ValueError
-    when the capture is closed.
+    `record` returns, unless `buffered`. OSError when the folder cannot be written, and then nothing
+    of the line is in the file; ValueError when the capture is closed.
+
+    With `bytes_max` a source has two files of half that size: when `lns-a.jsonl` has grown so far
+    it becomes `lns-a.jsonl.1`, in place of an older one, and `turned` is told the source.
     """
 
     def __init__(
-        self, folder: Path, run_id: str, now_us: Callable[[], int], *, buffered: bool = False
+        self,
+        folder: Path,
+        run_id: str,
+        now_us: Callable[[], int],
+        *,
+        buffered: bool = False,
+        bytes_max: int | None = None,
+        turned: Callable[[str], None] = lambda source: None,
     ) -> None:
         self._folder = folder
         self._run_id = run_id
         self._now_us = now_us
         self._buffer_bytes = 1 << 20 if buffered else 0
-        self._files: dict[str, BinaryIO] = {}
-        self._seqs: dict[str, int] = {}
+        self._bytes_max = bytes_max
+        self._turned = turned
+        self._streams: dict[str, _Stream] = {}
         self._closed = False
 
     def record(
@@ -41,10 +71,9 @@ class Capture:
 
         `t_us`: when it happened, if that was not now.
         """
-        file = self._files.get(source) or self._open(source, kind)
-        line = self._head(source, kind, t_us) | fields
-        file.write(_encode(line) + b"\n")
-        self._seqs[source] += 1
+        stream = self._stream(source, kind)
+        line = self._head(source, kind, stream.seq, t_us) | fields
+        self._write(stream, _encode(line) + b"\n")
         return line
 
     def record_event(self, source: str, kind: str, event: Struct) -> None:
@@ -52,43 +81,94 @@ class Capture:
 
         The value leaves out itself what is absent (`omit_defaults`), but not everything.
         """
-        file = self._files.get(source) or self._open(source, kind)
-        head, fields = _encode(self._head(source, kind, None)), _encode(event)
-        file.write(b"%b,%b\n" % (head[:-1], fields[1:]))
-        self._seqs[source] += 1
+        stream = self._stream(source, kind)
+        head, fields = _encode(self._head(source, kind, stream.seq, None)), _encode(event)
+        self._write(stream, b"%b,%b\n" % (head[:-1], fields[1:]))
 
     def close(self) -> None:
         """Close every file; the capture cannot be written any more."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        for stream in self._streams.values():
+            stream.file.close()
+        self._streams.clear()
         self._closed = True
 
-    def _open(self, source: str, kind: str) -> BinaryIO:
+    def _stream(self, source: str, kind: str) -> _Stream:
+        stream = self._streams.get(source) or self._open(source, kind)
+        if self._bytes_max is not None and stream.size >= self._bytes_max // 2:
+            self._turn(source, stream)
+        return stream
+
+    def _open(self, source: str, kind: str) -> _Stream:
         if self._closed:
             raise ValueError(f"the capture is closed: {source} {kind}")
         path = self._folder / f"{source}.jsonl"
-        self._seqs[source] = _mend(path)
-        file = self._files[source] = path.open("ab", buffering=self._buffer_bytes)
-        return file
+        seq = _mend(path)
+        file = path.open("ab", buffering=self._buffer_bytes)
+        stream = self._streams[source] = _Stream(path, file, seq, file.seek(0, os.SEEK_END))
+        return stream
 
-    def _head(self, source: str, kind: str, t_us: int | None) -> dict[str, object]:
+    def _write(self, stream: _Stream, line: bytes) -> None:
+        try:
+            written = stream.file.write(line)
+            while written < len(line):  # the disk had room for a part of it
+                written += stream.file.write(line[written:])
+        except OSError:
+            with suppress(OSError):
+                stream.file.truncate(stream.size)
+            raise
+        stream.seq += 1
+        stream.size += len(line)
+
+    def _turn(self, source: str, stream: _Stream) -> None:
+        """The file is as long as it may be: go on in a new one."""
+        with suppress(FileNotFoundError):  # the new one could not be opened last time
+            stream.path.replace(_older(stream.path))
+        file = stream.path.open("ab", buffering=self._buffer_bytes)
+        stream.file.close()
+        stream.file, stream.size = file, 0
+        self._turned(source)
+
+    def _head(self, source: str, kind: str, seq: int, t_us: int | None) -> dict[str, object]:
         return {
             "schema": SCHEMA,
             "run_id": self._run_id,
             "source": source,
-            "seq": self._seqs[source],
+            "seq": seq,
             "t_us": self._now_us() if t_us is None else t_us,
             "kind": kind,
         }
 
 
+def _older(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
 def _mend(path: Path) -> int:
-    """How many whole lines a file has; one that was torn when its writer died is ended."""
-    if not path.is_file():
-        return 0
-    content = path.read_bytes()
-    if content and not content.endswith(b"\n"):
+    """The number of a file's next line; one that was torn when its writer died is ended."""
+    tail = _tail(path)
+    if tail and not tail.endswith(b"\n"):
         with path.open("ab") as file:
             file.write(b"\n")
-    return content.count(b"\n")
+    last = _last_seq(tail)
+    if last is None and tail:
+        return path.read_bytes().count(b"\n")
+    if last is None:
+        last = _last_seq(_tail(_older(path)))
+    return 0 if last is None else last + 1
+
+
+def _tail(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _TAIL_BYTES, 0))
+        return file.read()
+
+
+def _last_seq(tail: bytes) -> int | None:
+    """The number of the last line, whether or not that one was torn; None where no line has one."""
+    for torn, line in enumerate(reversed(tail.splitlines())):
+        with suppress(msgspec.DecodeError):
+            return _decode(line).seq + torn
+    return None

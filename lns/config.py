@@ -195,10 +195,14 @@ class UpstreamSection(Section):
 
 
 class CaptureSection(Section):
-    """`[capture]`: where the events go; absent means nowhere. `run_id` defaults to `lns.id`."""
+    """`[capture]`: where the events go; absent means nowhere. `run_id` defaults to `lns.id`.
+
+    `size_max_mib`: how much of them stays; half of it is the file, half the one before.
+    """
 
     path: str
     run_id: str | None = None
+    size_max_mib: Annotated[int, Field(ge=1)] = 1024
 
 
 class LnsFile(Section):

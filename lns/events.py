@@ -119,6 +119,22 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     frame_id: str | None = None
 
 
+class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """So many events before this one could not be written (`lns.unrecorded`)."""
+
+    kind: ClassVar[str] = "lns.unrecorded"
+    lns: str
+    events: int
+
+
+class Turned(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The capture goes on in a new file; what was before is in `file` (`lns.turned`)."""
+
+    kind: ClassVar[str] = "lns.turned"
+    lns: str
+    file: str
+
+
 class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a downlink that the application wants (`lns.request`).
 
@@ -178,6 +194,8 @@ Event = (
     | Evicted
     | UnreadableMessage
     | Failure
+    | Unrecorded
+    | Turned
     | Request
     | Acknowledged
     | Connection

@@ -6,14 +6,16 @@ import random
 import resource
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from lns import address
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
+from lns.complaints import Complaints
 from lns.config import Config
 from lns.dedup.claim import Claims
 from lns.delivery.publisher import Upstream as Application
-from lns.events import Event
+from lns.events import Event, Turned, Unrecorded
 from lns.lorawan.region import region
 from lns.network_server import NetworkServer
 from lns.prepared import Prepared
@@ -38,12 +40,11 @@ async def run(prepared: Prepared, listening: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     _take_all_files_allowed()
-    capture = _open_capture(prepared.config)
+    recorder = Recorder(prepared.config)
     try:
-        await _serve(prepared, _recorder(prepared.config, capture), listening, stopped)
+        await _serve(prepared, recorder.record, listening, stopped)
     finally:
-        if capture is not None:
-            capture.close()
+        recorder.close()
 
 
 def _take_all_files_allowed() -> None:
@@ -156,27 +157,65 @@ async def _listen(
         raise config.mistake(section, "listen", said) from error
 
 
-def _open_capture(config: Config) -> Capture | None:
-    section = config.settings.capture
-    if section is None:
-        return None
-    path = config.path(section.path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("ab").close()
-    except OSError as error:
-        said = f"{path} cannot be written: {error.strerror}"
-        raise config.mistake("capture", "path", said) from error
-    return Capture(path.parent, section.run_id or config.settings.lns.id, now_us)
+class Recorder:
+    """Writes events into the capture, which may fail: the server serves on without it.
 
+    What could not be written is counted, said once a minute, and told in the capture when that can
+    be written again. Without a `[capture]` it writes nothing.
+    """
 
-def _recorder(config: Config, capture: Capture | None) -> Record:
-    section = config.settings.capture
-    if capture is None or section is None:
-        return lambda event: None
-    source = config.path(section.path).stem
+    def __init__(self, config: Config) -> None:
+        self._lns = config.settings.lns.id
+        self._capture: Capture | None = None
+        self._unrecorded = 0
+        self._complaints = Complaints(log, lines_max=1)
+        section = config.settings.capture
+        if section is None:
+            return
+        self._path = config.path(section.path)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.open("ab").close()
+        except OSError as error:
+            said = f"{self._path} cannot be written: {error.strerror}"
+            raise config.mistake("capture", "path", said) from error
+        self._capture = Capture(
+            self._path.parent,
+            section.run_id or self._lns,
+            now_us,
+            bytes_max=section.size_max_mib << 20,
+            turned=self._turned,
+        )
 
-    def record(event: Event) -> None:
-        capture.record_event(source, event.kind, event)
+    def record(self, event: Event) -> None:
+        """Write one event, if that is possible."""
+        if self._capture is None:
+            return
+        try:
+            if self._unrecorded:
+                missing = Unrecorded(lns=self._lns, events=self._unrecorded)
+                self._write(self._capture, missing)
+                log.info("%s is written again; %d events are missing", self._path, missing.events)
+                self._unrecorded = 0
+            self._write(self._capture, event)
+        except OSError as error:
+            self._unrecorded += 1
+            self._complaints.complain(
+                "%s cannot be written: %s; %d events are missing by now",
+                *(self._path, error.strerror or error, self._unrecorded),
+            )
 
-    return record
+    def close(self) -> None:
+        """Close the capture."""
+        if self._capture is not None:
+            with suppress(OSError):
+                self._capture.close()
+
+    def _write(self, capture: Capture, event: Event) -> None:
+        capture.record_event(self._path.stem, event.kind, event)
+
+    def _turned(self, source: str) -> None:
+        older = f"{self._path.name}.1"
+        log.info("%s is full; it goes on in a new file, this one is %s now", self._path, older)
+        if self._capture is not None:
+            self._write(self._capture, Turned(lns=self._lns, file=older))

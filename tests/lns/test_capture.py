@@ -2,7 +2,9 @@
 
 import json
 import logging
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,74 @@ def test_a_closed_capture_takes_no_line(tmp_path: Path, capture: Capture) -> Non
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         Capture(tmp_path / "nowhere", "7f3a2b1c", Ticks()).record("air", "kind", {})
+
+
+def test_a_line_that_does_not_fit_on_the_disk_leaves_nothing_behind(
+    tmp_path: Path, capture: Capture
+) -> None:
+    capture.record("air", "kind", {})
+    size = (tmp_path / "air.jsonl").stat().st_size
+    with disk_of(size + 30), pytest.raises(OSError, match="File too large"):
+        capture.record("air", "kind", {"cause": "faded"})
+    assert (tmp_path / "air.jsonl").stat().st_size == size
+    capture.record("air", "kind", {"cause": "faded"})
+    assert [line["seq"] for line in lines(tmp_path / "air.jsonl")] == [0, 1]
+
+
+def test_a_source_keeps_two_files_of_half_the_size(tmp_path: Path) -> None:
+    turned: list[str] = []
+    capture = Capture(tmp_path, "7f3a2b1c", Ticks(), bytes_max=2000, turned=turned.append)
+    for _ in range(60):
+        capture.record("air", "kind", {})
+    capture.close()
+    older, newer = lines(tmp_path / "air.jsonl.1"), lines(tmp_path / "air.jsonl")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["air.jsonl", "air.jsonl.1"]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2200
+    seqs = [line["seq"] for line in (*older, *newer)]
+    assert seqs == list(range(60 - len(seqs), 60))
+    assert len(turned) >= 2 and set(turned) == {"air"}
+    assert len(older) > 9
+
+
+def test_the_numbers_go_on_in_the_next_process(tmp_path: Path) -> None:
+    for _ in range(7):
+        capture = Capture(tmp_path, "7f3a2b1c", Ticks(), bytes_max=500)
+        for _ in range(3):
+            capture.record("air", "kind", {})
+        capture.close()
+    assert lines(tmp_path / "air.jsonl")[-1]["seq"] == 20
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"schema":1,"se', b'{"schema":1,"se\n', b"\xff\xff"])
+def test_the_numbers_go_on_after_a_file_that_was_turned_and_torn(
+    tmp_path: Path, torn: bytes
+) -> None:
+    (tmp_path / "air.jsonl.1").write_bytes(b'{"seq":41}\n')
+    (tmp_path / "air.jsonl").write_bytes(b'{"seq":42}\n{"seq":43}\n' + torn)
+    capture = Capture(tmp_path, "7f3a2b1c", Ticks())
+    capture.record("air", "kind", {})
+    capture.close()
+    last = (tmp_path / "air.jsonl").read_bytes().splitlines()[-1]
+    assert json.loads(last)["seq"] == (45 if torn else 44)
+
+
+def test_the_numbers_go_on_where_the_older_file_ends(tmp_path: Path) -> None:
+    (tmp_path / "air.jsonl.1").write_bytes(b'{"seq":41}\n')
+    (tmp_path / "air.jsonl").write_bytes(b"")
+    capture = Capture(tmp_path, "7f3a2b1c", Ticks())
+    assert capture.record("air", "kind", {})["seq"] == 42
+    capture.close()
+
+
+@contextmanager
+def disk_of(octets: int) -> Iterator[None]:
+    """No file of this process grows beyond so many octets."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 async def _every_kind_of_trouble(network: Network) -> None:

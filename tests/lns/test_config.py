@@ -307,6 +307,13 @@ def test_a_misspelled_section_is_told_where_it_stands(folder: Path) -> None:
         (LNS + '[store]\non_outage = "x"\n', ["lns.toml:4: store.on_outage: Input should be"]),
         (LNS + "[capture]\n", ["lns.toml:3: capture.path: is missing"]),
         (
+            LNS + '[capture]\npath = "a"\nsize_max_mib = 0\nsize_max = 7\n',
+            [
+                "lns.toml:5: capture.size_max_mib: Input should be greater than or equal to 1",
+                "lns.toml:6: capture.size_max: unknown key; did you mean 'size_max_mib'?",
+            ],
+        ),
+        (
             LNS + '[tls]\ncert = "a"\nkye = "b"\n',
             [
                 "lns.toml:3: tls.key: is missing",

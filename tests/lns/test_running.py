@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -221,3 +222,54 @@ def _crc_of_tc(given: bytes) -> int:
     at += 2 + int.from_bytes(given[at : at + 2], "little")
     size = int.from_bytes(given[at : at + 2], "little")
     return zlib.crc32(given[at + 2 : at + 2 + size])
+
+
+def test_a_capture_that_cannot_be_written_costs_nobody_his_answer(lns_toml: Path) -> None:
+    async def scenario(process: Process) -> None:
+        station = BasicsStation(WEST, process.tc_uri)
+        await station.connect()
+        await station.until_configured()
+        station.hear(uplink(10, confirmed=True))
+        await station.next_dnmsg()
+        size = (lns_toml.parent / "var" / "lns-a.jsonl").stat().st_size
+        limits = resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE, (size + 50, limits[1]))
+        for f_cnt in range(11, 21):
+            station.hear(uplink(f_cnt, confirmed=True))
+            await station.next_dnmsg()
+        resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE, limits)
+        station.hear(uplink(21, confirmed=True))
+        await station.next_dnmsg()
+        assert station.socket is not None
+        await station.socket.close()
+        await StationSocket.reset_all()
+
+    with running(lns_toml) as process:
+        asyncio.run(scenario(process))
+        status, _, err = process.stop()
+    assert status == 0
+    assert "Traceback" not in err
+    assert err.count("lns-a.jsonl cannot be written: File too large") == 1
+    told = events(lns_toml)
+    assert [event["seq"] for event in told] == list(range(len(told)))
+    [gap] = [event for event in told if event["kind"] == "lns.unrecorded"]
+    assert gap["events"] in (20, 21)  # RLIMIT_FSIZE was set while the last outcome was under way
+    assert told[told.index(gap) + 1]["kind"] in ("lns.downlink", "lns.outcome")
+    outcomes = [event["f_cnt"] for event in told if event["kind"] == "lns.outcome"]
+    assert outcomes[-1] == 21 and 15 not in outcomes
+
+
+def test_the_capture_turns_to_a_new_file(lns_toml: Path) -> None:
+    lns_toml.write_text(LNS + "size_max_mib = 1\n")
+    capture = lns_toml.parent / "var" / "lns-a.jsonl"
+    capture.parent.mkdir()
+    line = '{"kind":"lns.outcome","seq":%d,"pad":"' + "x" * 1000 + '"}\n'
+    capture.write_text("".join(line % number for number in range(600)))
+    with running(lns_toml) as process:
+        hear(BasicsStation(WEST, process.tc_uri), 10)
+        _, _, err = process.stop()
+    kinds = [(event["seq"], event["kind"]) for event in events(lns_toml)]
+    assert kinds[:2] == [(600, "lns.turned"), (601, "lns.connection")]
+    assert events(lns_toml)[0]["file"] == "lns-a.jsonl.1"
+    assert len((capture.parent / "lns-a.jsonl.1").read_text().splitlines()) == 600
+    assert "lns-a.jsonl is full" in err

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants import claims, delivery, exchanges, level_1, level_2
+from tests.mutants import claims, delivery, exchanges, level_1, level_2, neighbours
 from tests.mutants.mutant import SCENARIOS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,7 @@ LISTS = {
     "claims": claims.MUTANTS,
     "exchanges": exchanges.MUTANTS,
     "delivery": delivery.MUTANTS,
+    "neighbours": neighbours.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

@@ -1,0 +1,30 @@
+"""Would anybody notice a network server that lets one bad peer or disk cost another one?"""
+
+from tests.mutants.mutant import Mutant
+
+RUNNING = "tests/lns/test_running.py"
+CAPTURE = "tests/lns/test_capture.py"
+
+MUTANTS = (
+    Mutant(
+        "a capture that cannot be written ends all",
+        "lns/running.py",
+        "        except OSError as error:\n            self._unrecorded += 1",
+        "        except KeyError as error:\n            self._unrecorded += 1",
+        RUNNING,
+    ),
+    Mutant(
+        "a capture without an end",
+        "lns/capture.py",
+        "        if self._bytes_max is not None and stream.size >= self._bytes_max // 2:",
+        "        if False:",
+        CAPTURE,
+    ),
+    Mutant(
+        "half a line left on a full disk",
+        "lns/capture.py",
+        "                stream.file.truncate(stream.size)",
+        "                pass",
+        CAPTURE,
+    ),
+)
