@@ -51,6 +51,7 @@ class Case:
         self._begun = False
         self._rows: dict[str, int] = {}
         self._races = 0
+        self._books: dict[str, tuple[int, int]] = {}
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write one event of any source that happens now."""
@@ -70,7 +71,10 @@ class Case:
 
     def _write(self, source: str, kind: str, fields: dict[str, object], t_us: int | None) -> None:
         fields = {"case": self.title.case, **fields}
-        self._events.append(self._capture.record(source, kind, fields, t_us=t_us))
+        written: Event = self._capture.record(source, kind, fields, t_us=t_us)
+        self._events.append(written)
+        count, _ = self._books.get(source, (0, 0))
+        self._books[source] = count + 1, written["seq"]
 
     @property
     def events(self) -> Sequence[Event]:
@@ -204,7 +208,8 @@ class Case:
     ) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it, and whose.
 
-        With `may_repeat` an INCONCLUSIVE one is marked as repeated: another attempt follows.
+        With `may_repeat` an INCONCLUSIVE one is marked as repeated: another attempt follows. What
+        the case has written until then is in the operating system's hands, and counted in `books`.
         """
         self.begin()
         verdict = judge(sorted(self._events, key=_in_order))
@@ -221,7 +226,12 @@ class Case:
             fields["repeated"] = True
         if verdict.owner is not None:
             fields["owner"] = verdict.owner
+        fields["books"] = [
+            {"source": source, "lines": count, "last_seq": last_seq}
+            for source, (count, last_seq) in sorted(self._books.items())
+        ]
         self._fact("case.end", fields)
+        self._capture.flush()
         return verdict
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:

@@ -76,8 +76,7 @@ class Heard:
 class Evidence:
     """One case. `heard` and `expected` are keyed by frame_id, lines by DevEUI.
 
-    `stalls_us`: how late the host woke, each time that it did while the case was open. In a case
-    that is `stamped` every line names it: lines of other cases may stand between two of its own.
+    `stalls_us`: how late the host woke, each time that it did while the case was open.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -95,12 +94,10 @@ class Evidence:
     downlinks: list[Event] = field(default_factory=list)
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
-    seqs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
     missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
-    stamped: bool = True
     error: str | None = None
     error_owner: str = "bench"
 
@@ -137,11 +134,9 @@ class Evidence:
         """Read the events of one case, in order of time."""
         evidence = cls()
         for event in events:
-            evidence.seqs[event["source"]].append(event["seq"])
             if event["kind"] == HOST_STALLED:
                 evidence.stalls_us.append(event["late_us"])
                 continue
-            evidence.stamped = evidence.stamped and "case" in event
             read = _READERS.get(event["kind"])
             if read is not None:
                 read(evidence, event)

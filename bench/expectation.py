@@ -7,7 +7,7 @@ events of one case and of nothing else; the Spark score of the same events gives
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle, zip_longest
@@ -164,19 +164,14 @@ def words(text: str) -> Words:
     return Words(status, upstream, reason, answer, level2)
 
 
-def judge(
-    events: Sequence[Event],
-    *,
-    torn: Collection[str] = (),
-    numbers: Mapping[str, Sequence[int]] | None = None,
-) -> Verdict:
+def judge(events: Sequence[Event]) -> Verdict:
     """The verdict of one case from its events alone, and the stalls of the host while it was open.
 
     A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
     was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
     wrong while the host stalled proves nothing either: a slow machine is no failing network server.
     A stimulus that the bench itself saw not come about proves nothing at all.
-    `torn` names the sources of which lines are known to be torn; `numbers`: see `violations`.
+    Whether all lines of the case are there, `bench.capture.wholeness` says.
     """
     evidence = Evidence.of(events)
     failures, doubts = _compare(evidence)
@@ -184,8 +179,7 @@ def judge(
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
-    broken = violations(evidence, torn=torn, numbers=numbers)
-    failures += [(violation.owner, str(violation)) for violation in broken]
+    failures += [("LNS", str(violation)) for violation in violations(evidence)]
     if evidence.missed:
         owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
         return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))

@@ -5,15 +5,11 @@ delivered, the network server what became of it, the application what it got, th
 sent. A violation is a finding whatever the scenario expected.
 """
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from bench.evidence import Evidence
-
-NO_GAPS_IN_SEQ = "no gaps in seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +19,12 @@ class Violation:
     rule: str
     text: str
 
-    @property
-    def owner(self) -> str:
-        """Whose it is: books with holes are the bench's own business."""
-        return "bench" if self.rule == NO_GAPS_IN_SEQ else "LNS"
-
     def __str__(self) -> str:
         return f"{self.rule}: {self.text}"
 
 
-def violations(
-    evidence: Evidence,
-    *,
-    torn: Collection[str] = (),
-    numbers: Mapping[str, Sequence[int]] | None = None,
-) -> list[Violation]:
-    """Every violation of a conservation law in one case.
-
-    `torn` names the sources of which lines are known to be torn: they explain a gap. `numbers` are
-    those of all lines of the run by source, in order; without them, a gap between two lines of a
-    stamped case may be the lines of other cases, and is none.
-    """
+def violations(evidence: Evidence) -> list[Violation]:
+    """Every violation of a conservation law in one case, whose lines are all there."""
     laws = (
         _one_outcome_per_reception,
         _forwarded_means_published,
@@ -52,8 +33,7 @@ def violations(
         _nothing_accepted_that_nobody_sent,
         _no_downlink_counter_twice,
     )
-    broken = [Violation(rule, text) for law in laws for rule, text in law(evidence)]
-    return broken + [Violation(*gap) for gap in _no_gaps_in_seq(evidence, torn, numbers)]
+    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
 
 
 Broken = Iterator[tuple[str, str]]
@@ -156,26 +136,3 @@ def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
                 f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
             )
         used[session] = max(used[session], event["f_cnt_down"])
-
-
-def _no_gaps_in_seq(
-    evidence: Evidence, torn: Collection[str], numbers: Mapping[str, Sequence[int]] | None
-) -> Broken:
-    if numbers is None and evidence.stamped:
-        return
-    for source, seqs in evidence.seqs.items():
-        if source in torn:
-            continue
-        of_all = (numbers or {}).get(source, ())
-        for seq, next_seq in pairwise(sorted(seqs)):
-            if next_seq != seq + 1 and not _between(of_all, seq, next_seq):
-                yield (
-                    NO_GAPS_IN_SEQ,
-                    f"{source} goes on with seq {next_seq} where {seq + 1} was due",
-                )
-
-
-def _between(numbers: Sequence[int], first: int, last: int) -> bool:
-    """Whether one of these numbers, which are in order, stands between the two."""
-    place = bisect_right(numbers, first)
-    return place < len(numbers) and numbers[place] < last

@@ -5,16 +5,18 @@ rig, writes the case to the capture and fails the test unless the verdict is a P
 that needs what the rig has not (`requires`) is left out, and that is noted in the capture.
 """
 
+import errno
 import importlib
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
+from bench.capture.run_folder import Ending
 from bench.case import Title
 from bench.expectation import Result, Verdict
 from bench.host.program import HostError
@@ -26,7 +28,12 @@ from lns.address import without_login
 from lns.dedup.strategy import Strategy
 from lns.store.redis_wire import redis_server
 
-BENCH_ERROR = 12
+USAGE, BENCH_ERROR = 4, 12
+PLACE_ERRORS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+    | {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT}
+)
+"""Why captures cannot be written where they were to be: somebody has to name another place."""
 MARKERS = (
     'requires(*capabilities): what the rig must offer for this scenario, such as "wires"',
     'fault(seam, kind): where this scenario injects which fault; at the seams "lns" and "store"'
@@ -66,6 +73,7 @@ nothing of another rig is in the process."""
 _RECORD = pytest.StashKey[RunRecord]()
 _RUN = pytest.StashKey[Run]()
 _ANNOUNCED = pytest.StashKey[bool]()
+_ENDING = pytest.StashKey[tuple[Ending, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -153,8 +161,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End the run, and close its capture."""
     if _RUN in config.stash:
         config.stash[_RUN].close()
+        how, reason = config.stash.get(_ENDING, (Ending.STOPPED, ""))
         with suppress(OSError):  # a full disk: told already, by whoever wrote last
-            config.stash[_RECORD].close()
+            config.stash[_RECORD].end(how, reason=reason)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
+    """Note how the run ended, for its last line."""
+    config = session.config
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        config.stash[_ENDING] = Ending.INTERRUPTED, ""
+    elif _ENDING not in config.stash:
+        is_over = config.stash[_RECORD].verdicts.total() >= len(_planned(session))
+        why = str(session.shouldstop or session.shouldfail or "")
+        config.stash[_ENDING] = (Ending.FINISHED, "") if is_over else (Ending.STOPPED, why)
+
+
+def _planned(session: pytest.Session) -> list[str]:
+    """The cases that are to be played."""
+    items = [item for item in session.items if "rig" in getattr(item, "fixturenames", ())]
+    return [_title(item).case for item in items]
+
+
+def _stop(config: pytest.Config, reason: str, code: int = BENCH_ERROR) -> NoReturn:
+    """End the run here."""
+    config.stash[_ENDING] = Ending.STOPPED, reason.partition("\n")[0]
+    pytest.exit(reason, returncode=code)
 
 
 @pytest.hookimpl(trylast=True)  # of what -k has chosen
@@ -213,17 +246,29 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     try:
         if _ANNOUNCED not in config.stash:
             config.stash[_ANNOUNCED] = True
+            _prepare(pyfuncitem.session)
             ahead = [item for item in pyfuncitem.session.items if _is_known_ahead(item)]
             run.announce([_play(item, _chosen(item)) for item in ahead])
         verdict = run.play(_play(pyfuncitem, pyfuncitem.funcargs))
     except (HostError, OSError) as error:
         where = f" (captures: {record.folder})" if isinstance(error, OSError) else ""
-        pytest.exit(f"{record.rig} rig: {error}{where}", returncode=BENCH_ERROR)
+        _stop(config, f"{record.rig} rig: {error}{where}")
     record.verdicts[verdict.result] += 1
     pyfuncitem.user_properties.append(("verdict", verdict.result.value))
     if verdict.result is not Result.PASS:
         pytest.fail(str(verdict), pytrace=False)
     return True
+
+
+def _prepare(session: pytest.Session) -> None:
+    """Make the run's folder before anything plays, or refuse to play."""
+    record = session.config.stash[_RECORD]
+    try:
+        record.prepare(_planned(session))
+    except OSError as error:
+        code = USAGE if error.errno in PLACE_ERRORS else BENCH_ERROR
+        why = f"--capture-dir {record.runs_dir}: captures cannot be written there: {error.strerror}"
+        _stop(session.config, f"{why}. Nothing was played.", code)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

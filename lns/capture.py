@@ -62,7 +62,13 @@ class Capture:
         self._bytes_max = bytes_max
         self._turned = turned
         self._streams: dict[str, _Stream] = {}
+        self._latest_us = 0
         self._closed = False
+
+    @property
+    def latest_us(self) -> int:
+        """The time of the latest line so far."""
+        return self._latest_us
 
     def record(
         self, source: str, kind: str, fields: dict[str, object], *, t_us: int | None = None
@@ -84,6 +90,11 @@ class Capture:
         stream = self._stream(source, kind)
         head, fields = _encode(self._head(source, kind, stream.seq, None)), _encode(event)
         self._write(stream, b"%b,%b\n" % (head[:-1], fields[1:]))
+
+    def flush(self) -> None:
+        """Hand every line over to the operating system; OSError where it does not take them."""
+        for stream in self._streams.values():
+            stream.file.flush()
 
     def close(self) -> None:
         """Close every file; the capture cannot be written any more."""
@@ -129,12 +140,14 @@ class Capture:
         self._turned(source)
 
     def _head(self, source: str, kind: str, seq: int, t_us: int | None) -> dict[str, object]:
+        when_us = self._now_us() if t_us is None else t_us
+        self._latest_us = max(self._latest_us, when_us)
         return {
             "schema": SCHEMA,
             "run_id": self._run_id,
             "source": source,
             "seq": seq,
-            "t_us": self._now_us() if t_us is None else t_us,
+            "t_us": when_us,
             "kind": kind,
         }
 

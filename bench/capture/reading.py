@@ -6,7 +6,7 @@ A capture file is JSON Lines, or of an old run compressed: `bench.jsonl` or `ben
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from bench.capture.timetable import HOST_STALLED, Timetable
 
 Event = dict[str, Any]
 
+RUN_BEGIN, RUN_END = "run.begin", "run.end"
+"""The first and the last line of a run, of no case."""
 CAPTURE, COMPRESSED = ".jsonl", ".gz"
+_BLOCK_BYTES = 1 << 20
 _FRAME = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
 
 
@@ -71,6 +74,19 @@ def capture_files(run_folder: Path, sources: str = "*") -> list[Path]:
 def stream(path: Path) -> str:
     """The name of the stream in a capture file: "bench" of `bench.jsonl` and `bench.jsonl.gz`."""
     return path.name.removesuffix(COMPRESSED).removesuffix(CAPTURE)
+
+
+def contents_of(path: Path) -> Iterator[bytes]:
+    """The content of one capture file as it was before it was compressed, block by block.
+
+    OSError where a compressed one is damaged.
+    """
+    with gzip.open(path, "rb") if path.suffix == COMPRESSED else path.open("rb") as file:
+        try:
+            while block := file.read(_BLOCK_BYTES):
+                yield block
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise OSError(f"{path}: this compressed capture is damaged: {error}") from None
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -129,18 +145,12 @@ def cases_of(event: Event, table: Timetable) -> tuple[str, ...]:
     if event.get("kind") == HOST_STALLED:
         return table.open_at(event["t_us"])
     named = event.get("case")
+    if event.get("kind") in (RUN_BEGIN, RUN_END):
+        return ()
     if isinstance(named, str):
         return (named,) if named in table else ()
     alone = table.open_at(event["t_us"])
     return alone if len(alone) == 1 else ()
-
-
-def numbers(events: Iterable[Event]) -> Mapping[str, list[int]]:
-    """Every `seq` that is there, in order, by source: what stands between two lines of a case."""
-    found: dict[str, list[int]] = {}
-    for one in events:
-        found.setdefault(one["source"], []).append(one["seq"])
-    return {source: sorted(seqs) for source, seqs in found.items()}
 
 
 def _is_whole(event: Event) -> bool:

@@ -3,35 +3,51 @@
 `runs/20261120T020003Z-7f3a/` holds `manifest.json`, one JSON Lines file per source, and later the
 score and the reports. The folder's name is the identity of the run. On the simulated rig the
 `run_id` inside the lines depends on rig and seed alone, so that the same seed gives the same
-bytes; the wall clock is found in the folder's name only.
+bytes; the wall clock is found in the folder's name and in the manifest only.
 """
 
 import hashlib
 import json
+import os
 import platform
 import secrets
-import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import metadata
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from bench.capture.reading import RUN_BEGIN, RUN_END, capture_files, contents_of, stream
+from bench.capture.source_tree import device_under_test, git_commit, version
 from lns.address import without_login
-from lns.capture import SCHEMA
+from lns.capture import SCHEMA, Capture
+from lns.clock import utc_of_this_host
 
 DISTRIBUTIONS = (
     "lorabench", "pyspark", "cryptography", "msgspec", "paho-mqtt", "pyserial", "pytest", "redis",
     "websockets",
 )  # fmt: skip
+MANIFEST = "manifest.json"
+BENCH = "bench"
+
+
+class Ending(StrEnum):
+    """How a run ended that had the time to say so; one that was killed had not."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run on disk; `path` exists."""
+    """A run on disk; `path` exists. `planned`: the cases that it is to play."""
 
     path: Path
     run_id: str
+    planned: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -47,24 +63,78 @@ def create(
     started: datetime,
     argv: list[str],
     inventory: dict[str, object],
+    planned: Iterable[str] = (),
     notices: list[str] | None = None,
 ) -> RunFolder:
     """Create the folder of a new run and write its manifest; OSError where that cannot be."""
     run_id = _run_id(rig, seed)
     path = _new_folder(runs_dir, f"{started:%Y%m%dT%H%M%SZ}-{run_id[:4]}")
-    manifest = {
+    run = RunFolder(path, run_id, tuple(planned))
+    manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "run_id": run_id,
         "seed": seed,
         "rig": rig,
-        "git_commit": _git_commit(),
+        "started": _wall_clock(started),
+        "host": platform.node(),
+        "git_commit": git_commit(),
+        "dut": device_under_test(),
         "versions": {"python": platform.python_version(), **_versions()},
         "inventory": inventory,
         "argv": argv,
         "notices": notices or [],
+        "planned": list(run.planned),
     }
-    (path / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return RunFolder(path, run_id)
+    try:
+        _write(path / MANIFEST, manifest)
+    except OSError:
+        (path / MANIFEST).unlink(missing_ok=True)
+        path.rmdir()
+        raise
+    return run
+
+
+def begin(run: RunFolder, capture: Capture) -> None:
+    """Write the first line of a run: that it begins, and how many cases it is to play."""
+    capture.record(BENCH, RUN_BEGIN, {"planned": len(run.planned)})
+    capture.flush()
+
+
+def end(run: RunFolder, capture: Capture, how: Ending, *, reason: str = "") -> None:
+    """Write the last line of a run, close its capture, and put its books into the manifest.
+
+    The books are how many lines each stream has and a SHA-256 of its content. OSError where they
+    cannot be written: then the run did not end, for whoever reads it.
+    """
+    told = {"how": how, **({"reason": reason} if reason else {})}
+    capture.record(BENCH, RUN_END, dict(told), t_us=capture.latest_us)
+    capture.close()
+    manifest: dict[str, Any] = json.loads((run.path / MANIFEST).read_text("utf-8"))
+    streams = {stream(path): _book(path) for path in capture_files(run.path)}
+    ended = {**told, "at": _wall_clock(utc_of_this_host())}
+    _write(run.path / MANIFEST, {**manifest, "ended": ended, "streams": streams})
+
+
+def _book(path: Path) -> dict[str, object]:
+    digest, lines = hashlib.sha256(), 0
+    for block in contents_of(path):
+        digest.update(block)
+        lines += block.count(b"\n")
+    return {"lines": lines, "sha256": digest.hexdigest()}
+
+
+def _write(path: Path, manifest: dict[str, Any]) -> None:
+    """Put a manifest in its place, whole or not at all."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _wall_clock(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def latest(runs_dir: Path) -> Path | None:
@@ -97,24 +167,8 @@ def _new_folder(runs_dir: Path, name: str) -> Path:
     raise FileExistsError(f"{runs_dir / name}: too many runs in the same second")
 
 
-def _git_commit() -> str:
-    here = Path(__file__).parent
-    command = ("git", "-C", str(here), "rev-parse", "--short=12", "HEAD")
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return found.stdout.strip()
-
-
 def _versions() -> dict[str, str]:
-    versions = {}
-    for name in DISTRIBUTIONS:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
+    return {name: version(name) for name in DISTRIBUTIONS}
 
 
 def argv_of_this_process() -> list[str]:

@@ -23,7 +23,7 @@ MEANINGS = {
     ExitCode.USAGE: "usage or configuration: the message says what to change",
     ExitCode.REPEATED: "no FAIL, but passes on a repeated stimulus",
     ExitCode.INCONCLUSIVE: "no FAIL, but more INCONCLUSIVE than is allowed",
-    ExitCode.BENCH_ERROR: "the bench itself failed; so it is when a run has no verdict at all",
+    ExitCode.BENCH_ERROR: "the bench itself failed, or the run is incomplete or has no verdict",
 }
 
 # The first of these that applies to one of several runs is the exit code of all of them.

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bench.capture.wholeness import wholeness
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsWritten, Seed, Strategy
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
@@ -49,8 +50,9 @@ def import_captures(
             stations=stations,
             progress=display,
         )
-    verdicts = read_verdicts(folder)
-    code = exit_code_of(verdicts) if verdicts else ExitCode.PASSED
+    verdicts, books = read_verdicts(folder), wholeness(folder)
+    is_empty = not verdicts and books.whole
+    code = ExitCode.PASSED if is_empty else exit_code_of(verdicts, whole=books.whole)
     if as_json:
         print_json({"run": folder, "totals": totals(verdicts), "exit_code": int(code)})
     else:

@@ -8,7 +8,7 @@ from typing import Any
 from bench.cli.exit_code import ExitCode
 from bench.cli.output import labelled, shown_path
 from bench.cli.report import PAGE
-from bench.cli.score import timing_rows
+from bench.cli.score import missing_rows, timing_rows
 from bench.cli.verdicts import in_words
 from bench.report import exit_code
 
@@ -43,6 +43,7 @@ def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
             f"{run.what}: {in_words(run.score.get('totals', {}))}",
             *labelled(
                 [
+                    *((f"  {name}", value) for name, value in missing_rows(run.score)),
                     ("  receptions", counts.get("receptions", 0)),
                     (
                         "  oracle",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from cyclopts import Parameter
 
+from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, Seed, Strategy
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
@@ -74,15 +75,16 @@ class Ran:
 
     folder: Path
     verdicts: tuple[CaseVerdict, ...]
+    books: Wholeness
     failed: int
     interrupted: bool
 
     @property
     def exit_code(self) -> ExitCode:
-        """BENCH_ERROR where the captures know nothing of a test that failed."""
+        """BENCH_ERROR where the captures know nothing of a test that failed, or are not whole."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
-        code = exit_code_of(self.verdicts)
+        code = exit_code_of(self.verdicts, whole=self.books.whole)
         hidden = self.failed > 0 and code in (ExitCode.PASSED, ExitCode.REPEATED)
         return ExitCode.BENCH_ERROR if hidden else code
 
@@ -143,6 +145,7 @@ def run(
                 "rig": rig,
                 "seed": seed,
                 "totals": counts,
+                "wholeness": ran.books.as_json(),
                 "verdicts": [asdict(verdict) for verdict in ran.verdicts],
                 "repeat": selection.repeat,
                 "exit_code": int(ran.exit_code),
@@ -168,8 +171,10 @@ def run(
 
 
 def _remarks(ran: Ran, rig: str) -> list[str]:
-    """What the totals do not say: repetitions, and what the rig could not play."""
+    """What the totals do not say: what is missing, repetitions, and what the rig could not play."""
     remarks = []
+    if not ran.books.whole:
+        remarks.append(ran.books.sentence)
     if repeated := sum(verdict.attempt > 1 for verdict in ran.verdicts):
         remarks.append(f"{repeated} of them on a repeated stimulus; the first proved nothing.")
     left_out = read_left_out(ran.folder)
@@ -189,17 +194,20 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
             f"No scenario fits {selection.pattern!r}. `lorabench scenarios` lists all of them."
         )
     made = [folder for folder in run_folders_in(selection.capture_dir) if folder not in before]
+    if outcome == pytest.ExitCode.USAGE_ERROR:
+        raise Refused(
+            "\n".join(lines.broken) or "pytest did not accept this; its message stands above."
+        )
     if lines.broken:
         raise BenchBroken("The scenarios could not be run:\n" + "\n".join(lines.broken))
-    if outcome == pytest.ExitCode.USAGE_ERROR:
-        raise Refused("pytest did not accept this; its message stands above.")
     interrupted = outcome == pytest.ExitCode.INTERRUPTED
     if interrupted and not made:
         raise KeyboardInterrupt
     if not made:
         raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
     folder = made[-1]
-    return Ran(folder, tuple(read_verdicts(folder)), lines.failed, interrupted)
+    verdicts = tuple(read_verdicts(folder))
+    return Ran(folder, verdicts, wholeness(folder), lines.failed, interrupted)
 
 
 def _pytest_arguments(selection: Selection) -> list[str]:

@@ -66,6 +66,12 @@ def score_runs(
         raise NotScorable(f"{error}.") from None
 
 
+def missing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a score says of a run that is not whole, for people; nothing where it is."""
+    sentence = score_object.get("wholeness", {}).get("sentence")
+    return [("missing", sentence)] if sentence else []
+
+
 def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
     """What a score says of time and of what was left out, for people; nothing where it is quiet."""
     rows: list[tuple[str, object]] = []
@@ -90,6 +96,7 @@ def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
         [
             ("run", path),
             ("verdicts", in_words(score_object.get("totals", {}))),
+            *missing_rows(score_object),
             ("receptions", f"{counts.get('receptions', 0)}, outcomes {counts.get('outcomes', 0)}"),
             (
                 "oracle",

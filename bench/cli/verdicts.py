@@ -48,10 +48,10 @@ def totals(verdicts: Iterable[CaseVerdict]) -> dict[str, int]:
     return {word: counted.pop(word, 0) for word in WORDS} | dict(sorted(counted.items()))
 
 
-def exit_code_of(verdicts: Sequence[CaseVerdict]) -> ExitCode:
+def exit_code_of(verdicts: Sequence[CaseVerdict], *, whole: bool = True) -> ExitCode:
     """The exit code of a run that is not scored yet; the same rule as for a scored one."""
     rows = [{"verdict": verdict.verdict, "attempt": verdict.attempt} for verdict in verdicts]
-    return ExitCode(exit_code({"verdicts": rows}))
+    return ExitCode(exit_code({"verdicts": rows, "wholeness": {"whole": whole}}))
 
 
 def in_words(counts: Mapping[str, int]) -> str:

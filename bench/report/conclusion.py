@@ -25,7 +25,8 @@ class Conclusion:
 def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> int:
     """The exit code of a scored run, from the verdicts of score.json (a dict, as it is read).
 
-    - 12 bench error: a verdict is ERROR (or no known word), or there is no verdict at all;
+    - 12 bench error: the run is incomplete, a verdict is ERROR (or no known word), or there is
+      none at all;
     - 1 at least one FAIL;
     - 11 no FAIL, but more INCONCLUSIVE than `inconclusive_share_max` (0 to 1) allows, or no PASS;
     - 10 no FAIL, but passes on a repeated stimulus;
@@ -37,14 +38,20 @@ def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> 
     listed = score.get("verdicts")
     verdicts = [v for v in listed if isinstance(v, dict)] if isinstance(listed, list) else []
     words = Counter(_word(v.get("verdict"), v.get("attempt")) for v in verdicts)
+    books = score.get("wholeness")
+    if isinstance(books, dict) and books.get("whole") is not True:
+        return _BENCH_ERROR
     return _code(words, inconclusive_share_max)
 
 
 def conclusion(score: Score) -> Conclusion:
     """How the run went, in plain words."""
     words = Counter(_word(v.verdict, v.attempt) for v in score.verdicts)
-    code = _code(words, 0.0)
     cases = len(score.verdicts)
+    if not score.wholeness.whole:
+        withheld = Counter({"ERROR": len(score.wholeness.withheld)})
+        sentence = _incomplete_sentence(words - withheld, score)
+        return Conclusion("ERROR", sentence, tuple(_remarks("ERROR", words, score)))
     verdict, sentence = {
         _BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
         _FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
@@ -55,7 +62,7 @@ def conclusion(score: Score) -> Conclusion:
             "stimulus was repeated.",
         ),
         _PASSED: ("PASS", f"{_every(cases)} passed at the first attempt."),
-    }[code]
+    }[_code(words, 0.0)]
     return Conclusion(verdict, sentence, tuple(_remarks(verdict, words, score)))
 
 
@@ -76,6 +83,17 @@ def _word(verdict: object, attempt: object) -> str:
         repeated = isinstance(attempt, int) and attempt > 1
         return "PASS on repeat" if repeated else "PASS"
     return str(verdict) if verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
+
+
+def _incomplete_sentence(words: Counter[str], score: Score) -> str:
+    told = ", ".join(f"{_count(words[word])} {word}" for word in SEVERITY if words[word])
+    books = score.wholeness
+    sentence = f"{books.sentence[:1].upper()}{books.sentence[1:]}."
+    return f"{sentence} {_of_judged(books.judged)}{told or 'no verdict'}."
+
+
+def _of_judged(cases: int) -> str:
+    return f"{_count(cases, 'whole case')} {'was' if cases == 1 else 'were'} judged: "
 
 
 def _error_sentence(words: Counter[str], cases: int) -> str:

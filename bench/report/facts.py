@@ -8,29 +8,40 @@ from typing import Any
 from bench.report.foreign_text import shown, shown_arguments
 from bench.report.score_file import Score
 
+UNCOMMITTED = "Uncommitted changes"
 NOTICES_MAX = 50
 ITEMS_MAX = 40  # devices or stations of the inventory that are named
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Name and value of each fact, the command that repeats the run, licence notices."""
+    """Name and value of each fact, the command that repeats the run, licence notices.
+
+    `alarming`: the names of facts that are to be red.
+    """
 
     rows: tuple[tuple[str, str], ...]
     command: str
     notices: tuple[str, ...]
+    alarming: frozenset[str] = frozenset()
 
 
 def facts(score: Score, manifest: dict[str, Any]) -> Facts:
     """The facts of a run. What the manifest does not say is left out; keys are never printed."""
     commit = manifest.get("git_commit") or manifest.get("commit") or manifest.get("git")
+    found = manifest.get("dut")
+    dut = found if isinstance(found, dict) else {}
     rows = [
         ("Run", score.run),
         ("Run id", score.run_id or manifest.get("run_id")),
         ("Rig", _rig(score, manifest)),
         ("Seed", _seed(score, manifest)),
         ("Started", manifest.get("started") or manifest.get("started_at")),
+        ("Ended", _ended(manifest.get("ended"))),
+        ("Host", manifest.get("host")),
+        ("Server under test", _server(dut)),
         ("Git commit", commit),
+        (UNCOMMITTED, _uncommitted(dut)),
         ("Duration", _duration(score)),
         ("Scored by", _spark(score)),
         ("Versions", _versions(manifest.get("versions"))),
@@ -40,7 +51,25 @@ def facts(score: Score, manifest: dict[str, Any]) -> Facts:
         rows=tuple((name, shown(_flat(value))) for name, value in rows if value not in (None, "")),
         command=_command(score, manifest),
         notices=tuple(_notices(manifest.get("notices"))),
+        alarming=frozenset({UNCOMMITTED}),
     )
+
+
+def _ended(ended: object) -> str:
+    if not isinstance(ended, dict):
+        return ""
+    reason = ended.get("reason")
+    return f"{ended.get('at')}, {ended.get('how')}" + (f": {reason}" if reason else "")
+
+
+def _server(dut: dict[str, Any]) -> str:
+    return " ".join(str(dut[name]) for name in ("name", "version") if dut.get(name))
+
+
+def _uncommitted(dut: dict[str, Any]) -> str:
+    if dut.get("dirty") is not True:
+        return ""
+    return f"the code that ran is not that commit; hash of the difference {dut.get('difference')}"
 
 
 def _command(score: Score, manifest: dict[str, Any]) -> str:

@@ -16,8 +16,9 @@ _OUTCOMES = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}  # ERROR, and no know
 def junit(score: Score) -> bytes:
     """JUnit XML, UTF-8: FAIL is a failure, ERROR an error, INCONCLUSIVE skipped with its reason.
 
-    So is a case that the rig could not play. Cases may run side by side: the suite takes as long as
-    from the first begin to the last end, not as all cases together.
+    So is a case that the rig could not play; one that was planned and is not there is an error.
+    Cases may run side by side: the suite takes as long as from the first begin to the last end, not
+    as all cases together.
     """
     found: dict[str | None, list[Finding]] = defaultdict(list)
     for finding in score.findings:
@@ -29,8 +30,10 @@ def junit(score: Score) -> bytes:
         _testcase(suite, verdict, found[verdict.case], score)
     for case in score.left_out:
         _left_out(suite, case)
+    for name in score.wholeness.unplayed:
+        _missing(suite, name, score.wholeness.sentence)
     for element in (suites, suite):
-        element.set("tests", str(len(score.verdicts) + len(score.left_out)))
+        element.set("tests", str(len(suite.findall("testcase"))))
         element.set("failures", str(len(suite.findall("testcase/failure"))))
         element.set("errors", str(len(suite.findall("testcase/error"))))
         element.set("skipped", str(len(suite.findall("testcase/skipped"))))
@@ -73,6 +76,13 @@ def _left_out(suite: Element, case: LeftOut) -> None:
     testcase = SubElement(suite, "testcase", classname=_classname(case), name=name, time="0.000")
     message = f"left out: this rig lacks {', '.join(case.missing) or 'something'}"
     SubElement(testcase, "skipped", message=shown(message, TEXT_MAX))
+
+
+def _missing(suite: Element, case: str, why: str) -> None:
+    place = shown(case.rpartition("/")[0] or "scenarios", 200)
+    testcase = SubElement(suite, "testcase", classname=place, name=shown(case, 200), time="0.000")
+    error = SubElement(testcase, "error", message=shown(f"planned, not there: {why}", TEXT_MAX))
+    error.set("type", "incomplete")
 
 
 def _classname(case: Verdict | LeftOut) -> str:

@@ -34,6 +34,7 @@ from bench.report.timing import host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
 REASONS_MAX = 5  # of one case, in the list of every case
+MISSING_MAX = 100  # cases that are named, of each kind
 
 _SYMBOLS = {"PASS": "✓", "PASS on repeat": "↻", "FAIL": "✗", "INCONCLUSIVE": "?", "ERROR": "!"}
 _CLASSES = {"PASS": "ok", "PASS on repeat": "re", "FAIL": "no", "INCONCLUSIVE": "un"}
@@ -61,7 +62,12 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         script_hash=_hash(script),
         score=score,
         conclusion=conclusion(score),
-        code=exit_code({"verdicts": [_verdict_words(v) for v in score.verdicts]}),
+        code=exit_code(
+            {
+                "verdicts": [_verdict_words(v) for v in score.verdicts],
+                "wholeness": {"whole": score.wholeness.whole},
+            }
+        ),
         tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
         facts=facts(score, manifest),
         situations=situations(score.verdicts, told.anchors, imported=False),
@@ -109,6 +115,7 @@ def _environment() -> Environment:
         "REASONS_MAX": REASONS_MAX,
         "AIM_GAP_MS": AIM_GAP_MS,
         "SCENARIOS_MAX": SCENARIOS_MAX,
+        "MISSING_MAX": MISSING_MAX,
     }
     return environment
 

@@ -196,6 +196,27 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Withheld:
+    """A case that began and cannot be judged: lines of it are missing."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Whether all is there that was planned; `sentence` says what is missing."""
+
+    whole: bool = True
+    sentence: str = ""
+    how: str = ""
+    planned: int | None = None
+    judged: int = 0
+    withheld: tuple[Withheld, ...] = ()
+    unplayed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How much of each thing the captures hold."""
 
@@ -241,6 +262,7 @@ class Score:
     ledger: Ledger = field(default_factory=Ledger)
     left_out: tuple[LeftOut, ...] = ()
     host: Host = field(default_factory=Host)
+    wholeness: Books = field(default_factory=Books)
 
 
 def read_score(run_folder: Path) -> Score:

@@ -39,7 +39,10 @@ def summary(score: Score, manifest: dict[str, Any]) -> str:
         *_left_out(score),
         "## Run",
         "",
-        *(f"- {name}: {_text(value)}" for name, value in about.rows),
+        *(
+            f"- {'⚠️ ' * (name in about.alarming)}{name}: {_text(value)}"
+            for name, value in about.rows
+        ),
         "",
         "Repeat it with:",
         "",

@@ -1,12 +1,13 @@
 """Where does a run leave what happened, and how did it go so far?"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.capture import run_folder
+from bench.capture.run_folder import Ending
 from bench.case import Title
 from lns.capture import Capture
 from lns.clock import now_us
@@ -14,7 +15,7 @@ from lns.clock import now_us
 
 @dataclass
 class RunRecord:
-    """The folder of one run, made with the first case, and the verdicts so far.
+    """The folder of one run, and the verdicts so far.
 
     `left_out`: the scenarios that the rig cannot play, with what each misses.
     """
@@ -34,19 +35,19 @@ class RunRecord:
 
     @property
     def folder(self) -> Path | None:
-        """Where the captures are; None before the first case."""
+        """Where the captures are; None before `prepare`."""
         return self._folder.path if self._folder else None
 
     def leave_out(self, title: Title, missing: Sequence[str]) -> None:
         """Note a scenario that this rig cannot play."""
         self.left_out.append((title, tuple(missing)))
 
-    def open(self, *, buffered: bool = True) -> Capture:
-        """The capture; inside the event loop whose time it is to tell.
+    def prepare(self, planned: Iterable[str] = ()) -> None:
+        """Make the folder, and write down which cases are to be played; OSError where it cannot be.
 
-        `buffered`: its lines may reach the disk late, and not at all after a crash.
+        Before anything plays: a run whose captures go nowhere is none.
         """
-        if self._capture is None:
+        if self._folder is None:
             self._folder = run_folder.create(
                 self.runs_dir,
                 rig=self.rig,
@@ -54,16 +55,29 @@ class RunRecord:
                 started=self.started,
                 argv=run_folder.argv_of_this_process(),
                 inventory={"devices": self.devices, "stations": self.stations},
+                planned=planned,
             )
+
+    def open(self, *, buffered: bool = True) -> Capture:
+        """The capture; inside the event loop whose time it is to tell.
+
+        `buffered`: its lines may reach the disk late, those of the case that is being played not
+        at all after a crash. OSError where it cannot be written.
+        """
+        if self._capture is None:
+            self.prepare()
+            assert self._folder is not None
             run = self._folder
             self._capture = Capture(run.path, run.run_id, now_us, buffered=buffered)
+            run_folder.begin(run, self._capture)
             for title, missing in self.left_out:
                 facts = {"case": title.case, "scenario": title.scenario, "file": title.file}
                 facts |= {"group": title.group, "title": title.title}
                 self._capture.record("bench", "case.left_out", {**facts, "missing": [*missing]})
         return self._capture
 
-    def close(self) -> None:
-        """Close the capture files."""
-        if self._capture is not None:
-            self._capture.close()
+    def end(self, how: Ending, *, reason: str = "") -> None:
+        """Say how the run ended, and close its books; OSError where they cannot be written."""
+        if self._capture is not None and self._folder is not None:
+            capture, self._capture = self._capture, None
+            run_folder.end(self._folder, capture, how, reason=reason)

@@ -16,13 +16,12 @@ _ABSENT = ("frame_id", "station", "expected", "observed")
 
 
 def violation_rows(broken: DataFrame, rule: str, text: Column, **columns: Column) -> DataFrame:
-    """The violations of one law; `columns` are those of _ABSENT it can fill, and `explained`."""
-    explained = columns.pop("explained", F.lit(None)).isNotNull()
+    """The violations of one law; `columns` are those of _ABSENT it can fill."""
     filled = [columns.get(name, F.lit(None)).cast("string").alias(name) for name in _ABSENT]
     return broken.select(
         "run",
         "case",
-        F.when(explained, F.lit("torn lines")).when(~explained, F.lit(rule)).alias("rule"),
+        F.lit(rule).alias("rule"),
         *filled,
         "t_us",
         text.alias("text"),
@@ -188,31 +187,6 @@ def no_downlink_counter_twice(downlinks: DataFrame) -> DataFrame:
         station=F.col("station"),
         expected=F.col("greatest") + 1,
         observed=F.col("f_cnt_down"),
-    )
-
-
-def no_gaps_in_seq(lines: DataFrame, torn: DataFrame) -> DataFrame:
-    """Every source counts its lines from 0 without gaps.
-
-    Where lines of the same file are torn, the rule is called "torn lines": the gap is explained. A
-    gap between two cases is a finding of neither.
-    """
-    of_stream = Window.partitionBy("stream", "run").orderBy("seq")
-    streams = torn.groupBy("run", "stream").agg(F.lit(True).alias("is_torn"))
-    counted = (
-        lines.withColumn("before", F.lag("case").over(of_stream))
-        .withColumn("case", F.when(F.col("case") == F.col("before"), F.col("case")))
-        .withColumn("due", F.coalesce(F.lag("seq").over(of_stream) + 1, F.lit(0)))
-        .where(F.col("seq") != F.col("due"))
-        .join(streams, on=["run", "stream"], how="left")
-    )
-    return violation_rows(
-        counted,
-        "no gaps in seq",
-        F.format_string("%s goes on with seq %s where %s was due", "stream", "seq", "due"),
-        expected=F.col("due"),
-        observed=F.col("seq"),
-        explained=F.col("is_torn"),
     )
 
 

@@ -26,12 +26,10 @@ from bench.score.scores import Grade
 
 _AIR = (Grade.NOT_DELIVERED, Grade.OTHER_STATION, Grade.NOT_EXPECTED)
 _LNS = (Grade.DIFFERS, Grade.NO_OUTCOME)
-_EXPLAINED = "torn lines"
 
 
 def findings(
     lines: DataFrame,
-    torn: DataFrame,
     matched: DataFrame,
     outcomes: DataFrame,
     scores: DataFrame,
@@ -48,7 +46,7 @@ def findings(
         of_bodies(wrong_bodies(expected_bodies(lines), conservation.published(lines)), names),
         of_windows(wrong_windows(expected_windows(lines), lines)),
         of_effects(due_effects),
-        of_laws(_violations(lines, torn, matched, outcomes), names),
+        of_laws(_violations(lines, matched, outcomes), names),
         of_oracle(judged, names),
         of_ledger(accounts),
     )
@@ -195,15 +193,14 @@ def of_windows(wrong: DataFrame) -> DataFrame:
 
 
 def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
-    """Violations of conservation laws; whose books have holes is the bench's own business."""
+    """Violations of conservation laws."""
     rule, name = F.col("rule"), _name("station")
-    of_bench = rule.isin("no gaps in seq", _EXPLAINED)
     through = F.coalesce(F.concat(F.lit(" ("), name, F.lit(")")), F.lit(""))
     return violations.join(F.broadcast(names), on=["run", "case"], how="left").select(
         night().alias("night"),
         "run",
         "case",
-        F.when(of_bench, "bench").when(~of_bench, "LNS").alias("owner"),
+        F.lit("LNS").alias("owner"),
         "rule",
         "frame_id",
         "station",
@@ -212,8 +209,8 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         "observed",
         "t_us",
         F.concat(rule, F.lit(": "), F.col("text"), through).alias("text"),
-        F.when(~rule.isin(_EXPLAINED, *between_servers.RULES), FAIL).alias("result"),
-        F.when(of_bench, 6).when(~of_bench, 5).alias("phase"),
+        F.when(~rule.isin(*between_servers.RULES), FAIL).alias("result"),
+        F.lit(5).alias("phase"),
         F.col("t_us").alias("place"),
     )
 
@@ -256,9 +253,7 @@ def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _violations(
-    lines: DataFrame, torn: DataFrame, matched: DataFrame, outcomes: DataFrame
-) -> DataFrame:
+def _violations(lines: DataFrame, matched: DataFrame, outcomes: DataFrame) -> DataFrame:
     published = conservation.published(lines)
     downlinks = conservation.downlinks(lines)
     passed = conservation.passed(lines)
@@ -270,7 +265,6 @@ def _violations(
         conservation.answer_through_the_station_that_heard(matched, passed),
         conservation.nothing_accepted_that_nobody_sent(outcomes, lines),
         conservation.no_downlink_counter_twice(downlinks),
-        conservation.no_gaps_in_seq(lines, torn),
         between_servers.violations(lines, outcomes, published),
     )
     return reduce(DataFrame.unionByName, laws)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from time import monotonic
@@ -11,11 +11,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.capture.wholeness import Wholeness, wholeness
 from bench.score.accounts import accounts
 from bench.score.answers import answers
 from bench.score.effects import due_effects
 from bench.score.expectations import expectations
 from bench.score.findings import findings
+from bench.score.incomplete import whole_cases_only, with_holes, with_withheld
 from bench.score.ledger import ledger
 from bench.score.margins import margins
 from bench.score.missed_stimuli import missed_stimuli, of_other_cases, unproven
@@ -23,7 +25,6 @@ from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
 from bench.score.read import kept, lines, within_cases
 from bench.score.receptions import receptions
-from bench.score.schema import TORN
 from bench.score.scores import scores
 from bench.score.session import session
 from bench.score.stalls import excused, stalled
@@ -56,12 +57,14 @@ def score(
     if len(set(runs)) < len(runs):
         raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")
     began = monotonic()
+    progress("looking for holes in the captures")
+    books = {folder.name: wholeness(folder) for folder in folders}
     progress("starting Spark")
     size = sum(file.stat().st_size for file in files)
     with session(master, compiled=size > _INTERPRETED_BYTES_MAX, progress=progress) as spark:
         progress(f"reading {len(files)} capture files")
         read = lines(spark, [str(file) for file in files])
-        tables = _tables(read)
+        tables = _tables(read, books)
         progress("working out what was due")
         found = summaries(tables, runs)
         progress("writing the lake")
@@ -75,15 +78,15 @@ def score(
         manifest = _manifest(folder)
         facts = {name: manifest.get(name) for name in ("run_id", "rig", "seed")}
         found[folder.name] |= {**facts, "spark": {**about, "seconds": seconds}}
+        found[folder.name]["wholeness"] = books[folder.name].as_json()
         _replace_text(folder / "score.json", json.dumps(found[folder.name], indent=1) + "\n")
     return found
 
 
-def _tables(read: DataFrame) -> Tables:
+def _tables(read: DataFrame, books: Mapping[str, Wholeness]) -> Tables:
     # Each table is cut off from the plan that made it: plans that contain each other's plans grow
     # faster than the captures.
-    torn = read.where(F.col(TORN).isNotNull())
-    whole = kept(within_cases(read))
+    whole = kept(whole_cases_only(within_cases(read), books))
     said = outcomes(whole).localCheckpoint()
     both = matched(receptions(whole), said).localCheckpoint()
     due = expectations(whole)
@@ -91,16 +94,17 @@ def _tables(read: DataFrame) -> Tables:
     rows = judged(both, whole).localCheckpoint()
     effects = due_effects(whole).localCheckpoint()
     followed = accounts(whole, said, effects).localCheckpoint()
-    books = ledger(both, followed).localCheckpoint()
-    all_found = findings(whole, torn, both, said, graded, rows, effects, followed).localCheckpoint()
+    life = ledger(both, followed).localCheckpoint()
+    all_found = findings(whole, both, said, graded, rows, effects, followed).localCheckpoint()
     missed = missed_stimuli(whole)
     late = of_other_cases(stalled(whole), missed)
-    found = unproven(excused(all_found, late), missed).localCheckpoint()
-    cases = verdicts(whole, both, found).localCheckpoint()
+    of_cases = unproven(excused(all_found, late), missed).localCheckpoint()
+    cases = with_withheld(verdicts(whole, both, of_cases), books).localCheckpoint()
+    found = with_holes(of_cases, books)
     early = margins(both, whole).localCheckpoint()
     asked = store_calls(whole, said)
     return Tables(
-        read, rows, said, due, graded, answers(said), cases, found, early, asked, followed, books
+        read, rows, said, due, graded, answers(said), cases, found, early, asked, followed, life
     )
 
 

@@ -1,11 +1,13 @@
 """How do files of real traffic become a run?"""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import clock
 from bench.capture import run_folder
+from bench.capture.run_folder import Ending
 from bench.case import Case, Title
 from bench.traffic.file_format import read
 from bench.traffic.playing import Progress, play
@@ -46,6 +48,7 @@ def run(
         progress(f"reading {file.name}")
         traffic.append(read(file, seed=seed, limit=limit, stations=stations))
         _tell_left_out(traffic[-1], progress)
+    cases = list(_cases(traffic, strategies))
     folder = run_folder.create(
         runs_dir,
         rig=RIG,
@@ -57,20 +60,26 @@ def run(
             "stations": "recorded",
             "traffic": [found.facts() for found in traffic],
         },
+        planned=[title.case for _, title in cases],
         notices=list(dict.fromkeys(notice for found in traffic for notice in found.notices)),
     )
     capture = Capture(folder.path, folder.run_id, now_us, buffered=True)
+    how, next_us = Ending.STOPPED, 0
     try:
-        next_us = 0
-        for log, title in _cases(traffic, strategies):
+        for log, title in cases:
             case = Case(title, capture, rig=RIG)
             playing = play(
                 log, case, strategy=Strategy(title.strategy or ""), seed=seed, progress=progress
             )
             _, over_us = clock.run(playing, start_us=next_us)
             next_us = over_us + BETWEEN_CASES_US
+        how = Ending.FINISHED
+    except KeyboardInterrupt:
+        how = Ending.INTERRUPTED
+        raise
     finally:
-        capture.close()
+        with suppress(OSError) if how is not Ending.FINISHED else nullcontext():
+            run_folder.end(folder, capture, how)
     return folder.path
 
 

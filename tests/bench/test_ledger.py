@@ -1,7 +1,6 @@
 import pytest
 
 from bench.evidence import Evidence
-from bench.expectation import judge
 from bench.ledger import violations
 from tests.bench.written_case import (
     COPY,
@@ -31,7 +30,6 @@ ANSWER = "one answer per reception"
 STATION = "answer through the station that heard it"
 SENT = "nothing accepted that nobody sent"
 COUNTER = "no downlink counter twice"
-GAPS = "no gaps in seq"
 
 SOFT = "SoftDuplicate forwarded - Suppressed"
 
@@ -147,34 +145,6 @@ def test_downlinks_without_a_counter_are_join_accepts() -> None:
     assert rules(events) == []
 
 
-def gap(events: list[Event], source: str, *, by: int) -> list[Event]:
-    *before, last = [event for event in events if event["source"] == source]
-    assert before, "a gap needs two lines"
-    return [{**event, "seq": event["seq"] + by} if event is last else event for event in events]
-
-
-@pytest.mark.parametrize("by", [1, -1, 5])
-def test_a_gap_in_the_count_of_a_source_is_the_benchs_own(by: int) -> None:
-    events = gap(good(), "lns-a", by=by)
-    [violation] = violations(Evidence.of(events))
-    assert (violation.rule, violation.owner) == (GAPS, "bench")
-    assert violation.text.startswith("lns-a goes on with seq ")
-    verdict = judge(events)
-    assert (verdict.result, verdict.owner) == ("FAIL", "bench")
-
-
-def test_torn_lines_explain_a_gap_of_their_source_only() -> None:
-    events = gap(good(), "lns-a", by=1)
-    assert violations(Evidence.of(events), torn=["lns-a"]) == []
-    assert len(violations(Evidence.of(events), torn=["air"])) == 1
-    assert judge(events, torn=["lns-a"]).result == "PASS"
-
-
-def test_a_source_may_have_counted_before_the_case_began() -> None:
-    events = [{**event, "seq": event["seq"] + 1000} for event in good()]
-    assert rules(events) == []
-
-
 def test_an_acceptance_without_a_name_is_a_finding_and_no_crash() -> None:
     nameless = outcome(EAST, None, "NonDuplicate forwarded - NotAsked", None)
     found = rules(good(text(EAST, "{"), nameless))
@@ -188,22 +158,6 @@ def test_a_violation_is_told_with_names_and_numbers() -> None:
         "forwarded means published: 70B3D57ED0000001 FCnt 2 through west:"
         " 1 unmarked by outcome, 0 published",
     ]
-
-
-def stamped(events: list[Event]) -> list[Event]:
-    """The events as they stand in a run with cases side by side: each names its case."""
-    return [{**event, "case": "c"} for event in events]
-
-
-def test_lines_of_other_cases_may_stand_between_two_of_a_case() -> None:
-    events = stamped(gap(good(), "lns-a", by=2))
-    assert violations(Evidence.of(events)) == []
-    own = [event["seq"] for event in events if event["source"] == "lns-a"]
-    others = list(range(own[-1]))
-    assert violations(Evidence.of(events), numbers={"lns-a": others}) == []
-    [violation] = violations(Evidence.of(events), numbers={"lns-a": own})
-    assert (violation.rule, violation.owner) == (GAPS, "bench")
-    assert judge(events, numbers={"lns-a": own}).result == "FAIL"
 
 
 @pytest.mark.parametrize(("west", "east"), [(False, True), (True, True), (False, False)])

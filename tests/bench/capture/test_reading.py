@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import Event, capture_files, cases, lines, numbers, read, stream
+from bench.capture.reading import Event, capture_files, cases, lines, read, stream
 
 
 def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:
@@ -160,11 +160,6 @@ def test_a_stall_of_the_host_is_of_every_case_that_was_open() -> None:
 
 def test_a_scenario_that_was_left_out_is_no_case() -> None:
     assert times([{"kind": "case.left_out", "case": "a", "t_us": 10}]) == []
-
-
-def test_the_numbers_of_every_source_are_told_in_order() -> None:
-    events = [{"source": "air", "seq": 2}, {"source": "tap", "seq": 0}, {"source": "air", "seq": 0}]
-    assert numbers(events) == {"air": [0, 2], "tap": [0]}
 
 
 def pack(path: Path) -> Path:

@@ -1,5 +1,6 @@
 import json
 import os
+import platform
 import re
 import sys
 from datetime import UTC, datetime
@@ -51,16 +52,21 @@ def test_other_runs_are_known_by_chance(tmp_path: Path) -> None:
 
 
 def test_the_manifest_says_what_it_takes_to_repeat_the_run(tmp_path: Path) -> None:
-    run = create(tmp_path, notices=["no GPS"])
+    run = create(tmp_path, notices=["no GPS"], planned=["a", "b"])
     found = manifest(run)
     commit, versions = found.pop("git_commit"), found.pop("versions")
+    dut = found.pop("dut")
     assert found == {
         "schema": 1, "run_id": run.run_id, "seed": 7, "rig": "simulated",
         "inventory": {"devices": "virtual"}, "argv": ["pytest", "scenarios"],
-        "notices": ["no GPS"],
+        "notices": ["no GPS"], "planned": ["a", "b"], "started": "2026-11-20T02:00:03Z",
+        "host": platform.node(),
     }  # fmt: skip
     assert isinstance(commit, str)
     assert re.fullmatch(r"[0-9a-f]{12}|unknown", commit)
+    assert isinstance(dut, dict)
+    assert dut["commit"].startswith(commit)
+    assert (dut["name"], dut["version"]) == ("lns", versions["lorabench"])  # type: ignore[index]
     assert isinstance(versions, dict)
     assert versions["python"] == ".".join(str(part) for part in sys.version_info[:3])
     assert versions.keys() == {"python", *run_folder.DISTRIBUTIONS}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.capture.wholeness import Wholeness
 from bench.cli.exit_code import ExitCode
 from bench.cli.run import Ran, Selection
 from bench.cli.verdicts import CaseVerdict
@@ -25,7 +26,14 @@ FAILED = CaseVerdict("b", "FAIL", ("two answers",))
 def test_the_exit_code_of_a_run(
     verdicts: tuple[CaseVerdict, ...], failed: int, interrupted: bool, code: ExitCode
 ) -> None:
-    assert Ran(Path("runs/x"), verdicts, failed, interrupted).exit_code is code
+    ran = Ran(Path("runs/x"), verdicts, Wholeness(), failed, interrupted)
+    assert ran.exit_code is code
+
+
+def test_a_run_that_is_not_whole_is_an_error_of_the_bench_whatever_passed() -> None:
+    books = Wholeness(planned=2, how="stopped", unplayed=("b",))
+    for verdicts in ((PASSED,), (PASSED, FAILED)):
+        assert Ran(Path("runs/x"), verdicts, books, 0, False).exit_code is ExitCode.BENCH_ERROR
 
 
 def test_the_command_that_repeats_a_run_names_what_was_chosen() -> None:

@@ -10,9 +10,10 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.capture.reading import cases, numbers, read
+from bench.capture.reading import cases, read
 from bench.chance import stream
 from bench.expectation import HOST_STALL_MAX_US, judge
+from bench.report import exit_code
 from bench.score.job import score
 from bench.score.stalls import STALL_US_MAX
 from tests.bench.score.conftest import Line, write_run
@@ -147,7 +148,7 @@ def python_verdicts(folder: Path) -> dict[str, tuple[str, str | None]]:
     written = read(folder).events
     for events in cases(written):
         name = next(event["case"] for event in events if event["kind"] == "case.begin")
-        verdict = judge(events, numbers=numbers(written))
+        verdict = judge(events)
         verdicts[name] = str(verdict.result), verdict.owner
     return verdicts
 
@@ -247,6 +248,12 @@ def _repeated() -> Case:
     return lines
 
 
+def _cut() -> Case:
+    """A run that was killed in its second case, before the network server had said anything."""
+    second = case("second", 1_000_000, good("second"))
+    return [*case("first", 0, good("first")), *second[:7]]
+
+
 def _random_damage() -> Case:
     lines: Case = []
     for number in range(60):
@@ -266,12 +273,12 @@ class Night:
 
 @pytest.fixture(scope="module")
 def night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Night:
-    """Seven runs of one night in one job."""
+    """Eight runs of one night in one job."""
     root = tmp_path_factory.mktemp("night")
     well = case("good", 0, good())
     runs = {"good": well, "verdicts": _every_verdict(), "torn": well, "gap": well,
             "damage": _random_damage(), "side by side": _side_by_side(),
-            "repeated": _repeated()}  # fmt: skip
+            "repeated": _repeated(), "cut": _cut()}  # fmt: skip
     folders = {
         name: write_run(root / f"20261120T02000{number}Z-7f3a", lines)
         for number, (name, lines) in enumerate(runs.items())
@@ -429,17 +436,31 @@ def test_a_good_run_in_full(night: Night) -> None:
     assert json.loads((folder / "score.json").read_text("utf-8")) == found
 
 
-def test_a_torn_capture_still_scores(night: Night) -> None:
-    found = night.scores["torn"]
-    assert found["counts"]["torn_lines"] == 2
-    assert found["totals"]["PASS"] == 1
-    assert [(row["owner"], row["rule"]) for row in found["findings"]] == [("bench", "torn lines")]
+@pytest.mark.parametrize("damage", ["torn", "gap"])
+def test_a_case_with_holes_is_withheld_and_the_holes_are_the_benchs(
+    night: Night, damage: str
+) -> None:
+    found = night.scores[damage]
+    assert found["counts"]["torn_lines"] == (2 if damage == "torn" else 0)
+    [verdict] = found["verdicts"]
+    assert (verdict["verdict"], verdict["owner"]) == ("ERROR", "bench")
+    assert verdict["reasons"] == ["incomplete: the stream lns-a has holes"]
+    assert {row["owner"] for row in found["findings"]} == {"bench"}
+    rules = {row["rule"] for row in found["findings"]}
+    assert rules == {"no gaps in seq", *(["torn lines"] if damage == "torn" else [])}
+    assert found["wholeness"]["whole"] is False
+    assert exit_code(found) == 12
 
 
-def test_a_line_that_is_simply_missing_fails_the_case(night: Night) -> None:
-    [verdict] = night.scores["gap"]["verdicts"]
-    assert (verdict["verdict"], verdict["owner"]) == ("FAIL", "bench")
-    assert python_verdicts(night.folders["gap"]) == {"good": ("FAIL", "bench")}
+def test_a_case_that_is_not_whole_takes_no_other_with_it(night: Night) -> None:
+    found = night.scores["cut"]
+    verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
+    assert verdicts == {"first": ("PASS", None), "second": ("ERROR", "bench")}
+    assert found["wholeness"]["withheld"] == [
+        {"case": "second", "reason": "incomplete: the run ended before this case did"}
+    ]
+    assert found["findings"] == []
+    assert exit_code(found) == 12
 
 
 def test_the_verdicts_equal_plain_python_on_random_damage(night: Night) -> None:

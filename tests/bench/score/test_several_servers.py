@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.capture.reading import cases, numbers, read
+from bench.capture.reading import cases, read
 from bench.expectation import judge
 from bench.score.job import score
 
@@ -209,6 +209,5 @@ def test_copies_that_one_server_knows_ask_nobody(scored: Scored) -> None:
 def test_plain_python_has_the_same_verdicts(scored: Scored) -> None:
     for folder, found in zip(scored.folders, (scored.good, scored.damaged), strict=True):
         events = read(folder).events
-        lines = numbers(events)
-        again = {part[0]["case"]: str(judge(part, numbers=lines).result) for part in cases(events)}
+        again = {part[0]["case"]: str(judge(part).result) for part in cases(events)}
         assert again == {row["case"]: row["verdict"] for row in found["verdicts"]}

@@ -1,0 +1,261 @@
+"""A run as its writers leave it, then damaged: what is said to be missing, and of which case."""
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.capture import run_folder
+from bench.capture.run_folder import Ending
+from bench.capture.wholeness import Wholeness, wholeness
+from bench.case import Case, Title
+from lns.capture import Capture
+
+CASES = ("a", "b", "c", "d")
+
+
+class Ticks:
+    """A clock that moves by a microsecond each time it is read."""
+
+    def __init__(self) -> None:
+        self.us = 0
+
+    def __call__(self) -> int:
+        self.us += 1
+        return self.us
+
+
+def write(
+    runs: Path,
+    *,
+    planned: tuple[str, ...] = CASES,
+    played: tuple[str, ...] = CASES,
+    broken_off: tuple[str, ...] = (),
+    how: Ending | None = Ending.FINISHED,
+    reason: str = "",
+) -> Path:
+    """A run folder of these cases; `how` None: it was killed."""
+    started = datetime(2026, 11, 20, 2, 0, 3, tzinfo=UTC)
+    run = run_folder.create(
+        runs, rig="simulated", seed=1, started=started, argv=[], inventory={}, planned=planned
+    )
+    capture = Capture(run.path, run.run_id, Ticks(), buffered=True)
+    run_folder.begin(run, capture)
+    for name in (*played, *broken_off):
+        case = Case(Title(name, f"test_{name}", "f.py", "g", "T."), capture, rig="simulated")
+        case.begin()
+        for n in range(3):
+            case.record("air", "air.said", {"n": n})
+            case.record("lns-a", "lns.said", {"n": n})
+        if name in played:
+            case.end()
+    capture.record("bench", "host.stalled", {"late_us": 7})
+    if how is None:
+        capture.close()
+    else:
+        run_folder.end(run, capture, how, reason=reason)
+    return run.path
+
+
+def withheld(found: Wholeness) -> dict[str, str]:
+    return {one.case: one.reason for one in found.withheld}
+
+
+def rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> None:
+    file.write_text("".join(change(file.read_text().splitlines(keepends=True))))
+
+
+def test_a_run_that_ended_is_whole(tmp_path: Path) -> None:
+    found = wholeness(write(tmp_path))
+    assert found == Wholeness(planned=4, how="finished", begun=4, judged=CASES)
+    assert (found.whole, found.sentence) == (True, "")
+
+
+def test_a_compressed_run_is_as_whole_as_it_was(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    for file in run.glob("*.jsonl"):
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert wholeness(run).whole
+    damaged = (run / "air.jsonl.gz").read_bytes()[:-20]
+    (run / "air.jsonl.gz").write_bytes(damaged)
+    found = wholeness(run)
+    assert not found.whole
+    assert set(withheld(found)) == set(CASES)
+
+
+def test_a_killed_run_says_at_which_case_and_judges_those_before(tmp_path: Path) -> None:
+    run = write(tmp_path, played=("a", "b"), broken_off=("c",), how=None)
+    found = wholeness(run)
+    assert found.judged == ("a", "b")
+    assert withheld(found) == {"c": "incomplete: the run ended before this case did"}
+    assert found.unplayed == ("d",)
+    assert found.sentence == (
+        "incomplete: killed at case 3 of 4; 1 case is not played;"
+        " 1 case is not whole, and nobody is blamed for them"
+    )
+
+
+@pytest.mark.parametrize("how", [Ending.INTERRUPTED, Ending.STOPPED])
+def test_a_run_that_ended_early_says_how_and_why(how: Ending, tmp_path: Path) -> None:
+    run = write(tmp_path, played=("a",), how=how, reason="no board")
+    found = wholeness(run)
+    assert found.sentence == f"incomplete: {how} at case 1 of 4 (no board); 3 cases are not played"
+    assert (found.judged, found.unplayed) == (("a",), ("b", "c", "d"))
+
+
+def test_a_run_that_was_killed_before_its_first_case_is_incomplete(tmp_path: Path) -> None:
+    found = wholeness(write(tmp_path, played=(), how=None))
+    assert found.sentence == "incomplete: killed at case 0 of 4; 4 cases are not played"
+
+
+def test_a_capture_cut_after_the_end_of_a_case_is_no_shorter_run(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    ends = {"bench": '"kind":"case.end","case":"b"', "air": '"case":"b","n":2', "lns-a": ""}
+    ends["lns-a"] = ends["air"]
+    for name, last in ends.items():
+
+        def cut(lines: list[str], last: str = last) -> list[str]:
+            place = next(place for place, line in enumerate(lines) if last in line)
+            return lines[: place + 1]
+
+        rewrite(run / f"{name}.jsonl", cut)
+    found = wholeness(run)
+    assert (found.judged, found.unplayed) == (("a", "b"), ("c", "d"))
+    assert found.sentence.startswith(
+        "incomplete: 2 of 4 cases have vanished from its books; air has 6 lines, and had 12"
+    )
+
+
+def test_a_deleted_line_withholds_its_case_and_no_other(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "lns-a.jsonl", lambda lines: [*lines[:4], *lines[5:]])
+    found = wholeness(run)
+    assert withheld(found) == {"b": "incomplete: 1 of its 3 lines in lns-a are missing"}
+    assert found.judged == ("a", "c", "d")
+    assert [str(hole.rule) for hole in found.holes] == ["no gaps in seq", "lines as counted"]
+    assert found.holes[0].text == "lns-a goes on with seq 5: 4 is missing"
+
+
+def test_a_doubled_line_withholds_its_case_and_no_other(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "air.jsonl", lambda lines: [*lines[:5], lines[4], *lines[5:]])
+    found = wholeness(run)
+    assert withheld(found) == {"b": "incomplete: the stream air has holes"}
+    assert [str(hole.rule) for hole in found.holes] == ["no line twice", "lines as counted"]
+
+
+def test_a_torn_line_withholds_its_case_and_no_other(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "air.jsonl", lambda lines: [*lines[:7], lines[7][:20] + "\n", *lines[8:]])
+    found = wholeness(run)
+    assert withheld(found) == {"c": "incomplete: 1 of its 3 lines in air are missing"}
+    assert {str(hole.rule) for hole in found.holes} == {"torn lines"}
+
+
+def test_a_stream_that_is_missing_withholds_the_cases_that_wrote_to_it(tmp_path: Path) -> None:
+    for how in (Ending.FINISHED, None):
+        run = write(tmp_path, how=how)
+        (run / "lns-a.jsonl").unlink()
+        found = wholeness(run)
+        assert set(withheld(found)) == set(CASES)
+        assert found.judged == ()
+    assert withheld(found)["a"] == "incomplete: 3 of its 3 lines in lns-a are missing"
+
+
+def test_without_the_stream_of_the_bench_nothing_was_played(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    (run / "bench.jsonl").unlink()
+    found = wholeness(run)
+    assert found.sentence == (
+        "incomplete: 4 of 4 cases have vanished from its books; the stream bench is missing"
+    )
+
+
+def test_a_line_that_was_changed_withholds_every_case_of_its_stream(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    file = run / "air.jsonl"
+    file.write_text(file.read_text().replace('"case":"c","n":1', '"case":"c","n":2'))
+    found = wholeness(run)
+    assert set(withheld(found)) == set(CASES)
+    assert [str(hole.rule) for hole in found.holes] == ["checksum"]
+
+
+def test_lines_in_another_order_withhold_the_cases_beside(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "air.jsonl", lambda lines: [lines[1], lines[0], *lines[2:]])
+    assert "a" in withheld(wholeness(run))
+
+
+def test_a_lost_line_that_names_no_case_leaves_the_cases_beside_it_in_doubt(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "bench.jsonl", lambda lines: [line for line in lines if "stalled" not in line])
+    found = wholeness(run)
+    assert not found.whole
+    assert withheld(found) == {"d": "incomplete: the stream bench has holes"}
+
+
+def test_a_stream_that_the_run_did_not_have_is_no_evidence(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    (run / "lns-b.jsonl").write_text((run / "lns-a.jsonl").read_text().replace("lns-a", "lns-b"))
+    found = wholeness(run)
+    assert set(withheld(found)) == set(CASES)
+    assert "the stream lns-b is not one that this run had" in found.sentence
+
+
+def test_without_a_case_begin_a_case_cannot_be_judged(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(
+        run / "bench.jsonl",
+        lambda lines: [line for line in lines if '"case.begin","case":"b"' not in line],
+    )
+    found = wholeness(run)
+    assert withheld(found) == {"b": "incomplete: its beginning is missing"}
+    assert found.unplayed == ()
+
+
+def test_a_manifest_that_cannot_be_read_makes_the_run_incomplete(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    (run / "manifest.json").write_text('{"schema": 1, "planned": ["a"')
+    found = wholeness(run)
+    assert found.judged == CASES
+    assert found.sentence == ("incomplete: manifest.json cannot be read: nobody knows the plan")
+
+
+def test_a_torn_end_of_a_killed_run_spoils_no_case_that_was_whole(tmp_path: Path) -> None:
+    run = write(tmp_path, played=("a", "b"), broken_off=("c",), how=None)
+    for name in ("air", "lns-a"):
+        file = run / f"{name}.jsonl"
+        file.write_bytes(file.read_bytes()[:-150])
+    found = wholeness(run)
+    assert found.judged == ("a", "b")
+    assert set(withheld(found)) == {"c"}
+
+
+def test_a_run_of_an_older_version_is_judged_by_its_numbers(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    manifest = json.loads((run / "manifest.json").read_text())
+    for name in ("planned", "ended", "streams"):
+        del manifest[name]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    for file in run.glob("*.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        lines = [line for line in lines if not line["kind"].startswith("run.")]
+        for seq, line in enumerate(lines):
+            line["seq"] = seq
+            line.pop("books", None)
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = wholeness(run)
+    assert (found.whole, found.planned, found.how) == (True, None, "")
+    assert found.judged == CASES
+    rewrite(run / "air.jsonl", lambda lines: [*lines[:4], *lines[5:]])
+    assert withheld(wholeness(run)) == {"b": "incomplete: the stream air has holes"}
+
+
+def test_an_older_run_that_was_killed_does_not_judge_its_last_case(tmp_path: Path) -> None:
+    run = write(tmp_path, played=("a",), broken_off=("b",), how=None)
+    (run / "manifest.json").write_text("{}")
+    assert set(withheld(wholeness(run))) == {"b"}
