@@ -1,5 +1,6 @@
 """What lines do the captures hold, and to which case does each belong?"""
 
+import re
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -12,6 +13,8 @@ SUFFIX = r"\.jsonl(\.gz)?$"
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = ("t_us", "source", "seq")
+# What Hadoop's file system reads as a pattern in a path.
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 _OF_EVERY_LINE = ("night", "run", "stream", "case", "kind", *ARRIVAL)
 
 
@@ -21,6 +24,7 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
     which may have been compressed (`.gz`).
     A line that is not whole has nothing but `torn`, its text. The files are read once, now.
+    They are these files and no others, whatever characters their names have.
     """
     path = F.split(F.col("_metadata.file_path"), "/")
     whole = F.col(TORN).isNull()
@@ -30,7 +34,7 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         spark.read.schema(CAPTURE)
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", TORN)
-        .json(list(files))
+        .json([literal(file) for file in files])
         .select(
             _unquoted(F.element_at(path, -2)).alias("run"),
             F.regexp_replace(_unquoted(F.element_at(path, -1)), SUFFIX, "").alias("stream"),
@@ -41,6 +45,11 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         .localCheckpoint()
         .select("night", "run", "stream", TORN, "said.*")
     )
+
+
+def literal(path: str) -> str:
+    """A path as Spark takes it for this one file, and not for a pattern of names."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def kept(lines: DataFrame) -> DataFrame:

@@ -15,6 +15,7 @@ from bench.chance import stream
 from bench.expectation import HOST_STALL_MAX_US, judge
 from bench.report import exit_code
 from bench.score.job import score
+from bench.score.read import lines
 from bench.score.stalls import STALL_US_MAX
 from tests.bench.score.conftest import Line, write_run
 from tests.bench.score.frames import DataFrame
@@ -502,6 +503,24 @@ def test_scoring_a_run_again_replaces_its_rows_and_no_others(
     row = spark.read.parquet(str(tmp_path / "lake/receptions")).orderBy("run", "t_us").first()
     assert row is not None
     assert (row["dev_eui"], row["dev_eui_no"]) == (ALPHA, 0x70B3D57ED0000001)
+
+
+def test_the_names_of_captures_are_names_and_no_patterns(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    names = ["{air,lns}", "[a-z]ir", "a*", "a?r", "back\\slash", "x+y %41", "lns{", "]", "air"]
+    folder = tmp_path / "runs [of {one,two}] *" / "20261120T020003Z-7f3a"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(names):
+        said = {"t_us": number, "source": name, "seq": 0, "kind": "case.begin", "case": "one"}
+        (folder / f"{name}.jsonl").write_text(json.dumps(said) + "\n")
+    files = [str(folder / f"{name}.jsonl") for name in names]
+    for few in (files, files[:1], files[2:3]):
+        rows = lines(spark, few).select("stream", "source", "run").collect()
+        of_files = sorted(Path(file).stem for file in few)
+        assert sorted(row["stream"] for row in rows) == of_files
+        assert sorted(row["source"] for row in rows) == of_files
+        assert {row["run"] for row in rows} == {folder.name}
 
 
 def test_a_folder_without_a_capture_is_told(tmp_path: Path) -> None:
