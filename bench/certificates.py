@@ -8,8 +8,9 @@ takes from CUPS. Source: Basics Station, credentials.
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -26,6 +27,7 @@ from lns.lorawan.identifiers import Eui
 _ALREADY = timedelta(days=1)
 _COMMON_NAME_MAX = 64
 CATEGORIES = ("tc", "cups")
+CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,12 @@ class Authority:
         self, name: str = "bench", *, days: int = 365, utc: Utc = utc_of_this_host
     ) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _common_name(f"{name} CA")
+        self._name = _subject(f"{name} CA")
         self._begin = utc() - _ALREADY
         self._end = utc() + timedelta(days=days)
         key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         self._key_id = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_id)
-        builder = self._builder(self._name, self._key.public_key())
+        builder = self._builder(self._name, self._key.public_key(), self._end)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         builder = builder.add_extension(_usage(sign=False), True).add_extension(key_id, False)
         self.certificate = builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
@@ -64,21 +66,32 @@ class Authority:
         names += [x509.IPAddress(address) for host in hosts if (address := _address(host))]
         # A common name has 64 characters at most; nobody reads it where there are DNS names.
         name = hosts[0][:_COMMON_NAME_MAX]
-        return self._issue(name, x509.SubjectAlternativeName(names), server=True)
+        return self.issue([name], usages=[SERVER], alternatives=x509.SubjectAlternativeName(names))
 
     def client(self, station: Eui) -> Pair:
         """A certificate whose common name is the EUI of a station."""
-        return self._issue(station, None, server=False)
+        return self.issue([station], usages=[CLIENT])
 
-    def _issue(
-        self, name: str, alternatives: x509.SubjectAlternativeName | None, *, server: bool
+    def issue(
+        self,
+        common_names: Sequence[str],
+        *,
+        usages: Sequence[x509.ObjectIdentifier],
+        alternatives: x509.SubjectAlternativeName | None = None,
+        ends_in: timedelta | None = None,
     ) -> Pair:
+        """A certificate of any kind, also of one that a server has to refuse.
+
+        No `usages`: it does not say what it is for. `ends_in` counts from now, and may be in the
+        past by less than a day; the same as the authority's if None.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(_common_name(name), key.public_key())
+        end = self._end if ends_in is None else self._begin + _ALREADY + ends_in
+        builder = self._builder(_subject(*common_names), key.public_key(), end)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
         builder = builder.add_extension(_usage(sign=True), True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), False)
+        if usages:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(usages), False)
         builder = builder.add_extension(self._key_id, False)
         if alternatives is not None:
             builder = builder.add_extension(alternatives, False)
@@ -87,7 +100,7 @@ class Authority:
         return Pair(certificate, key.private_bytes(Encoding.PEM, sec1, NoEncryption()))
 
     def _builder(
-        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey
+        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey, end: datetime
     ) -> x509.CertificateBuilder:
         return x509.CertificateBuilder(
             issuer_name=self._name,
@@ -95,7 +108,7 @@ class Authority:
             public_key=public_key,
             serial_number=x509.random_serial_number(),
             not_valid_before=self._begin,
-            not_valid_after=self._end,
+            not_valid_after=end,
         )
 
 
@@ -150,8 +163,8 @@ def _write_secret(file: Path, content: bytes) -> None:
         stream.write(content)
 
 
-def _common_name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _subject(*common_names: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common_names])
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -7,8 +7,8 @@ import logging
 import sys
 from pathlib import Path
 
-from lns.config import Config, ConfigError, load
-from lns.prepared import prepare
+from lns.config import ConfigError, load
+from lns.prepared import Prepared, prepare
 from lns.running import run
 
 
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         config = load(arguments.config)
         prepared = prepare(config)
         if arguments.check:
-            print(_summary(config))
+            print(_summary(prepared))
             return 0
         # What is there by now stays: a collection that walked it would stop the server for 30 ms.
         gc.freeze()
@@ -51,9 +51,12 @@ def _tell_listening(uri: str) -> None:
     print(f"listening {uri}", flush=True)
 
 
-def _summary(config: Config) -> str:
+def _summary(prepared: Prepared) -> str:
+    config, access = prepared.config, prepared.access
     lns = config.settings.lns
     lines = [f"{config.file}: {lns.id}, {lns.region}, {len(config.devices)} devices"]
+    allowed = "any" if access.stations is None else f"{len(access.stations)} listed"
+    lines.append(f"  stations: {allowed}; to show: {access.required}")
     lines += [
         f"  {device.name}  {device.dev_eui}  {device.activation}  {device.strategy}"
         for device in config.devices

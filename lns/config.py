@@ -141,11 +141,17 @@ class LnsSection(Section):
 
 
 class TlsSection(Section):
-    """`[tls]`: absent means ws://, and http:// for CUPS."""
+    """`[tls]`: absent means ws://, and http:// for CUPS.
+
+    `client_ca`: stations show a certificate of this authority whose common name is their EUI; with
+    `any_station` it may have any name. `tokens`: stations send an `Authorization` header. A station
+    shows one or the other, so there is one or the other.
+    """
 
     cert: str
     key: str
     client_ca: str | None = None
+    any_station: bool = False
     tokens: str | None = None
 
 

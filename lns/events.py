@@ -174,7 +174,8 @@ class Connection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `stage` is "connected", "disconnected" or "refused"; `peer` the address it came from. `cause`
     says why it ended or was refused; `texts` and `binaries` how many messages it brought (binary
-    ones are not read). `station` is absent where a refused one did not say who it is.
+    ones are not read). `station` is absent where a refused one did not say who it is, as in a TLS
+    handshake that failed.
     """
 
     kind: ClassVar[str] = "lns.connection"

@@ -94,11 +94,25 @@ def _access(config: Config) -> Access:
     settings = config.settings
     allowed = settings.lns.stations
     tls = settings.tls
+    _check_what_stations_show(config)
     return Access(
         stations=None if allowed == "any" else frozenset(allowed),
         tokens=load_tokens(config.path(tls.tokens)) if tls and tls.tokens else None,
         certificates=tls is not None and tls.client_ca is not None,
+        any_station=tls is not None and tls.any_station,
     )
+
+
+def _check_what_stations_show(config: Config) -> None:
+    tls = config.settings.tls
+    if tls is None:
+        return
+    if tls.client_ca is not None and tls.tokens is not None:
+        said = "a station shows a certificate or a token, never both; leave out tokens or client_ca"
+        raise config.mistake("tls", "tokens", said)
+    if tls.any_station and tls.client_ca is None:
+        said = "is about certificates of stations; add client_ca"
+        raise config.mistake("tls", "any_station", said)
 
 
 def _tls(config: Config) -> ssl.SSLContext | None:
@@ -154,6 +168,9 @@ def _check_keys_are_guarded(
         raise config.mistake("cups", "listen", said)
     if tls.tokens is None and tls.client_ca is None:
         said = "whoever asks would get keys; add tls.tokens or tls.client_ca"
+        raise config.mistake("cups", "listen", f"{said}, or listen on 127.0.0.1")
+    if tls.any_station:
+        said = "with any_station every station would get the keys of all; leave any_station out"
         raise config.mistake("cups", "listen", f"{said}, or listen on 127.0.0.1")
 
 

@@ -48,7 +48,7 @@ def lns(
 def _checked(config: Path) -> int:
     try:
         found = load(config)
-        prepare(found)
+        prepared = prepare(found)
     except ConfigError as error:
         print_json({"file": config, "works": False, "mistakes": str(error).splitlines()})
         return WRONG_CONFIGURATION
@@ -68,6 +68,7 @@ def _checked(config: Path) -> int:
             "works": True,
             "lns": settings.id,
             "region": settings.region,
+            "stations_show": prepared.access.required,
             "devices": devices,
         }
     )

@@ -16,6 +16,7 @@ from lns.access import Access, Shown
 from lns.complaints import Complaints
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
+from lns.server.doors import GOES_AWAY, Doors, TlsDoor, host_of, peer_of
 from lns.server.http_request import (
     BODY_BYTES_MAX,
     HEAD_BYTES_MAX,
@@ -26,12 +27,11 @@ from lns.server.http_request import (
 from lns.server.limits import Limits
 from lns.station.cups import PATH, Category, answer, parse_request
 from lns.station.json_fields import Malformed
-from lns.tls import common_name
+from lns.tls import shown_certificate
 
 log = logging.getLogger(__name__)
 
 _S = 1_000_000
-_CLOSING_S = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,19 @@ class StationSetup:
 
     cups: Category = field(default_factory=Category)
     tc: Category = field(default_factory=Category)
+
+
+class _Visitor:
+    """A connection that has not been answered yet."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._transport = writer.transport
+        self.host, self.peer = host_of(self._transport), peer_of(self._transport)
+        self.dropped_for = ""
+
+    def drop(self, cause: str) -> None:
+        self.dropped_for = cause
+        self._transport.abort()
 
 
 class CupsServer:
@@ -67,7 +80,7 @@ class CupsServer:
         self._tls = tls
         self._limits = limits or Limits()
         self._complaints = Complaints(log)
-        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._doors = Doors(self._limits.opening_max)
         self._server: asyncio.Server | None = None
 
     @property
@@ -77,33 +90,36 @@ class CupsServer:
         host, port = self._server.sockets[0].getsockname()[:2]
         return address.uri("http" if self._tls is None else "https", host, port)
 
+    @property
+    def opening(self) -> int:
+        """How many connections are not answered yet."""
+        return self._doors.opening
+
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; port 0 = any free one. OSError when that is not possible."""
-        opening_s = None if self._tls is None else self._limits.opening_us / _S
-        self._server = await asyncio.start_server(
-            self._serve,
-            host,
-            port,
-            limit=HEAD_BYTES_MAX,
-            ssl=self._tls,
-            ssl_handshake_timeout=opening_s,
-            ssl_shutdown_timeout=None if self._tls is None else _CLOSING_S,
-        )
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, host, port)
+
+    def _connection(self) -> asyncio.Protocol:
+        """What is told of a connection that was accepted."""
+        reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX)
+        stream = asyncio.StreamReaderProtocol(reader, self._serve)
+        if self._tls is None:
+            return stream
+        return TlsDoor(stream, self._doors, self._tls, self._limits, self._tell_handshake)
 
     async def stop(self) -> None:
         """Close every connection."""
         assert self._server is not None
         self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
+        self._doors.shut()
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request and its answer; whoever says nothing is dropped in time."""
-        self._open[writer] = None
+        visitor = _Visitor(writer)
+        self._doors.opened(visitor)
         answered = False
-        if len(self._open) > self._limits.opening_max:
-            next(iter(self._open)).transport.abort()
         try:
             async with asyncio.timeout(self._limits.question_us / _S):
                 writer.write(await self._response(reader, writer))
@@ -111,17 +127,17 @@ class CupsServer:
                 await writer.drain()
                 await _finish(reader, writer)
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
-            if not answered and self._server is not None and self._server.is_serving():
-                self._tell_refusal("no whole request", _peer(writer))
+            if not answered and visitor.dropped_for != GOES_AWAY:
+                self._tell_refusal(visitor.dropped_for or "no whole request", visitor.peer)
         except Exception:
-            log.exception("CUPS: the request of %s failed", _peer(writer))
+            log.exception("CUPS: the request of %s failed", visitor.peer)
         finally:
-            self._open.pop(writer, None)
+            self._doors.closed(visitor)
             writer.transport.abort()
 
     async def _response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         head = parse_head(await reader.readuntil(b"\r\n\r\n"))
-        peer = _peer(writer)
+        peer = peer_of(writer.transport)
         if head is None:
             return self._refuse(HTTPStatus.BAD_REQUEST, "no HTTP request", peer)
         if head.path != PATH:
@@ -133,8 +149,8 @@ class CupsServer:
         if head.body_bytes > BODY_BYTES_MAX:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large", peer)
         body = await reader.readexactly(head.body_bytes)
-        certificate = common_name(writer.get_extra_info("peercert"))
-        return self._answer(head, Shown(head.headers.get("authorization"), certificate), body, peer)
+        shown = Shown(head.headers.get("authorization"), shown_certificate(writer.transport))
+        return self._answer(head, shown, body, peer)
 
     def _answer(self, head: RequestHead, shown: Shown, body: bytes, peer: str) -> bytes:
         request = parse_request(body)
@@ -153,6 +169,9 @@ class CupsServer:
         self._tell_refusal(why, peer, station)
         return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
 
+    def _tell_handshake(self, peer: str, why: str) -> None:
+        self._tell_refusal(why, peer)
+
     def _tell_refusal(self, why: str, peer: str, station: Eui | None = None) -> None:
         self._complaints.complain("%s: CUPS: refused: %s", station or peer, why)
         cause = f"CUPS: {why}"
@@ -169,8 +188,3 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     else:
         writer.close()
         await writer.wait_closed()
-
-
-def _peer(writer: asyncio.StreamWriter) -> str:
-    peername = writer.get_extra_info("peername")
-    return f"{peername[0]}:{peername[1]}" if peername else "-"

@@ -10,9 +10,11 @@ class Limits:
     A station answers pings at once but while it connects elsewhere, so it is given a minute; it
     notices a dead peer itself after two (Basics Station, TCP keep-alive). A real message has less
     than 2 kB. A station that leaves 64 kB unread is dropped, never waited for. `opening_max`
-    counts connections that are not yet a station's: of more than that the oldest are dropped.
+    counts connections that are not yet a station's, from when they are accepted: of more than that
+    the oldest are dropped. A TLS handshake takes a station two round trips.
     """
 
+    handshake_us: int = 5_000_000
     opening_us: int = 10_000_000
     question_us: int = 10_000_000
     ping_interval_us: int = 30_000_000

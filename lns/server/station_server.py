@@ -8,9 +8,8 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from functools import partial
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -23,8 +22,9 @@ from lns.complaints import Complaints, printable
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
+from lns.server.doors import GOES_AWAY, Doors, TlsDoor
 from lns.server.limits import Limits
-from lns.server.web_socket import GOES_AWAY, Doors, WebSocket, WebSocketLink
+from lns.server.web_socket import WebSocket, WebSocketLink
 from lns.station.discovery import refusal_text, router_asked_for
 from lns.station.messages import router_info_answer_text
 
@@ -70,18 +70,21 @@ class StationServer:
         host, port = self._server.sockets[0].getsockname()[:2]
         return address.uri("ws" if self._tls is None else "wss", host, port)
 
+    @property
+    def opening(self) -> int:
+        """How many connections are not a station's yet."""
+        return self._doors.opening
+
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; port 0 = any free one. OSError when that is not possible."""
         limits = self._limits
-        connection = partial(WebSocket, doors=self._doors, never_opened=self._tell_never_opened)
         self._server = await serve(
             self._serve,
             host,
             port,
-            ssl=self._tls,
             compression=None,
             process_request=self._refuse,
-            create_connection=cast(type[ServerConnection], connection),
+            create_connection=cast(type[ServerConnection], self._connection),
             server_header=None,
             open_timeout=limits.opening_us / _S,
             ping_interval=limits.ping_interval_us / _S,
@@ -91,6 +94,14 @@ class StationServer:
             write_limit=limits.unsent_bytes_max,
         )
         self._public_uri = self._public_uri or self.uri
+
+    def _connection(self, *arguments: Any, **settings: Any) -> asyncio.Protocol:
+        """What is told of a connection that was accepted."""
+        told = self._tell_never_opened
+        socket = WebSocket(*arguments, doors=self._doors, never_opened=told, **settings)
+        if self._tls is None:
+            return socket
+        return TlsDoor(socket, self._doors, self._tls, self._limits, self._tell_handshake)
 
     async def stop(self) -> None:
         """Close every connection; receptions under way are finished if that does not take long."""
@@ -199,6 +210,10 @@ class StationServer:
     def _tell_never_opened(self, connection: WebSocket) -> None:
         if connection.dropped_for != GOES_AWAY:
             self._tell_refusal(connection, connection.station, connection.why_not_opened)
+
+    def _tell_handshake(self, peer: str, why: str) -> None:
+        self._complaints.complain("%s: refused: %s", peer, printable(why))
+        self._tell("refused", None, peer, why)
 
     def _tell_refusal(self, connection: WebSocket, station: Eui | None, why: str) -> None:
         connection.refused = True

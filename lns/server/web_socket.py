@@ -16,42 +16,38 @@ from websockets.protocol import State
 
 from lns.access import Shown
 from lns.lorawan.identifiers import Eui
+from lns.server.doors import Doors, host_of, peer_of
 from lns.station.link import LinkClosed
-from lns.tls import common_name
+from lns.tls import shown_certificate
 
 _SOCKET_BUFFER_BYTES = 65_536
 # About 1 ms of work; a turn of its own for each message would cost an eighth more.
 _MESSAGES_A_TURN = 8
 _OPENED = 101  # Switching Protocols
 READS_TOO_SLOWLY = "reads too slowly"
-GOES_AWAY = "the server goes away"
 
 
 class WebSocket(ServerConnection):
     """A connection whose write buffer is bounded by dropping it; told of in `opened`, `closed`.
 
     `never_opened` is told of one that ends and was no WebSocket. `refused`: somebody was told why.
+    `peer` is the address at the other side, for people to read, `host` the same without the port.
     """
 
     def __init__(
         self,
         *arguments: Any,
-        doors: "Doors",
+        doors: Doors,
         never_opened: Callable[["WebSocket"], None],
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self._doors = doors
         self._never_opened = never_opened
+        self.host = self.peer = "-"
         self.station: Eui | None = None
         self.dropped_for = ""
         self.refused = False
-
-    @property
-    def peer(self) -> str:
-        """The address at the other side, for people to read."""
-        address = self.transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if address else "-"
 
     @property
     def why_not_opened(self) -> str:
@@ -70,8 +66,7 @@ class WebSocket(ServerConnection):
         """What came with the request that opened it."""
         headers = self.request.headers.get_all("Authorization") if self.request else []
         authorization = headers[0] if len(headers) == 1 else None
-        peer_certificate = self.transport.get_extra_info("peercert")
-        return Shown(authorization, common_name(peer_certificate))
+        return Shown(authorization, shown_certificate(self.transport))
 
     def drop(self, cause: str) -> None:
         """End the connection at once, whatever is still to be sent."""
@@ -86,6 +81,8 @@ class WebSocket(ServerConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Small socket buffers: a message that waits for longer is of no use any more."""
         super().connection_made(transport)
+        # Over TLS nobody knows it any more once the connection is lost.
+        self.host, self.peer = host_of(transport), peer_of(transport)
         plain = transport.get_extra_info("socket")
         if plain is not None:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
@@ -103,37 +100,6 @@ class WebSocket(ServerConnection):
         """The write buffer is full: no other station waits for this one."""
         super().pause_writing()
         self.drop(READS_TOO_SLOWLY)
-
-
-class Doors:
-    """Connections that are not yet a station's; of more than `opening_max` the oldest go.
-
-    A station is through in milliseconds. Whoever opens connections and says nothing only shortens
-    the time that others of his kind have.
-    """
-
-    def __init__(self, opening_max: int) -> None:
-        self._opening_max = opening_max
-        self._opening: dict[WebSocket, None] = {}
-        self.dropped = 0
-
-    def opened(self, connection: WebSocket) -> None:
-        """Somebody connected."""
-        self._opening[connection] = None
-        if len(self._opening) > self._opening_max:
-            oldest = next(iter(self._opening))
-            self.closed(oldest)
-            self.dropped += 1
-            oldest.drop("too many connections that say nothing")
-
-    def closed(self, connection: WebSocket) -> None:
-        """It is a station's connection now, or over."""
-        self._opening.pop(connection, None)
-
-    def shut(self) -> None:
-        """Drop all of them: the server goes away."""
-        for connection in list(self._opening):
-            connection.drop(GOES_AWAY)
 
 
 class WebSocketLink:

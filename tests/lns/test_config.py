@@ -83,7 +83,7 @@ stations = ["b827:ebff:fe12:3456", "B8-27-EB-FF-FE-12-34-57"]
 cert = "server.crt"
 key = "server.key"
 client_ca = "stations-ca.crt"
-tokens = "tokens.toml"
+any_station = true
 
 [dedup]
 retention_s = 30
@@ -105,7 +105,7 @@ path = "var/lns-a.jsonl"
     assert settings.lns.stations == ["B827EBFFFE123456", "B827EBFFFE123457"]
     assert (settings.lns.region, settings.dedup.retention_s) == ("US915", 30)
     assert settings.tls is not None
-    assert settings.tls.client_ca == "stations-ca.crt"
+    assert (settings.tls.client_ca, settings.tls.any_station) == ("stations-ca.crt", True)
     assert settings.capture is not None
     assert settings.capture.path == "var/lns-a.jsonl"
 

@@ -31,7 +31,8 @@ def test_a_good_configuration_is_summed_up_without_keys(
 ) -> None:
     assert main([str(lns_toml), "--check"]) == 0
     assert capsys.readouterr().out == (
-        f"{lns_toml}: lns-a, EU868, 1 devices\n  alpha  70B3D57ED0000001  otaa  Drop\n"
+        f"{lns_toml}: lns-a, EU868, 1 devices\n  stations: any; to show: nothing\n"
+        "  alpha  70B3D57ED0000001  otaa  Drop\n"
     )
 
 

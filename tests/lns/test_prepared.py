@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.certificates import Authority, write_server_files, write_station_files
+from lns.access import Access
 from lns.config import ConfigError, load
 from lns.delivery.memory import MemoryUpstream
 from lns.delivery.mqtt import MqttUpstream
@@ -22,6 +23,7 @@ AUTHORITY = Authority()
 WEST = Eui("0016C001F1500001")
 LNS = '[lns]\nid = "lns-a"\n'
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
+CLIENT_CA = 'client_ca = "stations-ca.crt"\n'
 CUPS = '[cups]\nlisten = "127.0.0.1:0"\ncredentials = "stations"\n'
 
 
@@ -62,15 +64,19 @@ def test_the_smallest_configuration_is_complete(prepared: Prepared) -> None:
     assert prepared.access.stations is None
 
 
-def test_tls_with_everything(folder: Path) -> None:
-    (folder / "tokens.toml").write_text(f'{WEST} = "Bearer a"\n')
-    extra = 'client_ca = "stations-ca.crt"\ntokens = "tokens.toml"\n'
+def test_stations_with_certificates(folder: Path) -> None:
     listed = f'stations = ["{WEST}"]\n'
-    prepared = prepare_text(folder, LNS + listed + TLS + extra)
+    prepared = prepare_text(folder, LNS + listed + TLS + CLIENT_CA)
     assert prepared.tls is not None
-    assert prepared.access.tokens == {WEST: "Bearer a"}
-    assert prepared.access.stations == {WEST}
-    assert prepared.access.certificates
+    assert prepared.access == Access(stations=frozenset({WEST}), certificates=True)
+    prepared = prepare_text(folder, LNS + TLS + CLIENT_CA + "any_station = true\n")
+    assert prepared.access == Access(certificates=True, any_station=True)
+
+
+def test_stations_with_tokens(folder: Path) -> None:
+    (folder / "tokens.toml").write_text(f'{WEST} = "Bearer a"\n')
+    prepared = prepare_text(folder, LNS + TLS + 'tokens = "tokens.toml"\n')
+    assert prepared.access == Access(tokens={WEST: "Bearer a"})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +136,14 @@ def test_tls_with_everything(folder: Path) -> None:
             "lns.toml:6: tls.client_ca: devices.toml is no PEM file of certificates",
         ),
         (LNS + TLS + 'tokens = "nowhere.toml"\n', "nowhere.toml: cannot be read"),
+        (
+            LNS + TLS + CLIENT_CA + 'tokens = "tokens.toml"\n',
+            "lns.toml:7: tls.tokens: a station shows a certificate or a token, never both; leave",
+        ),
+        (
+            LNS + TLS + "any_station = true\n",
+            "lns.toml:6: tls.any_station: is about certificates of stations; add client_ca",
+        ),
         (LNS + CUPS, "lns.toml:5: cups.credentials: there is no folder stations"),
     ],
 )
@@ -261,5 +275,7 @@ def test_keys_leave_this_host_encrypted_and_to_their_owner_only(folder: Path) ->
     everywhere = CUPS.replace("127.0.0.1", "0.0.0.0")
     assert "in clear" in mistake(folder, LNS + everywhere)
     assert "whoever asks" in mistake(folder, LNS + TLS + everywhere)
-    assert prepare_text(folder, LNS + TLS + 'client_ca = "stations-ca.crt"\n' + everywhere).cups
+    any_station = TLS + CLIENT_CA + "any_station = true\n"
+    assert "the keys of all" in mistake(folder, LNS + any_station + everywhere)
+    assert prepare_text(folder, LNS + TLS + CLIENT_CA + everywhere).cups
     assert prepare_text(folder, LNS + CUPS).cups

@@ -21,7 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants import claims, delivery, exchanges, level_1, level_2, neighbours
+from tests.mutants import (
+    claims,
+    delivery,
+    exchanges,
+    level_1,
+    level_2,
+    listeners,
+    neighbours,
+)
 from tests.mutants.mutant import SCENARIOS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +41,7 @@ LISTS = {
     "exchanges": exchanges.MUTANTS,
     "delivery": delivery.MUTANTS,
     "neighbours": neighbours.MUTANTS,
+    "listeners": listeners.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

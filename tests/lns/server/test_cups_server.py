@@ -3,15 +3,17 @@
 import asyncio
 import json
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.certificates import Authority, write_server_files
+from bench.certificates import CLIENT, Authority, Pair, write_server_files
 from lns.access import Access
 from lns.events import Connection, Event
+from lns.lorawan.identifiers import eui_dashed
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.http_request import parse_head
 from lns.server.limits import Limits
@@ -143,28 +145,86 @@ def test_a_station_that_may_not_connect_gets_nothing() -> None:
     assert play(scenario, access=access) == ["CUPS: not in the list of stations"]
 
 
-def test_tokens_and_certificates_count_here_too(tmp_path: Path) -> None:
+@pytest.fixture
+def tls(tmp_path: Path) -> ssl.SSLContext:
     write_server_files(tmp_path, AUTHORITY, "127.0.0.1")
-    tls = server_context(
-        tmp_path / "server.crt", tmp_path / "server.key", tmp_path / "stations-ca.crt"
-    )
+    files = ("server.crt", "server.key", "stations-ca.crt")
+    return server_context(*(tmp_path / file for file in files))
+
+
+def station_tls(folder: Path, shown: Pair | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    AUTHORITY.client(WEST).write(tmp_path, "west")
+    if shown is not None:
+        shown.write(folder, "shown")
+        context.load_cert_chain(folder / "shown.crt", folder / "shown.key")
+    return context
+
+
+def test_tokens_count_here_too(tmp_path: Path, tls: ssl.SSLContext) -> None:
     body = json.dumps(BODY).encode()
 
     async def scenario(cups: Cups) -> None:
         assert cups.server.uri.startswith("https://")
-        assert (await cups.ask(asking(), context))[0] == 403
-        context.load_cert_chain(tmp_path / "west.crt", tmp_path / "west.key")
+        context = station_tls(tmp_path)
         assert (await cups.ask(asking(), context))[0] == 401
         token = request(body, extra="Authorization: Bearer a\r\n")
         assert (await cups.ask(token, context))[0] == 200
 
-    access = Access(tokens={WEST: "Bearer a"}, certificates=True)
-    assert play(scenario, access=access, tls=tls) == [
-        "CUPS: no client certificate",
-        "CUPS: no Authorization header",
+    access = Access(tokens={WEST: "Bearer a"})
+    assert play(scenario, access=access, tls=tls) == ["CUPS: no Authorization header"]
+
+
+NO_NAME = "the client certificate names no station: it needs an EUI as its CN"
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        (None, "no client certificate"),
+        (AUTHORITY.client(EAST), "the client certificate is another station's"),
+        (AUTHORITY.issue([eui_dashed(EAST)], usages=[CLIENT]), "the client certificate is another"),
+        (AUTHORITY.issue([f"{EAST} "], usages=[CLIENT]), "the client certificate is another"),
+        (AUTHORITY.issue(["gateway-7"], usages=[CLIENT]), NO_NAME),
+        (AUTHORITY.issue([], usages=[CLIENT]), NO_NAME),
+        (AUTHORITY.issue([WEST], usages=[]), "the client certificate is not made for clients"),
+    ],
+)
+def test_the_key_of_a_station_is_handed_to_nobody_else(
+    tmp_path: Path, tls: ssl.SSLContext, shown: Pair | None, why: str
+) -> None:
+    async def scenario(cups: Cups) -> None:
+        status, body = await cups.ask(asking(), station_tls(tmp_path, shown))
+        assert (status, body[: len(why)]) == (403, why.encode())
+        own = station_tls(tmp_path, AUTHORITY.client(WEST))
+        assert (await cups.ask(asking(), own))[0] == 200
+
+    (cause,) = play(scenario, access=Access(certificates=True), tls=tls)
+    assert (cause or "").startswith(f"CUPS: {why}")
+
+
+def test_half_a_handshake_counts_here_too(tmp_path: Path, tls: ssl.SSLContext) -> None:
+    async def scenario(cups: Cups) -> None:
+        port = int(cups.server.uri.rpartition(":")[2])
+        opened = []
+        for _ in range(100):
+            opened.append(await asyncio.open_connection("127.0.0.1", port))
+            assert cups.server.opening <= 10
+        context = station_tls(tmp_path, AUTHORITY.client(WEST))
+        assert (await cups.ask(asking(), context))[0] == 200
+        for reader, writer in opened:
+            try:
+                async with asyncio.timeout(10):
+                    assert await reader.read() == b""
+            except ConnectionError:
+                pass
+            writer.close()
+
+    limits = Limits(opening_max=10, handshake_us=500_000)
+    causes = play(scenario, access=Access(certificates=True), tls=tls, limits=limits)
+    assert sorted(Counter(causes).items()) == [
+        ("CUPS: TLS handshake: takes too long", 9),
+        ("CUPS: too many connections that say nothing", 91),
     ]
 
 
@@ -184,7 +244,10 @@ def test_who_says_nothing_or_too_much_is_dropped_and_others_are_served() -> None
             raise ConnectionResetError
 
     causes = play(scenario, limits=Limits(question_us=200_000, opening_max=10))
-    assert causes == ["CUPS: no whole request"] * 31
+    assert sorted(Counter(causes).items()) == [
+        ("CUPS: no whole request", 10),
+        ("CUPS: too many connections that say nothing", 21),
+    ]
 
 
 def test_header_lines_are_read_whatever_their_case() -> None:

@@ -1,17 +1,22 @@
 """wss://, client certificates and tokens, over real TLS as a station speaks it."""
 
 import asyncio
-import json
 import logging
 import socket
 import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import ObjectIdentifier
 
-from bench.certificates import Authority, write_server_files
+from bench.certificates import CLIENT, SERVER, Authority, Pair, write_server_files
 from lns.access import Access
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
+from lns.server.limits import Limits
 from lns.tls import server_context
 from tests.lns.served_network import EAST, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket, UpgradeRefused
@@ -33,14 +38,19 @@ def server_tls(folder: Path, *, client_ca: bool = False) -> ssl.SSLContext:
 
 
 def station_tls(
-    folder: Path, *, client: Eui | None = None, by: Authority = AUTHORITY
+    folder: Path,
+    *,
+    client: Eui | None = None,
+    by: Authority = AUTHORITY,
+    pair: Pair | None = None,
 ) -> ssl.SSLContext:
     """As mbedtls 2.28 has it: TLS 1.2 at most, always with verification."""
     context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    if client is not None:
-        by.client(client).write(folder, client)
-        context.load_cert_chain(folder / f"{client}.crt", folder / f"{client}.key")
+    shown = by.client(client) if client is not None else pair
+    if shown is not None:
+        shown.write(folder, "shown")
+        context.load_cert_chain(folder / "shown.crt", folder / "shown.key")
     return context
 
 
@@ -61,22 +71,96 @@ def test_a_station_is_served_over_tls_1_2(folder: Path) -> None:
     assert play(scenario, tls=server_tls(folder)).words[0][3] == "RX1"
 
 
-def test_a_station_that_trusts_another_authority_is_told_of(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def shake_hands(port: int) -> None:
-        stranger = ssl.create_default_context(cadata=Authority().certificate.decode())
-        with socket.create_connection(("127.0.0.1", port)) as plain:
-            with pytest.raises(ssl.SSLCertVerificationError):
-                stranger.wrap_socket(plain, server_hostname="127.0.0.1")
+async def shake_hands(port: int, context: ssl.SSLContext) -> None:
+    """A TLS handshake as a station has it, and its end, whoever it is that ends it.
 
+    In a thread: asyncio's client leaves without the alert that says why.
+    """
+
+    def shake() -> None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as plain:
+            context.wrap_socket(plain, server_hostname="127.0.0.1").close()
+
+    await asyncio.to_thread(shake)
+
+
+async def speak_http(port: int, _: ssl.SSLContext) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /router-info HTTP/1.1\r\n\r\n")
+    await reader.read()
+    writer.close()
+
+
+async def say_nothing(port: int, _: ssl.SSLContext) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with suppress(ConnectionError):
+        await reader.read()
+    writer.close()
+
+
+async def leave_in_the_middle(port: int, _: ssl.SSLContext) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"\x16\x03\x01\x00")
+    writer.write_eof()
+    await writer.drain()
+    writer.close()
+
+
+def stranger(folder: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=Authority().certificate.decode())
+
+
+HOUR = timedelta(hours=1)
+REFUSED_HANDSHAKES = [
+    (shake_hands, stranger, "the station does not trust the server's certificate"),
+    (
+        shake_hands,
+        lambda folder: station_tls(folder, client=WEST, by=Authority("other")),
+        "the client certificate is of another authority",
+    ),
+    (
+        shake_hands,
+        lambda folder: station_tls(folder, client=WEST, by=Authority()),  # of the same name
+        "the client certificate is of another authority",
+    ),
+    (
+        shake_hands,
+        lambda folder: station_tls(
+            folder, pair=AUTHORITY.issue([WEST], usages=[CLIENT], ends_in=-HOUR)
+        ),
+        "the client certificate has expired",
+    ),
+    (
+        shake_hands,
+        lambda folder: station_tls(folder, pair=AUTHORITY.issue([WEST], usages=[SERVER])),
+        "the client certificate is not made for clients",
+    ),
+    (speak_http, stranger, "speaks no TLS"),
+    (say_nothing, stranger, "takes too long"),
+    (leave_in_the_middle, stranger, "left in the middle of it"),
+]
+
+
+@pytest.mark.parametrize(("come", "context", "why"), REFUSED_HANDSHAKES)
+def test_a_handshake_that_fails_is_told_with_peer_and_reason(
+    folder: Path,
+    come: Callable[[int, ssl.SSLContext], Awaitable[None]],
+    context: Callable[[Path], ssl.SSLContext],
+    why: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario(served: Listening) -> None:
-        await asyncio.to_thread(shake_hands, served.port)
-        await asyncio.sleep(0.05)
+        await come(served.port, context(folder))
+        await served.until(lambda: served.connections("refused"))
 
     with caplog.at_level(logging.WARNING):
-        assert play(scenario, tls=server_tls(folder)).events == []
-    assert any("TLS handshake refused" in line for line in caplog.messages)
+        tls, limits = server_tls(folder, client_ca=True), Limits(handshake_us=400_000)
+        served = play(scenario, tls=tls, limits=limits, access=Access(certificates=True))
+    (event,) = served.connections("refused")
+    assert (event.station, event.cause) == (None, f"TLS handshake: {why}")
+    assert event.peer.startswith("127.0.0.1:")
+    assert caplog.messages == [f"{event.peer}: refused: TLS handshake: {why}"]
+    assert served.server.opening == 0
 
 
 @pytest.mark.parametrize("path", ["router-info", f"router/{WEST}"])
@@ -107,18 +191,123 @@ def test_a_client_certificate_is_good_for_its_station_only(folder: Path) -> None
     assert refused(served) == [(EAST, "the client certificate is another station's")] * 2
 
 
-def test_a_certificate_of_another_authority_ends_the_handshake(
-    folder: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "name", [eui_dashed(WEST), eui_id6(WEST), f" {WEST} ", WEST.lower(), "00:16:c0:01:f1:50:00:01"]
+)
+def test_a_station_may_be_named_in_any_spelling_and_no_other_is_served(
+    folder: Path, name: str
 ) -> None:
-    async def scenario(served: Listening) -> None:
-        context = station_tls(folder, client=WEST, by=Authority("other"))
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            await StationSocket.open(f"{served.uri}/router-info", context=context)
-        await asyncio.sleep(0.05)
+    context = station_tls(folder, pair=AUTHORITY.issue([name], usages=[CLIENT]))
 
-    with caplog.at_level(logging.WARNING):
-        play(scenario, tls=server_tls(folder, client_ca=True), access=Access(certificates=True))
-    assert any("TLS handshake refused" in line for line in caplog.messages)
+    async def scenario(served: Listening) -> None:
+        await BasicsStation(WEST, served.uri, context=context).connect()
+        assert (
+            "another"
+            in (await BasicsStation(EAST, served.uri, context=context).discover())["error"]
+        )
+        with pytest.raises(UpgradeRefused):
+            await StationSocket.open(f"{served.uri}/router/{EAST}", context=context)
+
+    served = play(
+        scenario, tls=server_tls(folder, client_ca=True), access=Access(certificates=True)
+    )
+    assert refused(served) == [(EAST, "the client certificate is another station's")] * 2
+
+
+NO_NAME = "the client certificate names no station: it needs an EUI as its CN"
+NO_CLIENT = "the client certificate is not made for clients"
+
+
+@pytest.mark.parametrize(
+    ("names", "usages", "why"),
+    [
+        (["gateway-7"], [CLIENT], NO_NAME),
+        ([], [CLIENT], NO_NAME),
+        ([WEST, EAST], [CLIENT], NO_NAME),
+        ([f"{WEST}\t"], [CLIENT], NO_NAME),
+        ([WEST], [], NO_CLIENT),
+        (["127.0.0.1"], [SERVER, CLIENT], NO_NAME),
+    ],
+)
+@pytest.mark.parametrize("path", ["router-info", f"router/{WEST}"])
+def test_any_other_certificate_of_the_authority_opens_nothing(
+    folder: Path, names: list[str], usages: list[ObjectIdentifier], why: str, path: str
+) -> None:
+    context = station_tls(folder, pair=AUTHORITY.issue(names, usages=usages))
+
+    async def scenario(served: Listening) -> None:
+        with pytest.raises(UpgradeRefused) as refusal:
+            await StationSocket.open(f"{served.uri}/{path}", context=context)
+        assert (refusal.value.status, refusal.value.body) == (403, f"{why}\n")
+
+    tls, access = server_tls(folder, client_ca=True), Access(certificates=True)
+    station = None if path == "router-info" else WEST
+    assert refused(play(scenario, tls=tls, access=access)) == [(station, why)]
+
+
+@pytest.mark.parametrize("names", [["gateway-7"], [], [EAST]])
+def test_with_any_station_every_certificate_of_the_authority_is_good(
+    folder: Path, names: list[str]
+) -> None:
+    context = station_tls(folder, pair=AUTHORITY.issue(names, usages=[]))
+
+    async def scenario(served: Listening) -> None:
+        await BasicsStation(WEST, served.uri, context=context).connect()
+
+    access = Access(certificates=True, any_station=True)
+    assert refused(play(scenario, tls=server_tls(folder, client_ca=True), access=access)) == []
+
+
+def test_half_a_handshake_counts_from_the_moment_it_is_accepted(folder: Path) -> None:
+    """Of four hundred that began one, twenty are left; a station is served among them."""
+    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + bytes(32)
+
+    async def scenario(served: Listening) -> None:
+        opened = []
+        for number in range(400):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            if number % 2:
+                writer.write(hello)
+            opened.append((reader, writer))
+            assert served.server.opening <= 20
+        station = BasicsStation(WEST, served.uri, context=station_tls(folder))
+        await station.connect()
+        await station.until_configured()
+        left = 0
+        for reader, writer in opened:
+            try:
+                async with asyncio.timeout(0 if left else 5):
+                    await reader.read()
+            except ConnectionError:
+                pass
+            except TimeoutError:
+                left += 1
+            writer.close()
+        assert left <= 20
+
+    limits = Limits(opening_max=20, handshake_us=60_000_000)
+    served = play(scenario, tls=server_tls(folder), limits=limits)
+    causes = Counter(event.cause for event in served.connections("refused"))
+    assert causes["too many connections that say nothing"] >= 380
+    assert len(served.connections("connected")) == 1
+
+
+def test_whoever_opens_most_goes_first(folder: Path) -> None:
+    """A station whose handshake is slow is not dropped for the crowd of another address."""
+
+    async def scenario(served: Listening) -> None:
+        slow, writer = await asyncio.open_connection(
+            "127.0.0.1", served.port, local_addr=("127.0.0.2", 0)
+        )
+        crowd = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(60)]
+        await served.until(lambda: len(served.connections("refused")) >= 41)
+        assert not slow.at_eof()
+        assert {one.peer.split(":")[0] for one in served.connections("refused")} == {"127.0.0.1"}
+        for _, other in [*crowd, (slow, writer)]:
+            other.close()
+
+    limits = Limits(opening_max=20, handshake_us=60_000_000)
+    play(scenario, tls=server_tls(folder), limits=limits)
 
 
 def test_the_right_token_opens_discovery_and_data_connection(folder: Path) -> None:
@@ -194,18 +383,6 @@ def test_who_reads_nothing_over_tls_is_dropped_too(folder: Path) -> None:
         await served.until(lambda: served.causes)
 
     assert play(scenario, tls=server_tls(folder)).causes == ["reads too slowly"]
-
-
-def test_plain_text_at_a_tls_listener_harms_nobody(folder: Path) -> None:
-    async def scenario(served: Listening) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        writer.write(b"GET /router-info HTTP/1.1\r\n\r\n")
-        await reader.read()
-        writer.close()
-        station = BasicsStation(WEST, served.uri, context=station_tls(folder))
-        assert json.dumps(await station.discover())
-
-    play(scenario, tls=server_tls(folder))
 
 
 def test_the_keys_never_appear_in_a_repr() -> None:

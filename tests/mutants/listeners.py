@@ -1,0 +1,74 @@
+"""Would anybody notice a server that lets the wrong peers in, or too many of them?"""
+
+from tests.mutants.mutant import Mutant
+
+ACCESS = "tests/lns/test_access.py"
+TLS = "tests/lns/server/test_station_server_tls.py"
+CUPS = "tests/lns/server/test_cups_server.py"
+PREPARED = "tests/lns/test_prepared.py"
+
+MUTANTS = (
+    Mutant(
+        "a certificate without a station's name good for all",
+        "lns/access.py",
+        "        if certificate.station is None:\n",
+        "        if False:\n",
+        noticed_by=ACCESS,
+    ),
+    Mutant(
+        "a certificate good for another station",
+        "lns/access.py",
+        "            if shown.certificate.station != station:\n",
+        "            if shown.certificate.name != station and len(shown.certificate.name) == 16:\n",
+        noticed_by=ACCESS,
+    ),
+    Mutant(
+        "a certificate that is not made for clients",
+        "lns/tls.py",
+        "for_clients=ExtendedKeyUsageOID.CLIENT_AUTH in usages",
+        "for_clients=True",
+        noticed_by=CUPS,
+    ),
+    Mutant(
+        "a certificate of two names",
+        "lns/tls.py",
+        'str(names[0].value) if len(names) == 1 else ""',
+        'str(names[0].value) if names else ""',
+        noticed_by=TLS,
+    ),
+    Mutant(
+        "half a handshake not counted",
+        "lns/server/doors.py",
+        "        self._doors.opened(self)\n",
+        "",
+        noticed_by=CUPS,
+    ),
+    Mutant(
+        "a handshake without a deadline",
+        "lns/server/doors.py",
+        "            ssl_handshake_timeout=self._limits.handshake_us / _S,\n",
+        "",
+        noticed_by=TLS,
+    ),
+    Mutant(
+        "a refused handshake not told",
+        "lns/server/doors.py",
+        "        if why and self._dropped_for != GOES_AWAY:\n",
+        "        if self._dropped_for and self._dropped_for != GOES_AWAY:\n",
+        noticed_by=TLS,
+    ),
+    Mutant(
+        "the oldest of all goes first",
+        "lns/server/doors.py",
+        "            most = max(self._of_host.values(), key=len)\n",
+        "            most = self._opening\n",
+        noticed_by=TLS,
+    ),
+    Mutant(
+        "certificates together with tokens",
+        "lns/prepared.py",
+        "    if tls.client_ca is not None and tls.tokens is not None:\n",
+        "    if False:\n",
+        noticed_by=PREPARED,
+    ),
+)
