@@ -120,6 +120,7 @@ class Case:
             "join_eui": device.join_eui,
             "dev_addr": device.dev_addr,
             "server": device.server,
+            "dev_status_s": device.dev_status_s,
             "f_cnt_up": f_cnt_up,
         }
         fields |= {name: value for name, value in optional.items() if value is not None}
@@ -175,6 +176,10 @@ class Case:
         """Expect every message of an uplink through a station to have these fields."""
         which = {"dev_eui": dev_eui, "f_cnt": f_cnt, "station": station}
         self._fact("case.expect", {"expect": "upstream", **which, "body": body})
+
+    def expect_status(self, dev_eui: Eui, count: int) -> None:
+        """Expect the application to be told so often what a device says of itself."""
+        self._fact("case.expect", {"expect": "status", "dev_eui": dev_eui, "count": count})
 
     def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
         """Expect stations to report just these answers to a frame on the air, in this order."""

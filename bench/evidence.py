@@ -84,6 +84,7 @@ class Evidence:
     expected_lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     expected_bodies: list["ExpectedBody"] = field(default_factory=list)
     expected_on_air: dict[str, list[str]] = field(default_factory=dict)
+    expected_statuses: dict[str, int] = field(default_factory=dict)
     lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     receptions: list[Heard] = field(default_factory=list)
     outcomes: list[Event] = field(default_factory=list)
@@ -91,6 +92,7 @@ class Evidence:
     sent: set[str] = field(default_factory=set)
     forged: set[str] = field(default_factory=set)
     published: list[dict[str, Any]] = field(default_factory=list)
+    statuses: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     downlinks: list[Event] = field(default_factory=list)
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
@@ -118,6 +120,7 @@ class Evidence:
             or self.expected_lines
             or self.expected_bodies
             or self.expected_on_air
+            or self.expected_statuses
             or self.effects.due
         )
 
@@ -211,6 +214,8 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
         case "upstream":
             which = event["dev_eui"], event["f_cnt"], event["station"]
             evidence.expected_bodies.append(ExpectedBody(*which, event["body"]))
+        case "status":
+            evidence.expected_statuses[event["dev_eui"]] = event["count"]
         case "on_air":
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
         case "effect" | "ignored":
@@ -270,6 +275,10 @@ def _read_end(evidence: Evidence, event: Event) -> None:
         evidence.error_owner = event.get("owner", "bench")
 
 
+def _read_status(evidence: Evidence, event: Event) -> None:
+    evidence.statuses[event["body"]["devEui"]].add(event["body"]["messageId"])
+
+
 _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "case.expect": _read_expect,
     "case.station": lambda evidence, event: evidence.names.update({event["eui"]: event["name"]}),
@@ -283,5 +292,6 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "application.effect": lambda evidence, event: evidence.effects.read(event),
     "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
+    "upstream.status": _read_status,
     "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
 }

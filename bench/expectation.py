@@ -178,6 +178,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
+    failures += _wrong_statuses(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
     failures += [("LNS", str(violation)) for violation in violations(evidence)]
     if evidence.missed:
@@ -272,6 +273,14 @@ def _wrong_windows(evidence: Evidence) -> Reasons:
             told = f"expected {wanted}, observed {said}"
             reasons.append(("gateway", f"answers to {frame_id} on the air: {told}"))
     return reasons
+
+
+def _wrong_statuses(evidence: Evidence) -> Reasons:
+    return [
+        ("LNS", f"status of {dev_eui}: expected {due} times, observed {told} times")
+        for dev_eui, due in evidence.expected_statuses.items()
+        if (told := len(evidence.statuses.get(dev_eui, ()))) != due
+    ]
 
 
 def _keys(which: str) -> Iterable[tuple[str, str]]:

@@ -86,6 +86,7 @@ class DeviceSection(Section):
     nb_trans: Annotated[int, Field(ge=1, le=15)] = 1
     device_class: Annotated[DeviceClass, Field(alias="class")] = DeviceClass.A
     join_nonce_min: Annotated[int, Field(ge=1, le=JOIN_NONCE_MIN_MAX)] = 1
+    dev_status_s: Annotated[int, Field(ge=60)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -119,6 +120,7 @@ class DeviceSection(Section):
             nb_trans=self.nb_trans,
             device_class=self.device_class,
             join_nonce_min=self.join_nonce_min,
+            dev_status_s=self.dev_status_s,
         )
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from lns.claiming import Claiming
 from lns.class_c import ClassC
 from lns.clock import Utc, now_us
+from lns.device_status import StatusRequests
 from lns.downlink_frame import Content, DownlinkFrames
 from lns.downlink_queue import ApplicationDownlink, DownlinkQueues, Waiting
 from lns.end_device import Session
@@ -75,6 +76,7 @@ class Downlinks:
         self._diid = 0
         self._queues = DownlinkQueues(lns, record)
         self._frames = DownlinkFrames(registry, claiming, self._queues)
+        self.statuses = StatusRequests(lns, record)
         self._unreported = Unreported(lns, record)
         self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
 
@@ -87,6 +89,15 @@ class Downlinks:
         if not self._queues.add(dev_eui, downlink):
             return False
         self._class_c.stir(dev_eui)
+        return True
+
+    def want_status(self, dev_eui: Eui) -> bool:
+        """Ask a device for its status with its next answer; False when that is refused."""
+        reason = self._refusal(dev_eui)
+        if reason is not None:
+            self._queues.refuse(reason, dev_eui)
+            return False
+        self.statuses.want(dev_eui)
         return True
 
     def refuse(self, reason: str) -> None:
@@ -155,14 +166,14 @@ class Downlinks:
             self._queues.prove(scheduled.dev_eui, scheduled.carries)
         self._class_c.stir(scheduled.dev_eui)
 
-    def _refusal(self, dev_eui: Eui, downlink: ApplicationDownlink) -> str | None:
+    def _refusal(self, dev_eui: Eui, downlink: ApplicationDownlink | None = None) -> str | None:
         device = self._registry.device(dev_eui)
         if device is None:
             return "UnknownDevice"
         if device.server not in (None, self._lns):
             return "BelongsToAnotherServer"
         longest = max(size or 0 for size in self._region.max_payloads)
-        return "TooLong" if len(downlink.payload) > longest else None
+        return "TooLong" if downlink and len(downlink.payload) > longest else None
 
     def _window(self, reception: Reception, rx1_delay_us: int) -> Window | None:
         if reception.heard_us is None:

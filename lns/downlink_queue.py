@@ -4,8 +4,10 @@ An application asks on the MQTT topic `lorawan/<lns id>/<dev_eui>/down` with UTF
 `Downlinks.enqueue` itself:
 
     {"fPort": 1..223, "payload": "<hex>", "confirmed": false}
+    {"devStatus": true}
 
-`confirmed` may be left out; any other key is a mistake. The queue is in memory: what still waits
+`confirmed` may be left out; any other key is a mistake. The second asks the device for its status
+(`lns.device_status`). The queue is in memory: what still waits
 when the server ends is lost.
 """
 
@@ -14,7 +16,7 @@ from binascii import unhexlify
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -57,6 +59,12 @@ class Waiting:
     proven: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class StatusWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """The application wants a device to tell its status."""
+
+    dev_status: Literal[True] = msgspec.field(name="devStatus")
+
+
 class _Body(Struct, frozen=True, forbid_unknown_fields=True):
     f_port: Annotated[int, Meta(ge=1, le=223)] = msgspec.field(name="fPort")
     payload: str
@@ -64,6 +72,8 @@ class _Body(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(_Body).decode
+_decode_status = msgspec.json.Decoder(StatusWanted).decode
+_STATUS = b'"devStatus"'
 
 
 def topic_filter(lns: str) -> str:
@@ -71,7 +81,9 @@ def topic_filter(lns: str) -> str:
     return f"lorawan/{lns}/+/down"
 
 
-def parse_request(topic: str, body: bytes) -> tuple[Eui, ApplicationDownlink] | Refused:
+def parse_request(
+    topic: str, body: bytes
+) -> tuple[Eui, ApplicationDownlink | StatusWanted] | Refused:
     """What an application asks for, and for which device; never raises."""
     try:
         dev_eui = eui(topic.split("/")[-2])
@@ -80,6 +92,8 @@ def parse_request(topic: str, body: bytes) -> tuple[Eui, ApplicationDownlink] | 
     if len(body) > _BODY_BYTES_MAX:
         return Refused(f"more than {_BODY_BYTES_MAX} bytes")
     try:
+        if _STATUS in body:
+            return dev_eui, _decode_status(body)
         asked = _decode(body)
         payload = unhexlify(asked.payload)
     except (ValueError, RecursionError) as error:

@@ -42,7 +42,8 @@ class EndDevice:
 
     OTAA devices have `join_eui` and `app_key`, ABP devices `dev_addr` and `session_keys`.
     `server` pins the device to one LNS; `relaxed_f_cnt` lets an ABP device restart its counter.
-    No join accept of it has a JoinNonce below `join_nonce_min`.
+    No join accept of it has a JoinNonce below `join_nonce_min`. It is asked for its status every
+    `dev_status_s` seconds, None: only when an application wants it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class EndDevice:
     nb_trans: int = 1
     device_class: DeviceClass = DeviceClass.A
     join_nonce_min: int = 1
+    dev_status_s: int | None = None
 
     @property
     def may_restart_counter(self) -> bool:

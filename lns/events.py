@@ -140,7 +140,8 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `stage` is "queued", "refused" (never queued), "done" (the station reported it on the air; a
     confirmed one: the device acknowledged it) or "given up". `reason` says why it was refused or
-    given up; `waiting` how many of this device wait now. `payload_bytes` is a length.
+    given up; `waiting` how many of this device wait now. `payload_bytes` is a length. `wants` is
+    "status" where the device is to tell its status, which is done when it has.
     """
 
     kind: ClassVar[str] = "lns.request"
@@ -152,6 +153,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     payload_bytes: int | None = None
     waiting: int | None = None
     reason: str | None = None
+    wants: str | None = None
 
 
 class Acknowledged(Struct, frozen=True, kw_only=True, omit_defaults=True):

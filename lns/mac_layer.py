@@ -10,6 +10,9 @@ from lns.end_device import EndDevice, Session
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
+    DevStatusAns,
     LinkADRAns,
     LinkADRReq,
     LinkCheckAns,
@@ -27,29 +30,40 @@ _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0
 
 
 class Requests(Struct, frozen=True):
-    """What a frame asks for: an ACK, a LinkCheckAns, or (ADRACKReq) any downlink at all."""
+    """What a frame asks for: an ACK, a LinkCheckAns, the time, or (ADRACKReq) any downlink at all.
+
+    `adr`: the network may set how the device sends.
+    """
 
     ack: bool
     link_check: bool
+    device_time: bool
     any_downlink: bool
+    adr: bool
     commands: tuple[MacCommand, ...]
 
     @property
     def wants_answer(self) -> bool:
         """Whether the device listens for an answer."""
-        return self.ack or self.link_check or self.any_downlink
+        return self.ack or self.link_check or self.device_time or self.any_downlink
+
+    @property
+    def status(self) -> DevStatusAns | None:
+        """What the device tells of itself, the newest where it does so twice."""
+        told = [command for command in self.commands if isinstance(command, DevStatusAns)]
+        return told[-1] if told else None
 
 
 def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
     """The requests in a frame whose MIC was proven."""
     octets = frame.payload(session.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
-    if not octets:
-        return Requests(frame.confirmed, False, frame.adr_ack_req, ())
-    commands = parse_uplink(octets)
+    commands = parse_uplink(octets) if octets else ()
     return Requests(
         ack=frame.confirmed,
         link_check=any(isinstance(command, LinkCheckReq) for command in commands),
+        device_time=any(isinstance(command, DeviceTimeReq) for command in commands),
         any_downlink=frame.adr_ack_req,
+        adr=frame.adr,
         commands=commands,
     )
 
@@ -63,17 +77,38 @@ def apply(asked: Requests, device: EndDevice, session: Session) -> None:
                 session.nb_trans = device.nb_trans
 
 
-def answers(
-    asked: Requests, device: EndDevice, session: Session, reception: Reception, region: Region
-) -> list[MacCommand]:
-    """The commands that go back with the answer; asks for repetitions until they are granted."""
+def answers(asked: Requests, reception: Reception, region: Region, gps_us: int) -> list[MacCommand]:
+    """The commands that answer those of a frame; `gps_us` is when it ended."""
     said: list[MacCommand] = []
     if asked.link_check:
         said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
-    if session.nb_trans != device.nb_trans:
-        session.nb_trans_asked = True
-        said.append(repetitions(device.nb_trans, dr=reception.dr, region=region))
+    if asked.device_time:
+        said.append(device_time(gps_us))
     return said
+
+
+def wants_repetitions(asked: Requests, device: EndDevice, session: Session) -> bool:
+    """Whether the device is to be told how often to send, and would obey.
+
+    Without the ADR bit a device grants a LinkADRReq and does not do it (LoRaWAN 1.0.4, 4.3.1.1).
+    """
+    return asked.adr and session.nb_trans != device.nb_trans
+
+
+def wishes(
+    asked: Requests, device: EndDevice, session: Session, reception: Reception, region: Region
+) -> list[MacCommand]:
+    """What the network wants by itself; asks for repetitions until they are granted."""
+    if not wants_repetitions(asked, device, session):
+        return []
+    session.nb_trans_asked = True
+    return [repetitions(device.nb_trans, dr=reception.dr, region=region)]
+
+
+def device_time(gps_us: int) -> DeviceTimeAns:
+    """GPS time as a device gets it: never later than it is, in steps of 1/256 s."""
+    gps_s, rest_us = divmod(gps_us, 1_000_000)
+    return DeviceTimeAns(gps_s & 0xFFFFFFFF, rest_us * 256 // 1_000_000)
 
 
 def repetitions(nb_trans: int, *, dr: int, region: Region) -> LinkADRReq:

@@ -23,7 +23,7 @@ from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sighting
 from lns.dedup.strategy import Reason, Upstream
 from lns.delivery.publisher import Upstream as Application
 from lns.downlink import Downlinks
-from lns.downlink_queue import ApplicationDownlink, Refused, parse_request
+from lns.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
 from lns.end_device import EndDevice
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.join import Joins
@@ -128,8 +128,17 @@ class NetworkServer:
             why = printable(asked.why)
             self._downlinks.refuse(why)
             return self._complaints.complain("%s: %s", printable(topic), why)
-        if not self.enqueue(*asked):
+        dev_eui, wanted = asked
+        if isinstance(wanted, StatusWanted):
+            taken = self.want_status(dev_eui)
+        else:
+            taken = self.enqueue(dev_eui, wanted)
+        if not taken:
             self._complaints.complain("%s: the downlink is refused", printable(topic))
+
+    def want_status(self, dev_eui: Eui) -> bool:
+        """Ask a device for its status with its next answer; False when that is refused."""
+        return self._downlinks.want_status(dev_eui)
 
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
@@ -267,4 +276,5 @@ def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Recep
         rctx=uplink.rctx,
         arrived_us=arrived_us,
         heard_us=heard_us,
+        gps_us=uplink.gps_us,
     )

@@ -11,7 +11,8 @@ class Reception(Struct, frozen=True):
     `xtime` is the station's own clock at the end of the frame (µs, opaque but for adding µs);
     `rctx` names its antenna; both go back in the answer. `heard_us` is the same moment on this
     server's clock, None while the station's clock is not known yet. `arrived_us` is when the
-    text reached the server. SNR in dB, RSSI in dBm. Source: Basics Station, uplink messages.
+    text reached the server. `gps_us` is the same moment in GPS time (µs since 1980-01-06), 0 where
+    the station does not know it. SNR in dB, RSSI in dBm. Source: Basics Station, uplink messages.
     """
 
     station: Eui
@@ -24,3 +25,4 @@ class Reception(Struct, frozen=True):
     rctx: int
     arrived_us: int
     heard_us: int | None
+    gps_us: int = 0

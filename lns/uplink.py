@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lns import mac_layer
 from lns.claiming import Claiming
-from lns.clock import Utc
+from lns.clock import Utc, now_us
 from lns.data_uplink import Facts, Fate, mic_of, outcome, refusal
 from lns.deadline import within
 from lns.dedup.claim import Bid, Level2, OnOutage
@@ -25,20 +25,26 @@ from lns.dedup.strategy import (
     given_back,
     status_of,
 )
+from lns.delivery.publisher import (
+    ForApplication,
+    UpstreamUnavailable,
+    message_of,
+    status_of_device,
+)
 from lns.delivery.publisher import Upstream as Application
-from lns.delivery.publisher import UpstreamUnavailable, message_of
 from lns.downlink import Downlinks
 from lns.downlink_frame import Content
 from lns.end_device import Session
 from lns.events import Outcome
 from lns.known_elsewhere import KnownElsewhere
 from lns.lorawan.frame import Data
-from lns.lorawan.mac_commands import encode
+from lns.lorawan.mac_commands import DevStatusReq, encode
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
 from lns.receive_window import Answer
 from lns.reception import Reception
 from lns.registry import Match, Registry
+from lns.station.protocol import gps_time_us
 
 # How long the application may take: the copies of a frame wait for the fate of its first one.
 PUBLISH_US = 10_000_000
@@ -166,6 +172,8 @@ class Uplinks:
         if facts.status is Status.NON_DUPLICATE:
             self._registry.settle(facts.match)
             mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
+            if facts.requests.status is not None:
+                self._downlinks.statuses.told(facts.match.device.dev_eui)
             heard_by, ack = facts.reception.station, facts.frame.ack
             self._downlinks.heard(facts.match.device.dev_eui, heard_by, ack=ack)
         answer = await self._keep_and_answer(facts)
@@ -216,11 +224,26 @@ class Uplinks:
 
     def _may_answer(self, facts: Facts) -> bool:
         device, session = facts.match.device, facts.match.session
-        asks = facts.status is Status.NON_DUPLICATE and session.nb_trans != device.nb_trans
+        asks = facts.status is Status.NON_DUPLICATE and (
+            mac_layer.wants_repetitions(facts.requests, device, session)
+            or self._downlinks.statuses.is_due(device)
+        )
         return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
 
     async def _publish(self, facts: Facts) -> None:
-        done = facts.disposition
+        done, status = facts.disposition, facts.requests.status
+        if status is not None and facts.is_first:
+            await self._bring(
+                status_of_device(
+                    self._lns,
+                    facts.match.session,
+                    facts.match.f_cnt,
+                    status,
+                    facts.reception,
+                    received_at=self._utc(),
+                    unverified=facts.claim.level2 is Level2.UNAVAILABLE,
+                )
+            )
         if done.upstream is Upstream.DROPPED or not facts.carries_data:
             return
         message = message_of(
@@ -234,6 +257,10 @@ class Uplinks:
             dup_msg=done.upstream is Upstream.MARKED,
             unverified=facts.claim.level2 is Level2.UNAVAILABLE,
         )
+        await self._bring(message)
+
+    async def _bring(self, message: ForApplication) -> None:
+        """Let the application have a message, durably; UpstreamUnavailable."""
         try:
             await within(PUBLISH_US, self._application.publish(message))
         except TimeoutError:
@@ -258,16 +285,28 @@ class Uplinks:
 
     async def _answer(self, facts: Facts) -> Answer:
         device, session = facts.match.device, facts.match.session
-        commands = []
-        if facts.status is Status.NON_DUPLICATE or facts.requests.link_check:
-            commands = mac_layer.answers(
-                facts.requests, device, session, facts.reception, self._region
-            )
+        asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
+        commands = mac_layer.answers(asked, reception, self._region, self._gps_us(reception))
+        asks_status = False
+        if facts.status is Status.NON_DUPLICATE:
+            commands += mac_layer.wishes(asked, device, session, reception, self._region)
+            asks_status = statuses.is_due(device)
+            commands += [DevStatusReq()] if asks_status else []
         due = facts.requests.wants_answer or bool(commands)
         if not (due or self._downlinks.wait_for(device.dev_eui)):
             return Answer.NOT_ASKED
         content = Content(facts.requests.ack, encode(commands), due, facts.claim.f_cnt_down)
-        return await self._downlinks.answer(facts.reception, session, facts.frame.frame_id, content)
+        sent = await self._downlinks.answer(reception, session, facts.frame.frame_id, content)
+        if asks_status and sent in (Answer.RX1, Answer.RX2):
+            statuses.asked(device.dev_eui)
+        return sent
+
+    def _gps_us(self, reception: Reception) -> int:
+        """When a frame ended: by its station's GPS, else by the clock of this server."""
+        if reception.gps_us > 0:
+            return reception.gps_us
+        ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
+        return gps_time_us(self._utc()) - (now_us() - ended_us)
 
 
 def _count(facts: Facts) -> Session:

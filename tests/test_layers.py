@@ -42,6 +42,7 @@ LAYERS = {
         "capture",
         "delivery",
         "downlink_queue",
+        "device_status",
         "unreported",
         "class_c",
         "downlink_frame",

@@ -1,7 +1,7 @@
 """What does a LoRaWAN 1.0.x device of class A or C do, from its console to its antenna?
 
 A MAC in software behind the console lines of RUI3. Not simulated: duty cycle of the device, ADR
-back-off, the channel mask of LinkADRReq, more channels by CFList.
+back-off, fewer channels by LinkADRReq, more channels by CFList.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from bench.device.activation import (
 )
 from bench.device.class_c import unasked
 from bench.device.console import Console
+from bench.device.link_adr import judge
 from bench.device.radio import ClassARadio, Received, Restarted
 from bench.device.receive_windows import ReceiveWindows, windows_after
 from bench.device.seam import Joining, Sent
@@ -26,14 +27,20 @@ from bench.radio.medium import Heard, Medium, Record, Transmission
 from lns.clock import now_us
 from lns.lorawan.frame import Data, JoinAcceptFields, JoinRequest, build_join_request, parse
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.mac_commands import LinkADRReq
+from lns.lorawan.mac_commands import (
+    DeviceTimeReq,
+    LinkADRAns,
+    LinkADRReq,
+    LinkCheckReq,
+    MacCommand,
+)
 
 __all__ = ["Abp", "Otaa", "Settings", "VirtualDevice"]
 
 BOOT_US = 500_000
 _RX2_TIMEOUT = 4  # LoRaMacEventInfoStatus: the ordinary missed acknowledgement
 _JOIN_FAIL = 7  # LoRaMacEventInfoStatus: an accept of this server that the device refuses
-_DR_KEEP = 15
+_ASKING = {LinkCheckReq: "AT+LINKCHECK=1", DeviceTimeReq: "AT+TIMEREQ=1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,7 @@ class VirtualDevice:
         self._retry_chance = stream(seed, "device", name, "retry")
         self._console = Console(name, dev_eui, record)
         self._sessions = 0
+        self._asks: list[MacCommand] = []
         self.confirming = False
         self._busy = False
         self._forget_session()
@@ -95,6 +103,18 @@ class VirtualDevice:
         """Whether the messages from now on ask for an acknowledgement."""
         self._console.command(f"AT+CFM={int(confirming)}")
         self.confirming = confirming
+        self._console.line("OK")
+
+    def set_adr(self, adr: bool) -> None:
+        """Whether the network server may set how the messages from now on are sent."""
+        self._console.command(f"AT+ADR={int(adr)}")
+        self.settings = replace(self.settings, adr=adr)
+        self._console.line("OK")
+
+    def ask(self, request: MacCommand) -> None:
+        """Ask the network with the next message: LinkCheckReq, DeviceTimeReq."""
+        self._console.command(_ASKING[type(request)])
+        self._asks.append(request)
         self._console.line("OK")
 
     def set_nb_trans(self, nb_trans: int) -> None:
@@ -141,6 +161,7 @@ class VirtualDevice:
         self._console.line("OK")
         self._busy = True
         f_cnt = session.f_cnt_up
+        session.asked, self._asks = self._asks, []
         phy = session.next_uplink(payload, port, confirmed=confirmed, adr=self.settings.adr)
         frame = parse(phy)
         assert isinstance(frame, Data)
@@ -227,9 +248,17 @@ class VirtualDevice:
             if answer is not None:
                 self._obey(session, answer)
             if self._is_over(sent, answer, last=attempt == attempts):
+                self._tell_asked(session, answer)
                 return
             await self._radio.sleep_until(self._retry_at_us(windows))
         self._console.line(f"+EVT:SEND_CONFIRMED_FAILED({_RX2_TIMEOUT})")
+        self._tell_asked(session, None)
+
+    def _tell_asked(self, session: DeviceSession, answer: Received[Downlink] | None) -> None:
+        """What became of the requests in a message; one that is not answered has failed."""
+        asked, session.asked = session.asked, []
+        for request in asked:
+            self._console.asked(request, answer)
 
     def _is_over(self, sent: Sent, answer: Received[Downlink] | None, *, last: bool) -> bool:
         """Whether this try ends the message; its lines on the console are written."""
@@ -260,16 +289,18 @@ class VirtualDevice:
     def _obey(self, session: DeviceSession, answer: Received[Downlink]) -> None:
         """Do what the MAC commands of a downlink ask, and owe their answers."""
         for command in answer.content.commands:
-            accepted = not isinstance(command, LinkADRReq) or self._obey_link_adr(command)
-            session.owe_answer(command, snr_db=answer.heard.snr_db, accepted=accepted)
+            if isinstance(command, LinkADRReq):
+                session.answers.append(self._obey_link_adr(command))
+            else:
+                session.owe_answer(command, snr_db=answer.heard.snr_db)
 
-    def _obey_link_adr(self, command: LinkADRReq) -> bool:
-        dr = self.settings.dr if command.dr == _DR_KEEP else command.dr
-        if dr >= len(self.region.rx1_drs):
-            return False
-        nb_trans = command.nb_trans or self.settings.nb_trans
-        self.settings = replace(self.settings, dr=dr, nb_trans=nb_trans)
-        return True
+    def _obey_link_adr(self, command: LinkADRReq) -> LinkADRAns:
+        """Obey all of it or nothing; without ADR grant it, and do nothing of it."""
+        settings = self.settings
+        said, dr = judge(command, self.region, dr=settings.dr, adr=settings.adr)
+        if settings.adr and said == LinkADRAns():
+            self.settings = replace(settings, dr=dr, nb_trans=max(command.nb_trans, 1))
+        return said
 
     def _transmit(self, phy: bytes, dr: int, facts: dict[str, object]) -> Transmission:
         return self._radio.transmit(phy, dr=dr, power_dbm=self.settings.power_dbm, facts=facts)

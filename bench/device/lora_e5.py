@@ -102,6 +102,14 @@ class LoraE5Device(LoraE5Board):
             raise CommandRefused(f"{self.name}: {power!r} is no power")
         return Radiation(plan, int(found[0]))
 
+    async def set_adr(self, adr: bool) -> None:
+        """AT+ADR."""
+        await self.change("AT+ADR", "ON" if adr else "OFF")
+
+    async def ask_time(self) -> None:
+        """CommandRefused: no command for it is known."""
+        raise CommandRefused(f"{self.name}: nobody knows how to let it ask for the time")
+
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7."""
         if retries not in RETRIES:

@@ -124,6 +124,14 @@ class Rui3Device(Rui3Board):
             await self.write("AT+RETY", str(retries))
         self._retries = retries
 
+    async def set_adr(self, adr: bool) -> None:
+        """AT+ADR."""
+        await self.write("AT+ADR", str(int(adr)))
+
+    async def ask_time(self) -> None:
+        """AT+TIMEREQ; `+EVT:TIMEREQ_OK` or `_FAILED` tells what became of it."""
+        await self._run("AT+TIMEREQ=1")
+
     async def send(
         self, payload: bytes, *, port: int = 2, confirmed: bool = False, transmissions: int = 1
     ) -> Ending:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from bench.device.activation import Abp, Otaa
 from bench.device.firmware import VirtualDevice
 from bench.device.seam import CommandRefused, Sent
+from lns.lorawan.mac_commands import DeviceTimeReq, LinkCheckReq, MacCommand
 
 _COMMAND = re.compile(r"AT(?:\+(\w{1,32}))?(?:(=)(.*))?", re.I)
 _HEX_PAYLOAD = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
@@ -49,6 +51,8 @@ class Rui3Commands:
             "ADR": self._set_adr,
             "NWM": self._set_work_mode,
             "CLASS": self._set_class,
+            "TIMEREQ": partial(self._ask, DeviceTimeReq()),
+            "LINKCHECK": partial(self._ask, LinkCheckReq()),
         }
         self._values: dict[str, Callable[[], object]] = {
             "VER": lambda: self._version,
@@ -142,8 +146,16 @@ class Rui3Commands:
     def _set_adr(self, value: str | None) -> Reply:
         if value not in ("0", "1"):
             return Reply(PARAM_ERROR)
-        self._firmware.settings = replace(self._firmware.settings, adr=value == "1")
-        return Reply(OK)
+        self._firmware.set_adr(value == "1")
+        return Reply()
+
+    def _ask(self, request: MacCommand, value: str | None) -> Reply:
+        if value not in ("0", "1"):
+            return Reply(PARAM_ERROR)
+        if value == "0":
+            return Reply(OK)
+        self._firmware.ask(request)
+        return Reply()
 
     def _set_work_mode(self, value: str | None) -> Reply:
         # It resets also when nothing changes, and its OK has no line end.

@@ -159,6 +159,12 @@ class AttachedDevice(Protocol):
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7."""
 
+    async def set_adr(self, adr: bool) -> None:
+        """Whether the network server may set how it sends, from now on."""
+
+    async def ask_time(self) -> None:
+        """Ask the network for the time with the next message; CommandRefused where it cannot."""
+
     async def restart(self) -> None:
         """Reset the device and wait until it has started; ends a `send` under way."""
 

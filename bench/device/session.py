@@ -10,8 +10,6 @@ from lns.lorawan.identifiers import DevAddr
 from lns.lorawan.mac_commands import (
     DevStatusAns,
     DevStatusReq,
-    LinkADRAns,
-    LinkADRReq,
     MacCommand,
     encode,
     parse_downlink,
@@ -38,7 +36,8 @@ class DeviceSession:
     """One session of one device, until the next join or a reset without memory.
 
     Remembers both counters (`f_cnt_up` is the next to be used, `f_cnt_down` the last accepted), the
-    receive parameters, and what it owes the server: answers to MAC commands and an acknowledgement.
+    receive parameters, what it owes the server (answers to MAC commands and an acknowledgement),
+    and what it asks the network with the message under way.
     """
 
     number: int
@@ -50,15 +49,16 @@ class DeviceSession:
     rx1_dr_offset: int = 0
     f_cnt_down: int | None = None
     answers: list[MacCommand] = field(default_factory=list)
+    asked: list[MacCommand] = field(default_factory=list)
     ack_due: bool = False
 
     def next_uplink(self, payload: bytes, port: int, *, confirmed: bool, adr: bool) -> bytes:
         """The frame of the next message; uses up a counter and what is owed to the server."""
         f_cnt, self.f_cnt_up = self.f_cnt_up, self.f_cnt_up + 1
-        f_opts = encode(self.answers)
+        f_opts = encode([*self.answers, *self.asked])
         while len(f_opts) > F_OPTS_BYTES_MAX:
             self.answers.pop()
-            f_opts = encode(self.answers)
+            f_opts = encode([*self.answers, *self.asked])
         ack, self.ack_due, self.answers = self.ack_due, False, []
         return build_data(
             MType.CONFIRMED_UP if confirmed else MType.UNCONFIRMED_UP,
@@ -102,11 +102,9 @@ class DeviceSession:
                 return f_cnt
         return None
 
-    def owe_answer(self, command: MacCommand, *, snr_db: float, accepted: bool = True) -> None:
+    def owe_answer(self, command: MacCommand, *, snr_db: float) -> None:
         """Keep the answer to a command of the server for the next uplink."""
         match command:
-            case LinkADRReq():
-                self.answers.append(LinkADRAns(dr_ack=accepted))
             case DevStatusReq():
                 margin_db = max(-_MARGIN_DB_MAX - 1, min(_MARGIN_DB_MAX, round(snr_db)))
                 self.answers.append(DevStatusAns(_BATTERY_UNKNOWN, margin_db))

@@ -29,7 +29,9 @@ class Item(StrEnum):
     WALL_CLOCK = "wall clock"
 
 
-DEVICE_VERBS: Mapping[str, Item | None] = dict.fromkeys(("send", "join", "restart"))
+DEVICE_VERBS: Mapping[str, Item | None] = dict.fromkeys(
+    ("send", "join", "set_adr", "ask_time", "restart")
+)
 
 STATION_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(("delay_uplinks", "drop_uplinks", "repeat_uplinks", "clone_uplinks_to")),
@@ -53,7 +55,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     "replay": Item.REPLAYER,
     "flood": Item.BURST,
     **dict.fromkeys(("hear", "craft", "told", "say", "forge", "forge_join")),
-    **dict.fromkeys(("announce", "deliver", "sessions_opened", "queue_downlink")),
+    **dict.fromkeys(("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status")),
     # time
     **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle")),
     # network servers, their store, the application
@@ -72,7 +74,9 @@ RIG_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(("share_client_id", "until_published", "republish", "inject")),
     # what is due
     **dict.fromkeys(("expect", "expect_due", "expect_race", "expect_reply", "expect_downlink")),
-    **dict.fromkeys(("expect_upstream", "expect_on_air", "expect_effects", "expect_ignored")),
+    **dict.fromkeys(
+        ("expect_status", "expect_upstream", "expect_on_air", "expect_effects", "expect_ignored")
+    ),
 }
 
 _ORDINALS = ("", "a", "a second", "a third", "a fourth", "a fifth", "a sixth")

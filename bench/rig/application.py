@@ -6,7 +6,7 @@ from collections import Counter
 from bench.radio.medium import Record
 from bench.rig.injected import Witness
 from bench.rig.memory_broker import MemoryBroker
-from lns.delivery.publisher import Message, UpstreamUnavailable
+from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 
 _Body = dict[str, object]
 _Published = tuple[str, _Body]
@@ -69,7 +69,7 @@ class Application:
             del self._numbers[topic]
         self._fault("wipe", lns=lns)
 
-    async def publish(self, message: Message) -> None:
+    async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
         if self._delays_us:
             await asyncio.sleep(self._delays_us.pop(0) / 1_000_000)

@@ -56,5 +56,13 @@ class DeviceOfCase(ABC):
         """Join once, whether or not that succeeds."""
 
     @abstractmethod
+    async def set_adr(self, adr: bool) -> None:
+        """Whether the network server may set how it sends, from now on."""
+
+    @abstractmethod
+    async def ask_time(self) -> None:
+        """Ask the network for the time with the next message."""
+
+    @abstractmethod
     async def restart(self, *, memory: bool) -> None:
         """Restart with or without what the device remembers."""

@@ -18,7 +18,7 @@ from bench.station.tap import Tap
 class EmulatedRig(VirtualAir, WiredRig):
     """One case's devices, air and stations in software, each at the end of a real wire."""
 
-    capabilities = WiredRig.capabilities | {"known strength"}
+    capabilities = WiredRig.capabilities | {"known strength", "device time"}
 
     def new_device(self, provisioned: Provisioned) -> DeviceOfCase:
         return SerialRigDevice(provisioned, self.start)

@@ -187,6 +187,12 @@ class HardwareDevice(DeviceOfCase):
             transmissions=[transmission for _, transmission in seen],
         )  # fmt: skip
 
+    async def set_adr(self, adr: bool) -> None:
+        await (await self._ready()).driver.set_adr(adr)
+
+    async def ask_time(self) -> None:
+        await (await self._ready()).driver.ask_time()
+
     async def restart(self, *, memory: bool) -> None:
         board = await self._ready()
         await board.restart(memory=memory, otaa=self.joins)

@@ -8,6 +8,9 @@ from bench.radio.medium import Record
 PRODUCER = "bench"
 """Stands where an LNS id does in the topics of the bench's own messages."""
 
+UP_TOPIC, STATUS_TOPIC = "/up", "/status"
+"""How the topics of uplinks, and of what devices tell of themselves, end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Injected:
@@ -20,7 +23,8 @@ class Witness:
     """Hears every message at the broker and writes which kind it is of; remembers all of them.
 
     `upstream.published`: a server's message. `upstream.repeated`: the same one, by its number in
-    its topic, sent again. `upstream.injected`: none of a server's.
+    its topic, sent again. `upstream.injected`: none of a server's. `upstream.status`: what a device
+    told of itself, which is no uplink.
     """
 
     def __init__(self, record: Record) -> None:
@@ -34,4 +38,6 @@ class Witness:
             same = topic, body["messageId"], body["sequenceNumber"]
             kind = "upstream.repeated" if same in self._published else kind
             self._published.add(same)
+        if topic.endswith(STATUS_TOPIC):
+            kind = "upstream.status"
         self._record("upstream", kind, {"topic": topic, "body": body})

@@ -145,7 +145,7 @@ class LabBoard:
             power_dbm=min(self.entry.power_dbm, self._eirp_dbm_max),
             class_c=provisioned.record.device_class is DeviceClass.C,
             # Without ADR it would refuse the LinkADRReq that tells it to repeat.
-            adr=provisioned.record.nb_trans > 1 or by_the_network(planned, self.abilities),
+            adr=provisioned.adr or by_the_network(planned, self.abilities),
         )
         try:
             await self.identify()

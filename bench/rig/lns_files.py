@@ -7,8 +7,18 @@ from urllib.parse import urlsplit, urlunsplit
 from bench.host.ports import LOOPBACK
 from lns.end_device import Activation, EndDevice
 
-_FACTS = ("lorawan", "strategy", "server", "relaxed_f_cnt", "f_cnt_bits", "nb_trans")
+_FACTS = (
+    "lorawan",
+    "strategy",
+    "server",
+    "relaxed_f_cnt",
+    "f_cnt_bits",
+    "nb_trans",
+    "dev_status_s",
+    "join_nonce_min",
+)
 _ABP_ONLY = frozenset({"relaxed_f_cnt"})
+_OTAA_ONLY = frozenset({"join_nonce_min"})
 
 
 def device_tables(devices: Iterable[EndDevice]) -> list[dict[str, Any]]:
@@ -34,7 +44,8 @@ def _table(device: EndDevice) -> dict[str, Any]:
         table |= {"app_s_key": keys.app_s_key.hex().upper()}
     for name in _FACTS:
         value = getattr(device, name)
-        if value is None or (name in _ABP_ONLY and device.activation is Activation.OTAA):
+        others = _ABP_ONLY if device.activation is Activation.OTAA else _OTAA_ONLY
+        if value is None or name in others:
             continue
         table[name] = getattr(value, "value", value)
     return table

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bench.rig.injected import Witness
+from bench.rig.injected import STATUS_TOPIC, Witness
 from lns.clock import now_us
 
 Take = Callable[[str, bytes, Callable[[], None]], None]  # topic, payload, acknowledge
@@ -53,8 +53,8 @@ class MemoryBroker:
         """Take one message, and bring it to whoever is connected; `injected`: of the bench."""
         assert self.is_up, "whoever publishes waits until it is"
         self._witness.hear(topic, body, injected=injected)
-        if not self._sessions:
-            return
+        if not self._sessions or topic.endswith(STATUS_TOPIC):
+            return  # consumers ask for uplinks only
         payload = json.dumps(body).encode()
         self._numbers += 1
         for session in self._sessions.values():

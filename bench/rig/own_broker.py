@@ -3,16 +3,17 @@
 import asyncio
 import json
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bench.host.mosquitto import Mosquitto
 from bench.radio.medium import Record
-from bench.rig.injected import Witness
+from bench.rig.injected import STATUS_TOPIC, UP_TOPIC, Witness
 from lns.delivery.broker import broker
 from lns.delivery.posting import post
 from lns.delivery.subscription import Subscription
 
-_TOPIC = "lorawan/+/+/up"
+_TOPICS = tuple(f"lorawan/+/+{ending}" for ending in (UP_TOPIC, STATUS_TOPIC))
 
 
 class OwnBroker:
@@ -65,7 +66,10 @@ class OwnBroker:
 
     async def _hear(self, begun: "asyncio.Future[None]") -> None:
         place = broker(self._mosquitto.url)
-        async with Subscription(place, _TOPIC, "witness", self._heard):
+        async with AsyncExitStack() as keep:
+            for number, topic in enumerate(_TOPICS):
+                one = Subscription(place, topic, f"witness-{number}", self._heard)
+                await keep.enter_async_context(one)
             begun.set_result(None)
             await self._over.wait()
 

@@ -31,6 +31,7 @@ class Provisioned:
     stack: Stack
     f_cnt_down: int = 0
     dr: int | None = None
+    adr: bool = False
 
     @property
     def dev_eui(self) -> Eui:
@@ -66,6 +67,7 @@ def provision(
     f_cnt_up: int | None = None,
     f_cnt_down: int = 0,
     dr: int | None = None,
+    adr: bool | None = None,
     dev_addr_text: str | None = None,
     keys: SessionKeys | None = None,
     preset_session: bool = False,
@@ -77,7 +79,8 @@ def provision(
 
     `f_cnt` is the counter of its next frame, `f_cnt_up` the newest one the server knows (one less
     by default); with neither nobody has ever heard it. `f_cnt_down` is the counter of its next
-    downlink, `dr` its data rate (SF7 by default). Other facts are those of `EndDevice`.
+    downlink, `dr` its data rate (SF7 by default), `adr` whether it obeys LinkADRReq (if it is to be
+    told to repeat, by default). Other facts are those of `EndDevice`.
     """
     chance = stream(seed, "keys", name)
     drawn = [chance.randbytes(16) for _ in range(3)]
@@ -104,6 +107,7 @@ def provision(
         f_cnt_up=heard,
         f_cnt_down=f_cnt_down,
         dr=dr,
+        adr=record.nb_trans > 1 if adr is None else adr,
         preset_session=preset_session,
         known=known,
         stack=stack,

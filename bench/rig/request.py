@@ -4,19 +4,23 @@ import json
 from collections.abc import Iterable
 
 from bench.capture.reading import Event
-from lns.downlink_queue import ApplicationDownlink
+from lns.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.lorawan.identifiers import Eui
 
 TAKEN_WITHIN_US = 10_000_000
 
 
-def request(lns: str, dev_eui: Eui, downlink: ApplicationDownlink) -> tuple[str, bytes]:
+def request(
+    lns: str, dev_eui: Eui, wanted: ApplicationDownlink | StatusWanted
+) -> tuple[str, bytes]:
     """Topic and body, as any application writes them."""
-    body = {
-        "fPort": downlink.f_port,
-        "payload": downlink.payload.hex(),
-        "confirmed": downlink.confirmed,
-    }
+    body: dict[str, object] = {"devStatus": True}
+    if isinstance(wanted, ApplicationDownlink):
+        body = {
+            "fPort": wanted.f_port,
+            "payload": wanted.payload.hex(),
+            "confirmed": wanted.confirmed,
+        }
     return f"lorawan/{lns}/{dev_eui}/down", json.dumps(body).encode()
 
 

@@ -34,6 +34,12 @@ class RigDevice(Protocol):
     async def join(self) -> Joining:
         """Join once, whether or not that succeeds."""
 
+    async def set_adr(self, adr: bool) -> None:
+        """Set the ADR bit of its frames or clear it; a device obeys LinkADRReq only with it."""
+
+    async def ask_time(self) -> None:
+        """Ask the network for the time with the next message (DeviceTimeReq)."""
+
     async def restart(self, *, memory: bool) -> None:
         """Restart with or without what the device remembers."""
 
@@ -154,6 +160,8 @@ class Rig(Faults, Consuming):
     def provision(self, name: str, **facts: Any) -> RigDevice:
         """Provision one more device: `activation`, `strategy`, `relaxed_f_cnt`, `nb_trans`, …
 
+        `adr`: whether its frames have the ADR bit, by default where `nb_trans` is set.
+
         A fresh device that nobody has heard, unless `f_cnt` says which counter comes next.
         """
 
@@ -212,6 +220,10 @@ class Rig(Faults, Consuming):
         """Let the application want something sent to a device; it waits in the server then."""
 
     @abstractmethod
+    async def queue_status(self, device: RigDevice) -> None:
+        """Let the application want to know the status of a device; the server asks it then."""
+
+    @abstractmethod
     async def wait(self, us: int) -> None:
         """Let time pass."""
 
@@ -247,6 +259,10 @@ class Rig(Faults, Consuming):
         self, device: RigDevice, payload: bytes, *, port: int = 2, window: str = "1"
     ) -> None:
         """Expect the device to print what the application sent, heard in window 1, 2 or C."""
+
+    @abstractmethod
+    def expect_status(self, device: RigDevice, *, times: int = 1) -> None:
+        """Expect the application to be told so often what a device says of itself."""
 
     @abstractmethod
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:

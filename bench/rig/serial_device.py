@@ -57,6 +57,14 @@ class SerialRigDevice(VirtualRigDevice):
         assert board.last_join is not None
         return board.last_join
 
+    async def set_adr(self, adr: bool) -> None:
+        driver, _ = await self._ready()
+        await driver.set_adr(adr)
+
+    async def ask_time(self) -> None:
+        driver, _ = await self._ready()
+        await driver.ask_time()
+
     async def restart(self, *, memory: bool) -> None:
         """A reset by command keeps the memory; a cut of the power ends it."""
         driver, board = await self._ready()

@@ -34,6 +34,7 @@ class SimulatedRig(VirtualAir, Consumption):
         {
             "virtual time",
             "known strength",
+            "device time",
             "wall clock",
             "slow application",
             "own store",
@@ -62,6 +63,10 @@ class SimulatedRig(VirtualAir, Consumption):
         await self.start()
         downlink = ApplicationDownlink(port, payload, confirmed)
         self._servers[LNS].enqueue(device.provisioned.dev_eui, downlink)
+
+    async def queue_status(self, device: Any) -> None:
+        await self.start()
+        self._servers[LNS].want_status(device.provisioned.dev_eui)
 
     def new_server(self, lns: str) -> NetworkServer:
         self._store.begin_claims()

@@ -95,6 +95,11 @@ class SimulatedServer:
             if eui == station:
                 theirs.peer.vanish(noticed_after_us)
 
+    def want_status(self, dev_eui: Eui) -> None:
+        """The application wants to know the status of a device."""
+        if self._server is not None:
+            self._server.want_status(dev_eui)
+
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> None:
         """The application wants something sent to a device."""
         if self._server is not None:

@@ -9,6 +9,7 @@ from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.provisioning import FASTEST, JOIN_EUI, Provisioned
 from lns.end_device import Activation, DeviceClass
+from lns.lorawan.mac_commands import DeviceTimeReq
 from lns.lorawan.region import Region
 
 
@@ -57,6 +58,12 @@ class VirtualRigDevice(DeviceOfCase):
         assert firmware.last_join is not None
         return firmware.last_join
 
+    async def set_adr(self, adr: bool) -> None:
+        (await self._running()).set_adr(adr)
+
+    async def ask_time(self) -> None:
+        (await self._running()).ask(DeviceTimeReq())
+
     async def restart(self, *, memory: bool) -> None:
         firmware = await self._running()
         await firmware.restart(memory=memory)
@@ -85,6 +92,7 @@ def firmware_of(
         stack=provisioned.stack,
         settings=Settings(
             dr=_dr(provisioned, medium.region),
+            adr=provisioned.adr,
             class_c=provisioned.record.device_class is DeviceClass.C,
         ),
     )

@@ -18,7 +18,7 @@ from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_consumption import WiredConsumption
 from bench.rig.wired_server import WiredServer
 from lns.clock import now_us, utc_of_this_host
-from lns.downlink_queue import ApplicationDownlink
+from lns.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.station.messages import is_reception
 
 COLLECTED_WITHIN_US = 5_000_000
@@ -67,12 +67,18 @@ class WiredRig(WiredConsumption):
     async def queue_downlink(
         self, device: Any, *, payload: bytes, port: int = 2, confirmed: bool = False
     ) -> None:
+        await self._request(device, ApplicationDownlink(port, payload, confirmed))
+
+    async def queue_status(self, device: Any) -> None:
+        await self._request(device, StatusWanted(True))
+
+    async def _request(self, device: Any, wanted: ApplicationDownlink | StatusWanted) -> None:
+        """Ask as an application does, and wait until a network server has taken it."""
         await self.start()
         dev_eui = device.provisioned.dev_eui
         due = 1 + times_queued(self.case.events, dev_eui)
-        downlink = ApplicationDownlink(port, payload, confirmed)
         place = self._bench if self._broker is None else self._broker
-        await place.post(*request(self.server.lns, dev_eui, downlink))
+        await place.post(*request(self.server.lns, dev_eui, wanted))
         until_us = now_us() + TAKEN_WITHIN_US
         while times_queued(self.case.events, dev_eui) < due:
             if now_us() > until_us:

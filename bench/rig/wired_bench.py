@@ -20,6 +20,7 @@ from bench.case import Case
 from bench.host.mosquitto import Mosquitto
 from bench.host.open_files import take_all_allowed
 from bench.host.valkey import Valkey
+from bench.rig.injected import STATUS_TOPIC, UP_TOPIC
 from bench.rig.latency import HostGuard
 from bench.rig.lns_program import LnsProgram
 from bench.rig.lns_programs import LnsPrograms, subfolder
@@ -133,10 +134,14 @@ class WiredBench:
         self.taps = self._new_tap_server()
         await self.taps.start()
         keep.push_async_callback(self.taps.stop)
-        application = Subscription(
-            broker(self._mosquitto.url), "lorawan/+/+/up", "application", self._heard
-        )
-        await keep.enter_async_context(application)
+        for ending in (UP_TOPIC, STATUS_TOPIC):
+            application = Subscription(
+                broker(self._mosquitto.url),
+                f"lorawan/+/+{ending}",
+                f"application{ending.replace('/', '-')}",
+                self._heard,
+            )
+            await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)
         self.programs = LnsPrograms(
             self.folder, self._work, self._said, self._stalled,
@@ -255,7 +260,8 @@ class WiredBench:
         fields: dict[str, object] = {"topic": topic, "body": json.loads(payload)}
         case = self._owners.get(_device_of(topic))
         record = self.capture.record if case is None else case.record
-        record("upstream", "upstream.published", fields)
+        is_status = topic.endswith(STATUS_TOPIC)
+        record("upstream", "upstream.status" if is_status else "upstream.published", fields)
 
     def _stalled(self, late_us: int) -> None:
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})

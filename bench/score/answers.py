@@ -73,6 +73,24 @@ def wrong_bodies(expected_bodies: DataFrame, published: DataFrame) -> DataFrame:
     )
 
 
+def wrong_statuses(expected_statuses: DataFrame, lines: DataFrame) -> DataFrame:
+    """One row per device whose status the application was told not as often as due."""
+    key = ["run", "case", "dev_eui"]
+    told = (
+        lines.where(F.col("kind") == "upstream.status")
+        .withColumn("dev_eui", F.get_json_object("body", "$.devEui"))
+        .groupBy(*key)
+        .agg(F.countDistinct(F.get_json_object("body", "$.messageId")).alias("observed"))
+        .select(*key, "observed")
+    )
+    return (
+        expected_statuses.join(told, on=key, how="left")
+        .withColumn("observed", F.coalesce("observed", F.lit(0)))
+        .where(F.col("observed") != F.col("due"))
+        .select("night", *key, "due", "observed", "seq")
+    )
+
+
 def _missing(due: Column, said: Column) -> Column:
     """Those of `due` that are not found in `said` in this order."""
     start = F.struct(

@@ -55,6 +55,16 @@ def expected_windows(lines: DataFrame) -> DataFrame:
     )
 
 
+def expected_statuses(lines: DataFrame) -> DataFrame:
+    """One row per device of a case: how often the application is to be told its status."""
+    return (
+        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "status"))
+        .groupBy("night", "run", "case", "dev_eui")
+        .agg(F.max_by("count", "seq").alias("due"), F.max("seq").alias("seq"))
+        .select("night", "run", "case", "dev_eui", "due", "seq")
+    )
+
+
 def without_signal(line: Column) -> Column:
     """What a device says of a downlink is due without RSSI and SNR; as `bench.evidence` has it."""
     return F.regexp_replace(line, r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:", "$1:")

@@ -14,6 +14,7 @@ _DEVICE = (
     "f_cnt_up",
     "lorawan",
     "server",
+    "dev_status_s",
 )
 RETENTION_US = 60_000_000
 SERVERS = (

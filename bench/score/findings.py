@@ -11,11 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score import between_servers, conservation
-from bench.score.answers import unsaid, wrong_bodies, wrong_windows
+from bench.score.answers import unsaid, wrong_bodies, wrong_statuses, wrong_windows
 from bench.score.application import of_effects, of_ledger
 from bench.score.expectations import (
     expected_bodies,
     expected_lines,
+    expected_statuses,
     expected_windows,
     said_lines,
 )
@@ -45,6 +46,7 @@ def findings(
         of_lines(due_lines),
         of_bodies(wrong_bodies(expected_bodies(lines), conservation.published(lines)), names),
         of_windows(wrong_windows(expected_windows(lines), lines)),
+        of_statuses(wrong_statuses(expected_statuses(lines), lines)),
         of_effects(due_effects),
         of_laws(_violations(lines, matched, outcomes), names),
         of_oracle(judged, names),
@@ -186,6 +188,30 @@ def of_windows(wrong: DataFrame) -> DataFrame:
         F.format_string(
             "answers to %s on the air: expected %s, observed %s", "frame_id", due, observed
         ).alias("text"),
+        F.lit(FAIL).alias("result"),
+        F.lit(3).alias("phase"),
+        F.col("seq").alias("place"),
+    )
+
+
+def of_statuses(wrong: DataFrame) -> DataFrame:
+    """Devices of which the application was not told the status as often as due."""
+    due, observed = (F.format_string("%d times", number) for number in ("due", "observed"))
+    return wrong.select(
+        "night",
+        "run",
+        "case",
+        F.lit("LNS").alias("owner"),
+        F.lit("status of a device").alias("rule"),
+        nothing("string").alias("frame_id"),
+        nothing("string").alias("station"),
+        nothing("int").alias("n"),
+        due.alias("expected"),
+        observed.alias("observed"),
+        nothing("bigint").alias("t_us"),
+        F.format_string("status of %s: expected %s, observed %s", "dev_eui", due, observed).alias(
+            "text"
+        ),
         F.lit(FAIL).alias("result"),
         F.lit(3).alias("phase"),
         F.col("seq").alias("place"),

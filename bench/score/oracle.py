@@ -237,10 +237,14 @@ def _refusal() -> Column:
 
 def _answer(of_level1: Column) -> Column:
     status, is_join, confirmed = F.col("status"), F.col("is_join"), F.col("confirmed")
-    asks = confirmed | F.col("adr_ack_req") | F.col("link_check")
+    asks = confirmed | F.col("adr_ack_req") | F.col("link_check") | F.col("device_time")
     may_ask = ~asks & (F.col("f_port") == 0)
-    # The network answers unasked while it has a request for repetitions of its own.
-    may_tell = ~asks & (F.col("device.nb_trans") > 1) & (status == NON_DUPLICATE)
+    # The network answers unasked while it has a request of its own: for repetitions, of a device
+    # that obeys (ADR), or for its status.
+    wants = (F.col("adr") & (F.col("device.nb_trans") > 1)) | F.col(
+        "device.dev_status_s"
+    ).isNotNull()
+    may_tell = ~asks & wants & (status == NON_DUPLICATE)
     granted = F.col("refusal").isNull() | (
         (F.col("refusal") == "ResubmissionSuppressed") & confirmed
     )

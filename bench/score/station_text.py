@@ -10,13 +10,15 @@ from pyspark.sql import functions as F
 from bench.score.schema import DOWN_TEXT, STATION_TEXT
 
 _CONFIRMED_UP, _UNCONFIRMED_UP, _JOIN_REQUEST = 0x80, 0x40, 0x00
-_ADR_ACK_REQ_BIT = 0x40
+_ADR_BIT, _ADR_ACK_REQ_BIT = 0x80, 0x40
 _F_OPTS_LEN = 0x0F
 _PHY_BYTES_MAX = 255
 _WORD_32 = 0xFFFFFFFF
 _HEX = "^([0-9A-Fa-f]{2})*$"
-# Uplink MAC commands by length (LoRaWAN 1.0.4, 5) up to the first LinkCheckReq (CID 02).
-_LINK_CHECK_REQ = "^((03|05|07|0A|10|11|13)..|(04|08|09|0C|0D)|06....)*02"
+# Uplink MAC commands by length (LoRaWAN 1.0.4, 5) up to the first LinkCheckReq (CID 02) or
+# DeviceTimeReq (CID 0D).
+_OTHERS = "^((03|05|07|0A|10|11|13)..|(02|04|08|09|0C|0D)|06....)*"
+_LINK_CHECK_REQ, _DEVICE_TIME_REQ = f"{_OTHERS}02", f"{_OTHERS}0D"
 
 
 def spoken(texts: DataFrame) -> DataFrame:
@@ -97,6 +99,8 @@ def _columns() -> list[Column]:
         "f_port": F.when(data & (said.FPort >= 0), said.FPort.cast("int")),
         "confirmed": F.when(data, said.MHdr == _CONFIRMED_UP),
         "adr_ack_req": F.when(data, said.FCtrl.bitwiseAND(_ADR_ACK_REQ_BIT) != 0),
+        "adr": F.when(data, said.FCtrl.bitwiseAND(_ADR_BIT) != 0),
+        "device_time": F.when(data, F.upper(said.FOpts).rlike(_DEVICE_TIME_REQ)),
         "link_check": F.when(data, F.upper(said.FOpts).rlike(_LINK_CHECK_REQ)),
         "xtime": F.when(readable, F.coalesce(said.upinfo.xtime, F.lit(0))),
         "rssi_dbm": F.when(readable, said.upinfo.rssi),

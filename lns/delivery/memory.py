@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 
-from lns.delivery.publisher import Message
+from lns.delivery.publisher import ForApplication
 
 MESSAGES_MAX = 1000
 
@@ -12,10 +12,10 @@ class MemoryUpstream:
 
     def __init__(self, messages_max: int = MESSAGES_MAX) -> None:
         self._numbers: Counter[str] = Counter()
-        self._newest: deque[tuple[int, Message]] = deque(maxlen=messages_max)
+        self._newest: deque[tuple[int, ForApplication]] = deque(maxlen=messages_max)
         self.taken = 0
 
-    async def publish(self, message: Message) -> None:
+    async def publish(self, message: ForApplication) -> None:
         """Take one message."""
         self.taken += 1
         topic = message.topic
@@ -23,6 +23,6 @@ class MemoryUpstream:
         self._newest.append((self._numbers[topic], message))
 
     @property
-    def numbered(self) -> tuple[tuple[int, Message], ...]:
+    def numbered(self) -> tuple[tuple[int, ForApplication], ...]:
         """The newest messages, oldest first, each with its sequence number."""
         return tuple(self._newest)

@@ -14,7 +14,7 @@ from lns.delivery.broker import Broker
 from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_wire import Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
-from lns.delivery.publisher import Message, UpstreamUnavailable
+from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 
 
 class MqttUpstream:
@@ -94,7 +94,7 @@ class MqttUpstream:
         finally:
             self._outbox.close()
 
-    async def publish(self, message: Message) -> None:
+    async def publish(self, message: ForApplication) -> None:
         """Take one message; it is on the disk when this returns, else UpstreamUnavailable."""
         assert self._outbox is not None, "only inside `async with`"
         try:

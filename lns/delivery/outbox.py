@@ -14,7 +14,7 @@ from sqlite3 import Connection
 
 import msgspec
 
-from lns.delivery.publisher import Message, UpstreamUnavailable, remove_duplicates_key
+from lns.delivery.publisher import ForApplication, UpstreamUnavailable, remove_duplicates_key
 from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
 
 MESSAGES_MAX = 100_000
@@ -90,7 +90,7 @@ class Outbox:
         except FileUnusable as unusable:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
-    async def add(self, message: Message) -> None:
+    async def add(self, message: ForApplication) -> None:
         """Make a message durable; UpstreamUnavailable when the outbox is full or unwritable."""
         if self.waiting >= self._messages_max:
             raise UpstreamUnavailable(

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from lns.end_device import Session
 from lns.lorawan.frame import Data
+from lns.lorawan.mac_commands import DevStatusAns
 from lns.reception import Reception
 
 
@@ -69,8 +70,7 @@ class Message(Struct, frozen=True):
             "snr": _number(self.snr_db),
             "freqHz": self.freq_hz,
             "dr": self.dr,
-            "receivedAt": self.received_at.strftime("%Y-%m-%dT%H:%M:%S.")
-            + f"{self.received_at.microsecond // 1000:03d}Z",
+            "receivedAt": _time(self.received_at),
         }
         if self.dup_msg:
             body["dupMsg"] = True
@@ -79,10 +79,62 @@ class Message(Struct, frozen=True):
         return body
 
 
+class StatusMessage(Struct, frozen=True):
+    """What a device tells of itself, for the application: DevStatusAns (LoRaWAN 1.0.4, 5.5).
+
+    `battery` is 0 on external power, 1 to 254 from empty to full, 255 where the device cannot
+    tell; `margin_db` is the SNR of the DevStatusReq, -32 to 31 dB.
+    """
+
+    message_id: str
+    lns: str
+    dev_eui: str
+    dev_addr: str
+    f_cnt: int
+    battery: int
+    margin_db: int
+    station: str
+    received_at: datetime
+    unverified: bool = False
+
+    @property
+    def topic(self) -> str:
+        """The MQTT topic of the message."""
+        return f"lorawan/{self.lns}/{self.dev_eui}/status"
+
+    @property
+    def remove_duplicates_key(self) -> str:
+        """The same through whichever server it goes."""
+        return self.message_id
+
+    def body(self, sequence_number: int) -> dict[str, object]:
+        """The JSON body; `unverified` is present only as true."""
+        body: dict[str, object] = {
+            "messageId": self.message_id,
+            "removeDuplicatesKey": self.message_id,
+            "partitionKey": self.dev_eui,
+            "sequenceNumber": sequence_number,
+            "lns": self.lns,
+            "devEui": self.dev_eui,
+            "devAddr": self.dev_addr,
+            "fCnt": self.f_cnt,
+            "battery": self.battery,
+            "margin": self.margin_db,
+            "station": self.station,
+            "receivedAt": _time(self.received_at),
+        }
+        if self.unverified:
+            body["unverified"] = True
+        return body
+
+
+ForApplication = Message | StatusMessage
+
+
 class Upstream(Protocol):
     """Whoever takes messages to the application; durable when `publish` returns."""
 
-    async def publish(self, message: Message) -> None:
+    async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable when it cannot be made durable."""
 
 
@@ -125,6 +177,31 @@ def message_of(
     )
 
 
+def status_of_device(
+    lns: str,
+    session: Session,
+    f_cnt: int,
+    status: DevStatusAns,
+    reception: Reception,
+    *,
+    received_at: datetime,
+    unverified: bool = False,
+) -> StatusMessage:
+    """The message that tells what a device said of itself in one frame."""
+    return StatusMessage(
+        message_id=f"{_first_id(session, f_cnt)}-status",
+        lns=lns,
+        dev_eui=session.dev_eui,
+        dev_addr=session.dev_addr,
+        f_cnt=f_cnt,
+        battery=status.battery,
+        margin_db=status.margin_db,
+        station=reception.station,
+        received_at=received_at,
+        unverified=unverified,
+    )
+
+
 def remove_duplicates_key(message_id: str) -> str:
     """The key of a message that was written without one: the id of its frame's first message."""
     return "-".join(message_id.split("-")[:3])
@@ -133,6 +210,10 @@ def remove_duplicates_key(message_id: str) -> str:
 def _first_id(session: Session, f_cnt: int) -> str:
     life = f".{session.life}" if session.life else ""
     return f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
 def _number(value: float) -> float:

@@ -1,6 +1,6 @@
 """Which MAC commands do FOpts or an FPort 0 payload carry?
 
-LoRaWAN 1.0.4, section 5, and the commands of class B. The six commands that this server and its
+LoRaWAN 1.0.4, section 5, and the commands of class B. The eight commands that this server and its
 virtual devices act on are values of their own; the others are kept as bytes, so that what follows
 them can be read. Multi-byte fields are little endian.
 """
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 _LINK_CHECK = 0x02
 _LINK_ADR = 0x03
 _DEV_STATUS = 0x06
+_DEVICE_TIME = 0x0D
 _LINK_ADR_REQ = struct.Struct("<BHB")
+_DEVICE_TIME_ANS = struct.Struct("<IB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,19 @@ class DevStatusAns:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceTimeReq:
+    """The device asks what time it was when its frame ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimeAns:
+    """Whole seconds since the GPS epoch (1980-01-06, no leap seconds), and 1/256 of a second."""
+
+    gps_s: int
+    fraction_256: int
+
+
+@dataclass(frozen=True, slots=True)
 class OtherCommand:
     """A command of the specification that nobody here acts on: its identifier and its bytes."""
 
@@ -79,6 +94,8 @@ MacCommand = (
     | LinkADRAns
     | DevStatusReq
     | DevStatusAns
+    | DeviceTimeReq
+    | DeviceTimeAns
     | OtherCommand
 )
 
@@ -93,7 +110,7 @@ _UPLINK_BYTES = {
     0x08: 0,  # RXTimingSetupAns
     0x09: 0,  # TxParamSetupAns
     0x0A: 1,  # DlChannelAns
-    0x0D: 0,  # DeviceTimeReq
+    _DEVICE_TIME: 0,
     0x10: 1,  # PingSlotInfoReq
     0x11: 1,  # PingSlotChannelAns
     0x12: 0,  # BeaconTimingReq
@@ -109,7 +126,7 @@ _DOWNLINK_BYTES = {
     0x08: 1,  # RXTimingSetupReq
     0x09: 1,  # TxParamSetupReq
     0x0A: 4,  # DlChannelReq
-    0x0D: 5,  # DeviceTimeAns
+    _DEVICE_TIME: 5,
     0x10: 0,  # PingSlotInfoAns
     0x11: 4,  # PingSlotChannelReq
     0x12: 3,  # BeaconTimingAns
@@ -157,6 +174,8 @@ def _uplink_command(cid: int, body: bytes) -> MacCommand:
     if cid == _DEV_STATUS:
         # The margin is a signed number of six bits; the two above it are RFU.
         return DevStatusAns(battery=body[0], margin_db=((body[1] & 0x3F) ^ 0x20) - 0x20)
+    if cid == _DEVICE_TIME:
+        return DeviceTimeReq()
     return OtherCommand(cid, body)
 
 
@@ -174,6 +193,8 @@ def _downlink_command(cid: int, body: bytes) -> MacCommand:
         )
     if cid == _DEV_STATUS:
         return DevStatusReq()
+    if cid == _DEVICE_TIME:
+        return DeviceTimeAns(*_DEVICE_TIME_ANS.unpack(body))
     return OtherCommand(cid, body)
 
 
@@ -195,6 +216,12 @@ def _encode_one(command: MacCommand) -> bytes:
             return bytes([_DEV_STATUS])
         case DevStatusAns(battery, margin_db):
             return bytes([_DEV_STATUS, _fit(battery, 8), _fit(margin_db + 0x20, 6) ^ 0x20])
+        case DeviceTimeReq():
+            return bytes([_DEVICE_TIME])
+        case DeviceTimeAns(gps_s, fraction_256):
+            return bytes([_DEVICE_TIME]) + _DEVICE_TIME_ANS.pack(
+                _fit(gps_s, 32), _fit(fraction_256, 8)
+            )
         case _:
             return bytes([command.cid]) + command.body
 

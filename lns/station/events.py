@@ -18,7 +18,10 @@ class Versioned:
 
 
 class Uplink(Struct, frozen=True):
-    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request."""
+    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request.
+
+    `gps_us` is its end in GPS time, 0 where the station does not know it.
+    """
 
     phy: bytes
     dr: int
@@ -28,6 +31,7 @@ class Uplink(Struct, frozen=True):
     rssi_dbm: float
     snr_db: float
     join: bool
+    gps_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,7 @@ def _uplink(message: Updf | Jreq) -> Uplink:
         freq_hz=message.freq_hz,
         xtime=info.xtime,
         rctx=info.rctx,
+        gps_us=info.gpstime,
         rssi_dbm=info.rssi_dbm,
         snr_db=info.snr_db,
         join=isinstance(message, Jreq),

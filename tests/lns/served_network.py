@@ -74,6 +74,7 @@ def uplink(
     payload: bytes = b"\xc0\xff\xee",
     f_port: int | None = 2,
     f_opts: bytes = b"",
+    adr: bool = False,
     adr_ack_req: bool = False,
     keys: SessionKeys = KEYS,
     dev_addr: DevAddr = DEV_ADDR,
@@ -87,6 +88,7 @@ def uplink(
         f_port=f_port,
         payload=payload if f_port is not None else b"",
         f_opts=f_opts,
+        adr=adr,
         adr_ack_req=adr_ack_req,
     )
 

@@ -9,13 +9,24 @@ from lns import mac_layer
 from lns.end_device import EndDevice, Session
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.mac_commands import LinkADRReq, LinkCheckAns, LinkCheckReq
+from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
+    DevStatusAns,
+    LinkADRReq,
+    LinkCheckAns,
+    LinkCheckReq,
+)
 from lns.lorawan.region import EU868, US915, Region
 from lns.mac_layer import Requests
 from lns.reception import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, uplink
 
-NOTHING = Requests(ack=False, link_check=False, any_downlink=False, commands=())
+NOTHING = Requests(
+    ack=False, link_check=False, device_time=False, any_downlink=False, adr=False, commands=()
+)
+# 2024-02-29T12:00:00.5 UTC, 18 leap seconds behind GPS.
+LEAP_DAY_GPS_US = 1_393_243_218_500_000
 
 
 @pytest.fixture
@@ -50,8 +61,23 @@ def test_a_plain_frame_asks_nothing(session: Session) -> None:
             uplink(10, f_port=0, payload=b"\x02"),
             structs.replace(NOTHING, link_check=True, commands=(LinkCheckReq(),)),
         ),
+        (
+            uplink(10, f_opts=b"\x0d"),
+            structs.replace(NOTHING, device_time=True, commands=(DeviceTimeReq(),)),
+        ),
+        (
+            uplink(10, f_port=0, payload=b"\x0d"),
+            structs.replace(NOTHING, device_time=True, commands=(DeviceTimeReq(),)),
+        ),
     ],
-    ids=["confirmed", "ADRACKReq", "LinkCheckReq in FOpts", "LinkCheckReq on FPort 0"],
+    ids=[
+        "confirmed",
+        "ADRACKReq",
+        "LinkCheckReq in FOpts",
+        "LinkCheckReq on FPort 0",
+        "DeviceTimeReq in FOpts",
+        "DeviceTimeReq on FPort 0",
+    ],
 )
 def test_each_request_wants_an_answer(phy: bytes, requests: Requests, session: Session) -> None:
     found = asked(phy, session, 10)
@@ -70,11 +96,9 @@ def test_each_request_wants_an_answer(phy: bytes, requests: Requests, session: S
         (15, 9.5, 0),  # no data rate of this region
     ],
 )
-def test_the_margin_of_a_link_check(
-    dr: int, snr_db: float, margin_db: int, session: Session
-) -> None:
+def test_the_margin_of_a_link_check(dr: int, snr_db: float, margin_db: int) -> None:
     said = mac_layer.answers(
-        structs.replace(NOTHING, link_check=True), ALPHA, session, reception(dr, snr_db), EU868
+        structs.replace(NOTHING, link_check=True), reception(dr, snr_db), EU868, LEAP_DAY_GPS_US
     )
     assert said == [LinkCheckAns(margin_db, gateway_count=1)]
 
@@ -88,7 +112,8 @@ def test_repetitions_are_asked_for_with_the_channels_that_stations_hear(
     region: Region, ch_mask: int, session: Session
 ) -> None:
     device = replace(ALPHA, nb_trans=3)
-    said = mac_layer.answers(NOTHING, device, session, reception(dr=3), region)
+    adr = structs.replace(NOTHING, adr=True)
+    said = mac_layer.wishes(adr, device, session, reception(dr=3), region)
     assert said == [LinkADRReq(dr=3, tx_power=15, ch_mask=ch_mask, ch_mask_cntl=0, nb_trans=3)]
     assert session.nb_trans_asked
 
@@ -111,3 +136,33 @@ def test_an_answer_that_was_not_asked_for_changes_nothing(session: Session) -> N
     device = replace(ALPHA, nb_trans=3)
     mac_layer.apply(asked(uplink(10, f_opts=b"\x03\x07"), session, 10), device, session)
     assert session.nb_trans == 1
+
+
+def test_nothing_is_asked_of_a_device_that_would_not_do_it(session: Session) -> None:
+    device = replace(ALPHA, nb_trans=3)
+    assert asked(uplink(10, adr=True), session, 10).adr
+    assert not mac_layer.wants_repetitions(NOTHING, device, session)
+    assert mac_layer.wishes(NOTHING, device, session, reception(), EU868) == []
+    assert not session.nb_trans_asked
+
+
+@pytest.mark.parametrize(
+    ("gps_us", "answer"),
+    [
+        (LEAP_DAY_GPS_US, DeviceTimeAns(1_393_243_218, 128)),
+        (1_003_906, DeviceTimeAns(1, 0)),
+        (1_003_907, DeviceTimeAns(1, 1)),
+        (1_999_999, DeviceTimeAns(1, 255)),
+        ((1 << 32) * 1_000_000, DeviceTimeAns(0, 0)),
+    ],
+    ids=["a half", "just before a 256th", "just behind a 256th", "255 of 256", "2116"],
+)
+def test_the_time_is_told_in_256ths_of_a_second(gps_us: int, answer: DeviceTimeAns) -> None:
+    wants = structs.replace(NOTHING, device_time=True)
+    assert mac_layer.answers(wants, reception(), EU868, gps_us) == [answer]
+
+
+def test_the_newest_status_counts(session: Session) -> None:
+    assert asked(uplink(10), session, 10).status is None
+    found = asked(uplink(10, f_opts=bytes.fromhex("06FE1F06733F")), session, 10)
+    assert found.status == DevStatusAns(battery=115, margin_db=-1)

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.end_device import EndDevice
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.mac_commands import LinkADRReq, LinkCheckAns, parse_downlink
+from lns.lorawan.mac_commands import DeviceTimeAns, LinkADRReq, LinkCheckAns, parse_downlink
 from tests.lns.served_network import (
     ALPHA,
     APP_S_KEY,
@@ -462,10 +463,10 @@ def test_adr_ack_req_is_answered_with_an_empty_frame() -> None:
 
 def test_repetitions_are_asked_for_until_they_are_granted() -> None:
     async def scenario(network: Network) -> None:
-        await network.west.hears(uplink(10))
-        await network.west.hears(uplink(11))
-        await network.west.hears(uplink(12, f_opts=b"\x03\x07"))
-        await network.west.hears(uplink(13))
+        await network.west.hears(uplink(10, adr=True))
+        await network.west.hears(uplink(11, adr=True))
+        await network.west.hears(uplink(12, adr=True, f_opts=b"\x03\x07"))
+        await network.west.hears(uplink(13, adr=True))
 
     network = serve(scenario, replace(ALPHA, nb_trans=3))
     assert [words[4] for words in network.words] == ["RX1", "RX1", "NotAsked", "NotAsked"]
@@ -473,14 +474,61 @@ def test_repetitions_are_asked_for_until_they_are_granted() -> None:
     assert [parse_downlink(answer.f_opts) for answer in network.west.answers] == [(request,)] * 2
 
 
-def test_a_restarted_device_is_asked_again() -> None:
+def test_repetitions_are_asked_of_a_device_that_obeys_only() -> None:
     async def scenario(network: Network) -> None:
         await network.west.hears(uplink(10))
-        await network.west.hears(uplink(11, f_opts=b"\x03\x07"))
-        await network.west.hears(uplink(0))
+        await network.west.hears(uplink(11, confirmed=True))
+        await network.west.hears(uplink(12, adr=True))
+
+    network = serve(scenario, replace(ALPHA, nb_trans=3))
+    assert [words[4] for words in network.words] == ["NotAsked", "RX1", "RX1"]
+    commands = [parse_downlink(answer.f_opts) for answer in network.west.answers]
+    assert commands == [(), (LinkADRReq(dr=5, tx_power=15, ch_mask=0b111, nb_trans=3),)]
+
+
+def test_a_restarted_device_is_asked_again() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(uplink(10, adr=True))
+        await network.west.hears(uplink(11, adr=True, f_opts=b"\x03\x07"))
+        await network.west.hears(uplink(0, adr=True))
 
     network = serve(scenario, replace(ALPHA, nb_trans=3))
     assert [words[4] for words in network.words] == ["RX1", "NotAsked", "RX1"]
+
+
+def test_the_time_is_that_of_the_end_of_the_frame() -> None:
+    ended_us = []
+
+    async def scenario(network: Network) -> None:
+        ended_us.append(now_us() - 300_000)
+        await network.west.hears(uplink(10, f_opts=b"\x0d"), late_us=300_000)
+
+    [answer] = serve(scenario).west.answers
+    # 2026-11-20T02:00:00 is 1 479 175 218 s of GPS time.
+    gps_us = 1_479_175_218_000_000 + ended_us[0]
+    gps_s, rest_us = divmod(gps_us, 1_000_000)
+    assert parse_downlink(answer.f_opts) == (DeviceTimeAns(gps_s, rest_us * 256 // 1_000_000),)
+
+
+def test_a_station_with_gps_knows_the_time_better() -> None:
+    async def scenario(network: Network) -> None:
+        text = network.west.text(uplink(10, f_opts=b"\x0d"))
+        await network.west.says(text.replace('"gpstime":0', '"gpstime":1000500000'))
+
+    [answer] = serve(scenario).west.answers
+    assert parse_downlink(answer.f_opts) == (DeviceTimeAns(gps_s=1000, fraction_256=128),)
+
+
+def test_a_resubmission_that_asks_for_the_time_is_told_it() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(uplink(10, f_opts=b"\x0d", confirmed=True))
+        await wait(5)
+        await network.west.hears(uplink(10, f_opts=b"\x0d", confirmed=True))
+
+    network = serve(scenario)
+    first, again = (parse_downlink(answer.f_opts)[0] for answer in network.west.answers)
+    assert isinstance(first, DeviceTimeAns) and isinstance(again, DeviceTimeAns)
+    assert again.gps_s - first.gps_s == 5
 
 
 @pytest.mark.parametrize(
@@ -490,8 +538,9 @@ def test_a_restarted_device_is_asked_again() -> None:
         (uplink(10, confirmed=True), "Suppressed"),
         (uplink(10, adr_ack_req=True), "Suppressed"),
         (uplink(10, f_opts=b"\x02"), "Suppressed"),
+        (uplink(10, f_opts=b"\x0d"), "Suppressed"),
     ],
-    ids=["nothing", "confirmed", "ADRACKReq", "LinkCheckReq"],
+    ids=["nothing", "confirmed", "ADRACKReq", "LinkCheckReq", "DeviceTimeReq"],
 )
 def test_a_device_of_another_server_is_left_to_it(phy: bytes, answer: str) -> None:
     async def scenario(network: Network) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from tests.mutants import (
     claims,
     delivery,
+    devices,
     exchanges,
     level_1,
     level_2,
@@ -42,6 +43,7 @@ LISTS = {
     "delivery": delivery.MUTANTS,
     "neighbours": neighbours.MUTANTS,
     "listeners": listeners.MUTANTS,
+    "devices": devices.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

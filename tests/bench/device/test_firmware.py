@@ -1,6 +1,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -27,10 +27,14 @@ from lns.lorawan.frame import (
 )
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
     DevStatusAns,
     DevStatusReq,
     LinkADRAns,
     LinkADRReq,
+    LinkCheckAns,
+    LinkCheckReq,
     MacCommand,
     encode,
     parse_uplink,
@@ -308,21 +312,81 @@ def test_unconfirmed_repetitions_end_with_any_downlink() -> None:
     assert len(sent.transmissions) == 4
 
 
+ADR_ON, ADR_OFF = Settings(adr=True), Settings(adr=False)
+
+
 def test_link_adr_req_sets_the_repetitions_and_is_answered_in_the_next_frame() -> None:
     request = LinkADRReq(dr=4, tx_power=0, ch_mask=7, nb_trans=3)
-    bench, sent = sends(Plan(commands=(request, DevStatusReq())), times=2)
+    plan = Plan(commands=(request, DevStatusReq()))
+    bench, sent = sends(plan, times=2, settings=ADR_ON)
     assert [len(message.transmissions) for message in sent] == [1, 3]
     assert sent[1].transmissions[0].dr == 4
     first, second = bench.server.frames[:2]
-    assert first.f_opts == b""
+    assert (first.adr, first.f_opts) == (True, b"")
     assert parse_uplink(second.f_opts) == (LinkADRAns(), DevStatusAns(255, 12))
 
 
-def test_an_impossible_data_rate_is_refused() -> None:
-    request = LinkADRReq(dr=12, tx_power=0, ch_mask=7, nb_trans=3)
-    bench, sent = sends(Plan(commands=(request,)), times=2)
+def test_without_adr_link_adr_req_is_granted_and_nothing_is_done() -> None:
+    request = LinkADRReq(dr=4, tx_power=0, ch_mask=7, nb_trans=3)
+    bench, sent = sends(Plan(commands=(request,)), times=2, settings=ADR_OFF)
     assert [len(message.transmissions) for message in sent] == [1, 1]
-    assert parse_uplink(bench.server.frames[1].f_opts) == (LinkADRAns(dr_ack=False),)
+    assert [message.transmissions[0].dr for message in sent] == [5, 5]
+    first, second = bench.server.frames
+    assert not first.adr
+    assert second.f_opts == bytes.fromhex("0307")
+
+
+@pytest.mark.parametrize(
+    ("setup", "request_", "answer"),
+    [
+        # As seen of LoRaMac-node 4.7: DR7 with the default channels, an empty mask.
+        (ADR_ON, LinkADRReq(dr=7, tx_power=15, ch_mask=7), "0305"),
+        (ADR_ON, LinkADRReq(dr=12, tx_power=15, ch_mask=7), "0305"),
+        (ADR_ON, LinkADRReq(dr=5, tx_power=15, ch_mask=0), "0304"),
+        (ADR_ON, LinkADRReq(dr=5, tx_power=15, ch_mask=0, ch_mask_cntl=6), "0307"),
+        (ADR_ON, LinkADRReq(dr=15, tx_power=15, ch_mask=1), "0307"),
+        (ADR_OFF, LinkADRReq(dr=7, tx_power=15, ch_mask=7), "0307"),
+    ],
+)
+def test_link_adr_req_is_judged_part_by_part(
+    setup: Settings, request_: LinkADRReq, answer: str
+) -> None:
+    bench, sent = sends(Plan(commands=(replace(request_, nb_trans=3),)), times=2, settings=setup)
+    assert bench.server.frames[1].f_opts == bytes.fromhex(answer)
+    repeats = setup.adr and answer == "0307"
+    assert len(sent[1].transmissions) == (3 if repeats else 1)
+
+
+def test_no_repetitions_are_one_transmission() -> None:
+    request = LinkADRReq(dr=5, tx_power=15, ch_mask=7, nb_trans=0)
+    setup = Settings(adr=True, nb_trans=2)
+    _, sent = sends(Plan(commands=(request,)), times=2, settings=setup)
+    assert len(sent[1].transmissions) == 1
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer", "line"),
+    [
+        (DeviceTimeReq(), DeviceTimeAns(1, 0), "+EVT:TIMEREQ_OK"),
+        (DeviceTimeReq(), None, "+EVT:TIMEREQ_FAILED"),
+        (DeviceTimeReq(), LinkCheckAns(17, 2), "+EVT:TIMEREQ_FAILED"),
+        (LinkCheckReq(), LinkCheckAns(17, 2), "+EVT:LINKCHECK:0:17:2:-84:12"),
+        (LinkCheckReq(), None, "+EVT:LINKCHECK:1:0:0:0:0"),
+    ],
+)
+def test_what_a_device_asks_is_answered_at_once_or_not_at_all(
+    asks: MacCommand, answer: MacCommand | None, line: str
+) -> None:
+    async def scene() -> Bench:
+        bench = Bench(Plan(ack=False, commands=(answer,)) if answer else None)
+        bench.device.ask(asks)
+        await bench.device.send(b"\x01")
+        await bench.device.send(b"\x02")
+        return bench
+
+    bench = play(scene)
+    assert [frame.f_opts for frame in bench.server.frames] == [encode([asks]), b""]
+    assert bench.lines == ["OK", "OK", "+EVT:TX_DONE", line, "OK", "+EVT:TX_DONE"]
 
 
 def test_a_confirmed_downlink_is_acknowledged_with_the_next_frame() -> None:
@@ -379,6 +443,28 @@ def test_a_join_without_answer_fails_and_the_next_has_a_new_nonce() -> None:
 
     failed = ["OK", "+EVT:JOIN_FAILED_RX_TIMEOUT"]
     assert play(scene).lines == [*failed, *failed, *JOINED]
+
+
+def test_a_join_nonce_that_does_not_increase_fails_the_join() -> None:
+    async def scene() -> Bench:
+        plans = [replace(JOIN_RX1, f_cnt=f_cnt) for f_cnt in (4, 4, 3, 5)]
+        bench = Bench(*plans, activation=OTAA)
+        joined = [await bench.device.join() for _ in plans]
+        assert joined == [True, False, False, True]
+        return bench
+
+    failed = ["OK", "+EVT:JOIN_FAILED_7"]
+    assert play(scene).lines == [*JOINED, *failed, *failed, *JOINED]
+
+
+def test_an_older_stack_takes_any_join_nonce() -> None:
+    async def scene() -> Bench:
+        plans = [replace(JOIN_RX1, f_cnt=f_cnt) for f_cnt in (4, 4, 3)]
+        bench = Bench(*plans, activation=OTAA, stack=LORAMAC_44)
+        assert all([await bench.device.join() for _ in plans])
+        return bench
+
+    play(scene)
 
 
 def test_sessions_are_counted_from_zero() -> None:

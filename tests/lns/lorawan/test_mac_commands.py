@@ -3,6 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
     DevStatusAns,
     DevStatusReq,
     LinkADRAns,
@@ -28,7 +30,7 @@ UPLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
     ("0304", (LinkADRAns(power_ack=True, dr_ack=False, ch_mask_ack=False),)),
     ("0302", (LinkADRAns(power_ack=False, dr_ack=True, ch_mask_ack=False),)),
     ("0301", (LinkADRAns(power_ack=False, dr_ack=False, ch_mask_ack=True),)),
-    ("0D020307", (OtherCommand(0x0D, b""), LinkCheckReq(), LinkADRAns())),
+    ("0D020307", (DeviceTimeReq(), LinkCheckReq(), LinkADRAns())),
     ("050702", (OtherCommand(0x05, b"\x07"), LinkCheckReq())),
     ("091103", (OtherCommand(0x09, b""), OtherCommand(0x11, b"\x03"))),
 ]  # fmt: skip
@@ -46,6 +48,9 @@ DOWNLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
         (LinkADRReq(dr=15, tx_power=15, ch_mask=2, ch_mask_cntl=7, nb_trans=3),),
     ),
     ("080506", (OtherCommand(0x08, b"\x05"), DevStatusReq())),
+    # brocaar/lorawan, mac_commands_test.go (MIT): one second; one second and two 256ths.
+    ("0D0100000000", (DeviceTimeAns(gps_s=1, fraction_256=0),)),
+    ("0D0100000002", (DeviceTimeAns(gps_s=1, fraction_256=2),)),
 ]
 
 

@@ -83,7 +83,7 @@ def test_a_rolled_over_counter_is_given_by_hand(capsys: pytest.CaptureFixture[st
 def test_flags_and_commands_of_an_uplink(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, "40010101 01F30300 0D06FE E0 4A5D 0579A305".replace(" ", ""))
     assert lines["flags"] == "ADR, ADRACKReq, ACK, class B"
-    assert lines["FOpts"] == "0D06FE = command 0D"
+    assert lines["FOpts"] == "0D06FE = DeviceTimeReq()"
     lines = shown(capsys, "4001010101A3030006FE1FE04A5D0579A305")
     assert lines["FOpts"] == "06FE1F = DevStatusAns(battery=254, margin_db=31)"
 

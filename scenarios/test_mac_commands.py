@@ -1,0 +1,105 @@
+"""What a device asks of the network itself, and what the network tells it (LoRaWAN 1.0.4, 5)."""
+
+import pytest
+
+from bench.duration import milliseconds, minutes
+from bench.expectation import Table
+from scenarios.words import AGAIN, FIRST
+
+ANSWERED = Table("""
+    strategy kind        | answered
+    *        unconfirmed | NonDuplicate forwarded RX1
+""")
+
+
+async def test_nothing_is_asked_of_a_device_that_would_not_do_it(rig, strategy):
+    """Without the ADR bit a device grants a LinkADRReq and leaves NbTrans as it is.
+
+    It would never be asked again; with the bit it is, and does it.
+    """
+    delta = rig.provision("delta", nb_trans=3, adr=False, strategy=strategy)
+    rig.only("west")
+    unwilling = await delta.send()
+    await delta.set_adr(True)
+    asked = await delta.send()
+    repeated = await delta.send()
+    rig.expect(unwilling, FIRST, first="west")
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(repeated, FIRST + AGAIN * 2, first="west", again="west")
+
+
+async def test_a_device_that_did_not_hear_it_is_asked_again(rig, strategy):
+    """The request is repeated until the device has granted it."""
+    delta = rig.provision("delta", nb_trans=2, strategy=strategy)
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    unheard = await delta.send()
+    asked = await delta.send()
+    repeated = await delta.send()
+    for uplink in (unheard, asked):
+        rig.expect(uplink, ANSWERED, answered="west")
+    rig.expect(repeated, FIRST + AGAIN, first="west", again="west")
+
+
+@pytest.mark.requires("device time")
+async def test_a_device_that_asks_for_the_time_is_told_it(rig, strategy):
+    """DeviceTimeReq wants an answer, also of a message that is not confirmed."""
+    rig.only("west")
+    await rig.alpha.ask_time()
+    uplink = await rig.alpha.send()
+    later = await rig.alpha.send()
+    rig.expect(uplink, ANSWERED, answered="west")
+    rig.expect_reply(uplink, "+EVT:TIMEREQ_OK")
+    rig.expect(later, FIRST, first="west")
+
+
+@pytest.mark.requires("device time")
+async def test_the_time_that_was_lost_on_the_way_is_asked_for_again(rig, strategy):
+    """A device that hears no answer knows that, and may ask with the next message."""
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.alpha.ask_time()
+    unheard = await rig.alpha.send()
+    await rig.alpha.ask_time()
+    heard = await rig.alpha.send()
+    for uplink, line in ((unheard, "+EVT:TIMEREQ_FAILED"), (heard, "+EVT:TIMEREQ_OK")):
+        rig.expect(uplink, ANSWERED, answered="west")
+        rig.expect_reply(uplink, line)
+
+
+async def test_an_application_asks_for_the_status_of_a_device(rig, strategy):
+    """DevStatusReq goes with the answer to the next uplink, and the answer to the application."""
+    rig.only("west")
+    await rig.queue_status(rig.alpha)
+    asked = await rig.alpha.send()
+    told = await rig.alpha.send()
+    later = await rig.alpha.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    for uplink in (told, later):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_status(rig.alpha)
+
+
+async def test_a_status_that_two_stations_hear_is_told_once(rig, strategy):
+    """What a device says of itself is said by the first copy, whatever the strategy."""
+    rig.only("west")
+    await rig.queue_status(rig.alpha)
+    asked = await rig.alpha.send()
+    rig.heard_by(("west", "east"))
+    rig.east.delay_uplinks(milliseconds(100))
+    await rig.alpha.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect_status(rig.alpha)
+
+
+@pytest.mark.requires("virtual time")
+async def test_the_status_of_a_device_is_asked_for_once_in_a_while(rig, strategy):
+    """`dev_status_s` in the record of a device: the next answer after so long asks for it."""
+    delta = rig.provision("delta", dev_status_s=3_600, strategy=strategy)
+    rig.only("west")
+    for expected in (ANSWERED, FIRST, FIRST, ANSWERED, FIRST):
+        uplink = await delta.send()
+        role = "answered" if expected is ANSWERED else "first"
+        rig.expect(uplink, expected, **{role: "west"})
+        await rig.wait(minutes(30))
+    rig.expect_status(delta, times=2)
