@@ -108,16 +108,56 @@ async def test_detection_cannot_be_switched_on_later(rig):
     rig.expect_effects(message)
 
 
-async def test_partitions_have_ids_of_their_own(rig):
-    """Where an id counts together with its partition key, two devices may use the same one."""
-    rig.consumer("by id")
-    rig.consumer("partitioned", partitioned=True)
+async def test_topics_have_ids_of_their_own(rig):
+    """An id is remembered for its topic: two devices may use the same one."""
+    rig.consumer(sequence=False)
     message = await rig.inject(rig.alpha, message_id="x")
     await rig.inject(rig.charlie, message_id="x")
     await rig.inject(rig.charlie, message_id="x")
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(message, by="window")
+
+
+async def test_partitions_have_ids_of_their_own(rig):
+    """Where an id counts together with its partition key, two partitions may use the same one."""
+    rig.consumer("by id")
+    rig.consumer("partitioned", partitioned=True)
+    message = await rig.inject(rig.alpha, message_id="x", partition="p")
+    await rig.inject(rig.alpha, message_id="x", partition="q")
+    await rig.inject(rig.alpha, message_id="x", partition="q")
     rig.expect_effects(message, consumer="by id")
     rig.expect_effects(message, 2, consumer="partitioned")
     rig.expect_ignored(message, by="window", consumer="partitioned")
+
+
+async def test_with_sessions_a_session_is_a_partition(rig):
+    """Session id and partition key must be the same; what has another one, or none, is refused."""
+    rig.consumer("no sessions", partitioned=True)
+    rig.consumer("sessions", partitioned=True, sessions=True)
+    fits = await rig.inject(rig.alpha, partition="p", session="p")
+    other = await rig.inject(rig.alpha, partition="p", session="q")
+    none = await rig.inject(rig.alpha, partition="p")
+    again = await rig.inject(rig.alpha, message_id=fits.message_id, partition="p", session="p")
+    rig.expect_effects(again, consumer="sessions")
+    rig.expect_ignored(again, by="window", consumer="sessions")
+    for message in (other, none):
+        rig.expect_effects(message, consumer="no sessions")
+        rig.expect_effects(message, 0, consumer="sessions")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize(("later", "effects"), [(minutes(10), 1), (SHORT, 2)])
+async def test_the_window_may_have_another_length_later(rig, later, effects):
+    """It was a minute long; what was accepted before is judged by the new length."""
+    rig.consumer(window=minutes(1))
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(30) if later == SHORT else seconds(50))
+    await rig.kill_consumer()
+    await rig.start_consumer(window=later)
+    await rig.wait(seconds(15))
+    await rig.inject(rig.alpha, message_id="x")
+    rig.expect_effects(message, effects)
+    rig.expect_ignored(message, by="window", times=2 - effects)
 
 
 @pytest.mark.fault("broker", "late resend")
@@ -158,6 +198,18 @@ async def test_a_late_number_is_lost(rig):
     *early, late = [await rig.inject(rig.alpha, number=number) for number in (1, 2, 5, 3)]
     for message in early:
         rig.expect_effects(message)
+    rig.expect_effects(late, 0)
+    rig.expect_ignored(late, by="sequence")
+
+
+async def test_what_another_detector_ignores_was_received(rig):
+    """Its number is noted all the same: what comes behind it with a lower one is a duplicate."""
+    rig.consumer()
+    first = await rig.inject(rig.alpha, number=1)
+    await rig.inject(rig.alpha, message_id=first.message_id, number=3)
+    late = await rig.inject(rig.alpha, number=2)
+    rig.expect_effects(first)
+    rig.expect_ignored(first, by="window")
     rig.expect_effects(late, 0)
     rig.expect_ignored(late, by="sequence")
 

@@ -25,7 +25,7 @@ from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.republishing import Republishing
 from lns.delivery.waiting_messages import InboxFull
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import InboxStore, ParkedMessage
+from lns.store.inbox_entries import ENTRIES_MAX, InboxStore, ParkedMessage
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server
@@ -37,9 +37,10 @@ _REPUBLISH = "mqtt:"
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What remembers, as a person names it: a path, or the URL of a Redis."""
+    """What remembers, as a person names it: a path, or the URL of a Redis; and how much."""
 
     name: str
+    entries_max: int = ENTRIES_MAX
 
     @property
     def is_redis(self) -> bool:
@@ -52,9 +53,13 @@ class Store:
         store: InboxStore
         try:
             if self.is_redis:
-                store = RedisInboxStore(redis_server(self.name), "inbox", consumer=client_id)
+                server = redis_server(self.name)
+                store = RedisInboxStore(
+                    server, "inbox", consumer=client_id, entries_max=self.entries_max
+                )
             else:
-                store = SqliteInboxStore(Path(self.name.removeprefix("sqlite://")))
+                path = Path(self.name.removeprefix("sqlite://"))
+                store = SqliteInboxStore(path, entries_max=self.entries_max)
         except (StoreUnavailable, ValueError) as error:
             raise Refused(f"--store: {error}.") from None
         try:
@@ -65,7 +70,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """What a person asked for; `idle_us` None: until somebody stops it."""
+    """What a person asked for; `idle_us` None: until somebody stops it.
+
+    `keeps_window`: the store has its own window, if it has been created already.
+    """
 
     broker: Broker
     topic: str
@@ -73,6 +81,7 @@ class Consumer:
     store: Store
     to: str
     detectors: Detectors
+    keeps_window: bool
     capture: Path | None
     idle_us: int | None
     every_us: int
@@ -161,7 +170,7 @@ class _Running:
         )
         async with AsyncExitStack() as stack:
             inbox = self._inbox = await stack.enter_async_context(
-                Inbox(store, effect, asked.detectors, told=self._tell)
+                Inbox(store, effect, await _detectors(asked, store), told=self._tell)
             )
             if isinstance(effect, Republishing):
                 sender = MqttSender(
@@ -255,6 +264,12 @@ class _Output:
 
     def flush(self) -> None:
         """Nothing is kept back."""
+
+
+async def _detectors(asked: Consumer, store: InboxStore) -> Detectors:
+    """What was asked for; the window is the one of the store where nothing was said of it."""
+    numbers = (await store.summary()).numbers
+    return asked.detectors.with_window_of(numbers) if asked.keeps_window else asked.detectors
 
 
 def _sentence(error: Exception) -> str:

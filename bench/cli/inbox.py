@@ -25,7 +25,7 @@ from lns.delivery import (
 from lns.delivery.broker import Broker, broker
 from lns.delivery.inbox_figures import Figures
 from lns.delivery.subscription import expect_topic_filter
-from lns.store.inbox_entries import ParkedMessage
+from lns.store.inbox_entries import ENTRIES_MAX, ParkedMessage
 
 EXAMPLES = (
     "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite",
@@ -72,15 +72,43 @@ def inbox(
         ),
     ] = "-",
     window: Annotated[
-        str, Parameter(help="Ids are compared for so long, 20s to 7d; `off` compares none.")
-    ] = "10min",
+        str | None,
+        Parameter(
+            help="The ids of each topic are compared for so long, 20s to 7d; `off` compares none."
+            " 10min if nothing is said, or what the store has. Its length may be changed later,"
+            " for all consumers of the store; whether there is one may not."
+        ),
+    ] = None,
     partitioned: Annotated[
         bool,
         Parameter(
             negative=(), show_default=False, help="An id counts together with its partition key."
         ),
     ] = False,
-    sequence: Annotated[bool, Parameter(help="Compare the sequence numbers of each topic.")] = True,
+    sessions: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="A message is taken only if its session id is its partition key.",
+        ),
+    ] = False,
+    ids_max: Annotated[
+        int,
+        Parameter(
+            help="So many ids are remembered, and as many sequence numbers and keys: enough for"
+            " messages a second x window, 1 a second in 7d are 604800. When there are more, the"
+            " oldest is forgotten early (told as `left too early`), and its repeat is accepted."
+        ),
+    ] = ENTRIES_MAX,
+    sequence: Annotated[
+        bool,
+        Parameter(
+            name=("--sequence", "--performDuplicateChecking"),
+            negative=("--no-sequence", "--no-performDuplicateChecking"),
+            help="Compare the sequence numbers of each topic.",
+        ),
+    ] = True,
     keys: Annotated[
         bool,
         Parameter(
@@ -108,6 +136,10 @@ def inbox(
     every: Annotated[str, Parameter(help="So often the statistics are told on stderr.")] = "30s",
     show: Annotated[
         str | None, Parameter(help="Show what this store remembers and has counted, and stop.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        Parameter(help="A TOML file with these options in its section [inbox]; others go before."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -141,10 +173,11 @@ def inbox(
         broker=_broker(broker_url, ca),
         topic=topic,
         client_id=client_id,
-        store=Store(store),
+        store=Store(store, _ids_max(ids_max)),
         to=to,
+        keeps_window=window is None,
         detectors=Detectors(
-            window=_window(window, partitioned=partitioned),
+            window=_window(window or "10min", partitioned=partitioned, sessions=sessions),
             sequence=SequenceTracker(perform_duplicate_checking=sequence),
             keys=_keys(retention, retry, network) if keys else None,
         ),
@@ -170,11 +203,18 @@ def _broker(url: str, ca: Path | None) -> Broker:
         raise Refused(f"--broker: {error}") from None
 
 
-def _window(text: str, *, partitioned: bool) -> MessageIdWindow | None:
+def _ids_max(number: int) -> int:
+    if number < 1:
+        raise Refused("--ids-max is 1 or more; --window off remembers none.")
+    return number
+
+
+def _window(text: str, *, partitioned: bool, sessions: bool) -> MessageIdWindow | None:
     if text == "off":
         return None
+    window_us = time_span_us(text, "--window")
     try:
-        return MessageIdWindow(time_span_us(text, "--window"), partitioned=partitioned)
+        return MessageIdWindow(window_us, partitioned=partitioned, sessions=sessions)
     except ConfigurationError as error:
         raise Refused(f"--window: {error}") from None
 

@@ -4,8 +4,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
+from cyclopts.config import Toml
 
 from bench.cli import (
     at_console,
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    result = application()(
+    result = application(_config(words))(
         words or ["--help"],
         print_error=False,
         exit_on_error=False,
@@ -87,14 +89,30 @@ def _run(words: list[str]) -> int:
     return result if isinstance(result, int) else ExitCode.PASSED
 
 
-def application() -> App:
-    """The program with all its commands."""
+def _config(words: Sequence[str]) -> Toml | None:
+    """The file that `--config` names, for the one command that reads one."""
+    if list(words[:1]) != ["inbox"]:
+        return None
+    named = [word for word in words if word.startswith("--config=")]
+    if "--config" in words[:-1]:
+        named.append(words[words.index("--config") + 1])
+    if not named:
+        return None
+    file = named[-1].removeprefix("--config=")
+    if not Path(file).is_file():
+        raise Refused(f"--config: there is no file {file}.")
+    return Toml(file, must_exist=True)
+
+
+def application(config: Toml | None = None) -> App:
+    """The program with all its commands; what is not said is looked up in the configuration."""
     app = App(
         name=PROGRAM,
         help="A test bench for message deduplication in a LoRaWAN network server.",
         help_epilogue=_epilogue(("lorabench nightly", "lorabench run --help")),
         help_format="plaintext",
         version=_version,
+        config=() if config is None else (config,),
         suppress_keyboard_interrupt=False,
     )
     for name, (function, examples) in COMMANDS.items():

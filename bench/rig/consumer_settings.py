@@ -13,6 +13,7 @@ class ConsumerSettings:
     name: str
     window_us: int | None
     partitioned: bool
+    sessions: bool
     sequence: bool
     keys: bool
     retention_us: int
@@ -27,7 +28,9 @@ class ConsumerSettings:
         """The detectors themselves; ConfigurationError."""
         window = keys = None
         if self.window_us is not None:
-            window = MessageIdWindow(self.window_us, partitioned=self.partitioned)
+            window = MessageIdWindow(
+                self.window_us, partitioned=self.partitioned, sessions=self.sessions
+            )
         if self.keys:
             keys = RemoveDuplicatesKeys(
                 retention_us=self.retention_us,
@@ -42,6 +45,7 @@ class ConsumerSettings:
         """The same for `lorabench inbox`."""
         options = ["--window", "off" if self.window_us is None else _span(self.window_us)]
         options += ["--partitioned"] if self.partitioned else []
+        options += ["--sessions"] if self.sessions else []
         options += [] if self.sequence else ["--no-sequence"]
         if self.keys:
             options += ["--keys", "--retention", _span(self.retention_us)]

@@ -28,6 +28,7 @@ class Consuming(ABC):
         *,
         window: int | None = WINDOW_US,
         partitioned: bool = False,
+        sessions: bool = False,
         sequence: bool = True,
         keys: bool = False,
         retention: int = RETENTION_MAX_US,
@@ -40,7 +41,8 @@ class Consuming(ABC):
     ) -> None:
         """Let a consumer take every message, with these detectors; before the first act.
 
-        `window` in µs, None: ids are not compared; ConfigurationError outside of 20 s to 7 d.
+        `window` in µs, None: ids are not compared; ConfigurationError outside of 20 s to 7 d. With
+        `sessions` a message is taken only if its session id is its partition key.
         `keys` live for retention, retry and network (µs); with `knows_oldest` as long as the oldest
         message that was not consumed demands. Consumers with the same `store` share one. The effect
         has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
@@ -124,11 +126,14 @@ class Consuming(ABC):
         message_id: str | None = None,
         number: int | None = None,
         key: str | None = None,
+        session: str | None = None,
+        partition: str | None = None,
         body: str = "21.5",
     ) -> Injected:
         """Publish one message in the name of another producer, on a topic of its own.
 
-        By default its id is new, and it has neither sequence number nor Remove Duplicates key.
+        By default its id is new, and it has neither sequence number, Remove Duplicates key nor
+        session id; its partition key is the DevEUI, as its topic is.
         """
 
     @abstractmethod

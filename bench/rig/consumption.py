@@ -45,6 +45,7 @@ class Consumption(Stimulation):
         *,
         window: int | None = WINDOW_US,
         partitioned: bool = False,
+        sessions: bool = False,
         sequence: bool = True,
         keys: bool = False,
         retention: int = RETENTION_MAX_US,
@@ -60,6 +61,7 @@ class Consumption(Stimulation):
             name=name,
             window_us=window,
             partitioned=partitioned,
+            sessions=sessions,
             sequence=sequence,
             keys=keys,
             retention_us=retention,
@@ -132,14 +134,19 @@ class Consumption(Stimulation):
         message_id: str | None = None,
         number: int | None = None,
         key: str | None = None,
+        session: str | None = None,
+        partition: str | None = None,
         body: str = "21.5",
     ) -> Injected:
         await self.start()
         self._messages += 1
         message = Injected(message_id or f"injected-{self._messages}")
         dev_eui = device.provisioned.dev_eui
-        fields: dict[str, object] = {"messageId": message.message_id, "partitionKey": dev_eui}
-        optional = {"sequenceNumber": number, "removeDuplicatesKey": key}
+        fields: dict[str, object] = {
+            "messageId": message.message_id,
+            "partitionKey": partition or dev_eui,
+        }
+        optional = {"sequenceNumber": number, "removeDuplicatesKey": key, "sessionId": session}
         fields |= {name: value for name, value in optional.items() if value is not None}
         fields |= {"devEui": dev_eui, "payload": body}
         await self.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from inspect import isawaitable
 
 from lns.delivery.back_off import doubled_us
-from lns.delivery.detection import Detector
 from lns.delivery.detectors import Detectors
 from lns.delivery.effect import Effect, EffectUnavailable
 from lns.delivery.inbox_events import Event, accepted, ignored, parked, unread
@@ -69,6 +68,7 @@ class Decisions:
         """
         counts: Counter[str] = Counter()
         held: set[Stream] = set()
+        self._detectors = self._detectors.as_kept(tx)
         decisions: list[Decision] = []
         before = tx.number(POSITION)
         is_available = True
@@ -104,7 +104,7 @@ class Decisions:
         duplicate = self._detectors.judge(tx, message, at_us)
         if duplicate is not None:
             counts[IGNORED[duplicate.by]] += 1
-            counts[NUM_DUP_MSGS_RCVD] += duplicate.by is Detector.SEQUENCE
+            counts[NUM_DUP_MSGS_RCVD] += self._detectors.ignore(tx, message, at_us, duplicate)
             return Decision(offered, ignored(message, duplicate))
         try:
             await self._accept(tx, message, at_us)

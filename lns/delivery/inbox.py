@@ -53,8 +53,9 @@ class Inbox:
     QoS) waits; then the message is parked in the store with the reason, and the stream goes on.
     The tries are counted in this process only. A message that cannot be read is counted.
 
-    Entering raises ConfigurationError for a store that was created with another window, and
-    StoreUnavailable. Later outages of the store are waited for: nothing is acknowledged meanwhile.
+    Entering raises ConfigurationError for a store that was created without a window and is to have
+    one, or the other way round, or with other partitions or sessions, and StoreUnavailable. Later
+    outages of the store are waited for: nothing is acknowledged meanwhile.
     `told` gets an event of every decision once it is kept. `utc_us` is the wall clock in µs.
     """
 
@@ -149,7 +150,9 @@ class Inbox:
         """Whether nobody else was opening the store at the same time."""
         if batch.is_held_elsewhere(0):
             return False
-        self._detectors.settle(batch, str(self._store))
+        self._detectors.settle(batch, str(self._store), self._utc_us())
+        detectors = self._detectors.as_kept(batch)
+        self._decisions = Decisions(detectors, self._effect, self._tries)
         self._effect.open(batch)
         return True
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lns.delivery.detection import Detector
-from lns.delivery.sequence_tracker import NUM_DUP_MSGS_RCVD
+from lns.delivery.sequence_tracker import NUM_DUP_MSGS_RCVD, PERFORMS
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import (
     EVICTED,
@@ -47,9 +47,14 @@ class Figures(Struct, frozen=True, kw_only=True):
     waiting: int = 0
 
 
-def figures(found: Summary, *, waiting: int = 0, checks_sequence: bool = True) -> Figures:
-    """The figures in a summary; NumDupMsgsRcvd is 0 for who checks no sequence numbers."""
+def figures(found: Summary, *, waiting: int = 0, checks_sequence: bool | None = None) -> Figures:
+    """The figures in a summary; NumDupMsgsRcvd is 0 for who checks no sequence numbers.
+
+    Where nobody says whether he does (None), the consumer counts who opened the store last.
+    """
     numbers = found.numbers
+    if checks_sequence is None:
+        checks_sequence = bool(numbers.get(PERFORMS, 1))
     return Figures(
         accepted=numbers.get(ACCEPTED, 0),
         ignored={str(detector): numbers.get(IGNORED[detector], 0) for detector in Detector},

@@ -9,6 +9,7 @@ from lns.delivery.incoming import Incoming
 from lns.store.inbox_entries import Entries, Mark, Place, Table
 
 NUM_DUP_MSGS_RCVD = "NumDupMsgsRcvd"
+PERFORMS = "performDuplicateChecking"
 
 
 class SequenceTracker:
@@ -18,6 +19,9 @@ class SequenceTracker:
     counts as a duplicate, and is lost: streams must arrive in order. The number 1 begins a new
     space, always: where 1 comes again, 2 does so too, and both are accepted. Messages without a
     number pass. The last numbers have no end.
+
+    What another detector has ignored was received too: its number is noted, and counted in
+    `NumDupMsgsRcvd` when it says duplicate (`ignored`).
 
     With `perform_duplicate_checking` off everything passes and `NumDupMsgsRcvd` is 0. The numbers
     are still noted, so that no stream that began anew meanwhile is taken for an old one later.
@@ -58,9 +62,25 @@ class SequenceTracker:
         return Duplicate(Detector.SEQUENCE, mark.position)
 
     def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
-        """The stream has come as far as this message, which was accepted."""
+        """The stream has come as far as this message, which was received."""
         if message.sequence_number is not None:
             entries.put(self.place(message), Mark(now_us, position, message.sequence_number))
+
+    def ignored(
+        self, entries: Entries, message: Incoming, now_us: int, first_position: int
+    ) -> bool:
+        """Whether the number of a message says duplicate that some detector has ignored.
+
+        Where it does not, the stream has come as far as this message, which was received all the
+        same, and had its effect at `first_position`.
+        """
+        if self.judge(entries, message, now_us) is not None:
+            return True
+        if message.sequence_number is not None:
+            mark = entries.get(self.place(message))
+            position = first_position if mark is None else max(mark.position, first_position)
+            self.remember(entries, message, now_us, position)
+        return False
 
     def take(
         self, entries: Entries, message: Incoming, now_us: int, position: int = 0

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class MemoryEntries:
-    """Marks and numbers in memory; a mark costs about 270 octets, its name included.
+    """Marks and numbers in memory; a mark costs about 290 octets, its name included.
 
     At most `entries_max` marks a table; the one that was made first leaves then, and is counted as
     `evicted`. A whole `Batch`, which `attempt` can undo.

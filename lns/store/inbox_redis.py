@@ -54,7 +54,7 @@ class RedisInboxStore:
     sequence numbers too, one message after the other; a message that its neighbour overtakes at
     another consumer is lost to the tracker, so a stream should have one consumer.
 
-    A mark costs about 230 octets of Redis; at most `entries_max` a table. StoreUnavailable when
+    A mark costs about 300 octets of Redis; at most `entries_max` a table. StoreUnavailable when
     Redis is away, slower than `patience_us` or refuses. The keys begin with `inbox:{name}:`.
     """
 

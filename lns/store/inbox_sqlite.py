@@ -90,7 +90,7 @@ _UNPARK = (
 class SqliteInboxStore:
     """Keeps an inbox in a file that one process owns; StoreUnavailable when another one has it.
 
-    An id that is remembered costs about 150 octets of the file, and no memory. At most
+    An id that is remembered costs about 200 octets of the file, and no memory. At most
     `entries_max` marks a table; the oldest leaves then, and is counted as `evicted`.
     """
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from bench.host.valkey import Valkey
 from lns.delivery.detection import ConfigurationError, Duplicate
 from lns.delivery.detectors import Detectors
-from lns.delivery.incoming import Incoming
+from lns.delivery.incoming import Incoming, Stream
 from lns.delivery.message_id_window import MessageIdWindow
 from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.delivery.sequence_tracker import SequenceTracker
@@ -299,19 +299,23 @@ def test_a_parked_message_that_had_its_effect_after_all_waits_no_more(store: Kep
     assert store.run(store.store.parked()) == [parked("Y")]
 
 
+NOW_US = 1_795_220_000_000_000
+
+
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
         (
             MessageIdWindow(600 * SECOND_US),
-            MessageIdWindow(20 * SECOND_US),
-            "was created with a window of 10 min, which cannot become a window of 20 s;",
+            MessageIdWindow(20 * SECOND_US, partitioned=True),
+            "was created with a window of 10 min, which cannot become a window of 20 s,"
+            " partitioned;",
         ),
         (
-            MessageIdWindow(600 * SECOND_US),
+            MessageIdWindow(600 * SECOND_US, partitioned=True, sessions=True),
             MessageIdWindow(600 * SECOND_US, partitioned=True),
-            "was created with a window of 10 min, which cannot become a window of 10 min,"
-            " partitioned;",
+            "was created with a window of 10 min, partitioned, sessions, which cannot become a"
+            " window of 10 min, partitioned;",
         ),
         (
             None,
@@ -330,14 +334,63 @@ def test_the_window_is_chosen_when_the_store_is_created(
 ) -> None:
     """Also J09: what was created without detection has none, ever."""
     name = str(store.store)
-    store.do(lambda batch: Detectors(window=first).settle(batch, name))
+    store.do(lambda batch: Detectors(window=first).settle(batch, name, NOW_US))
     store.open_again()
-    store.do(lambda batch: Detectors(window=first, sequence=None).settle(batch, name))
+    store.do(lambda batch: Detectors(window=first, sequence=None).settle(batch, name, NOW_US))
     with pytest.raises(ConfigurationError) as error:
-        store.do(lambda batch: Detectors(window=second).settle(batch, name))
+        store.do(lambda batch: Detectors(window=second).settle(batch, name, NOW_US))
     assert f"{name} {said}" in str(error.value)
     assert str(error.value).endswith("name another store, or remove this one")
-    store.do(lambda batch: Detectors(window=first).settle(batch, name))
+    store.do(lambda batch: Detectors(window=first).settle(batch, name, NOW_US))
+
+
+@pytest.mark.parametrize("length_us", [20 * SECOND_US, 7 * 86_400 * SECOND_US])
+def test_the_length_of_the_window_may_change_for_all_who_use_the_store(
+    store: Kept, length_us: int
+) -> None:
+    before = Detectors(window=MessageIdWindow(600 * SECOND_US, partitioned=True))
+    after = Detectors(window=MessageIdWindow(length_us, partitioned=True))
+    for detectors in (before, after):
+        store.do(lambda batch, new=detectors: new.settle(batch, "s", NOW_US))  # type: ignore[misc]
+        store.open_again()
+    assert store.number("window_us") == length_us
+    found = store.do(lambda batch: before.as_kept(batch)).window
+    assert found is not None and found.settings == after.window.settings  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_ids_of_before_topics_were_remembered_count_for_every_topic_until_they_are_over(
+    store: Kept, partitioned: bool
+) -> None:
+    window = MessageIdWindow(600 * SECOND_US, partitioned=partitioned)
+    detectors, name = Detectors(window=window, sequence=None), "1:p:X" if partitioned else "X"
+    for number, value in (*window.settings.items(), ("created", 1)):
+        store.do(lambda batch, n=number, v=value: batch.add(n, v))  # type: ignore[misc]
+    store.put(Place(Table.WINDOW, name), Mark(NOW_US - 1, 7))
+    store.do(lambda batch: detectors.settle(batch, "s", NOW_US))
+    store.open_again()
+
+    def take(channel: str, message_id: str, now_us: int) -> Duplicate | None:
+        message = Incoming(channel=channel, message_id=message_id, partition_key="p")
+
+        def work(batch: Batch) -> Duplicate | None:
+            detectors.settle(batch, "s", now_us)
+            kept = detectors.as_kept(batch)
+            found = kept.judge(batch, message, now_us)
+            if found is None:
+                kept.remember(batch, message, now_us, 8)
+            return found
+
+        both = MessageIdWindow(partitioned=partitioned, topicless_until_us=1).places(message)
+        return store.do(work, *both)
+
+    assert [take(channel, "X", NOW_US) for channel in ("a", "b")] == [Duplicate("window", 7)] * 2  # type: ignore[arg-type]
+    assert take("a", "Y", NOW_US) is None
+    assert take("b", "Y", NOW_US) is None
+    assert take("a", "Y", NOW_US) == Duplicate("window", 8)  # type: ignore[arg-type]
+    week_us = NOW_US + 7 * 86_400 * SECOND_US
+    assert take("a", "X", week_us) is None
+    assert store.number("topicless_until_us") == 0
 
 
 class Model:
@@ -345,19 +398,28 @@ class Model:
 
     def __init__(self) -> None:
         self.accepted: list[tuple[int, Incoming]] = []
+        self.streams: dict[Stream, tuple[int, int]] = {}
+
+    def receive(self, message: Incoming, position: int, *, duplicate: bool) -> bool:
+        """Note a number, and by which position; whether it says that the message is a duplicate."""
+        if message.sequence_number is None:
+            return False
+        last, newest = self.streams.get(message.stream, (0, 0))
+        if 1 < message.sequence_number <= last:
+            return True
+        position = max(newest, position) if duplicate else position
+        self.streams[message.stream] = message.sequence_number, position
+        return False
 
     def judge(self, message: Incoming, now_us: int) -> tuple[str, int] | None:
         """By whom a message is ignored, and the position of what it repeats."""
-        ids = (message.message_id, message.partition_key)
-        window = self._last(lambda old: (old.message_id, old.partition_key) == ids)
+        ids = (message.channel, message.message_id, message.partition_key)
+        window = self._last(lambda old: (old.channel, old.message_id, old.partition_key) == ids)
         if window is not None and now_us - window[1] < WINDOW_US:
             return "window", window[0]
-        number = message.sequence_number
-        stream = self._last(
-            lambda old: old.sequence_number is not None and old.stream == message.stream
-        )
-        if number is not None and number > 1 and stream is not None and number <= stream[2]:
-            return "sequence", stream[0]
+        last, newest = self.streams.get(message.stream, (0, 0))
+        if 1 < (message.sequence_number or 0) <= last:
+            return "sequence", newest
         key = self._last(
             lambda old: old.remove_duplicates_key == message.remove_duplicates_key is not None
         )
@@ -365,11 +427,11 @@ class Model:
             return "key", key[0]
         return None
 
-    def _last(self, fits: Callable[[Incoming], bool]) -> tuple[int, int, int] | None:
+    def _last(self, fits: Callable[[Incoming], bool]) -> tuple[int, int] | None:
         for position in range(len(self.accepted), 0, -1):
             at_us, old = self.accepted[position - 1]
             if fits(old):
-                return position, at_us, old.sequence_number or 0
+                return position, at_us
         return None
 
 
@@ -397,11 +459,12 @@ class Consumer(RuleBasedStateMachine):
 
     @initialize()
     def create(self) -> None:
-        self.kept.do(lambda batch: DETECTORS.settle(batch, "store"))
+        self.kept.do(lambda batch: DETECTORS.settle(batch, "store", self.now_us))
 
     @rule(message=MESSAGES, fails=st.sampled_from([False] * 4 + [True]))
     def arrive(self, message: Incoming, fails: bool) -> None:
         position = len(self.model.accepted) + 1
+        counted: list[bool] = []
 
         def work(batch: Batch) -> Duplicate | None:
             found = DETECTORS.judge(batch, message, self.now_us)
@@ -413,14 +476,19 @@ class Consumer(RuleBasedStateMachine):
                             raise Failed
                 except Failed:
                     pass
+            else:
+                counted.append(DETECTORS.ignore(batch, message, self.now_us, found))
             DETECTORS.forget(batch, self.now_us, at_most=2)
             return found
 
         found = self.kept.do(work, *DETECTORS.places(message))
         expected = self.model.judge(message, self.now_us)
         assert (None if found is None else (found.by.value, found.first_position)) == expected
-        if expected is None and not fails:
+        if expected is not None:
+            assert counted == [self.model.receive(message, expected[1], duplicate=True)]
+        elif not fails:
             self.model.accepted.append((self.now_us, message))
+            self.model.receive(message, position, duplicate=False)
 
     @rule(wait_us=st.one_of(st.sampled_from(EDGES), st.integers(0, 2 * SUM_US)))
     def wait(self, wait_us: int) -> None:

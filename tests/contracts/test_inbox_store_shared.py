@@ -20,6 +20,7 @@ from lns.delivery.detectors import Detectors
 from lns.delivery.inbox import Inbox
 from lns.delivery.inbox_events import Accepted, Event, Ignored
 from lns.delivery.incoming import Incoming
+from lns.delivery.message_id_window import MessageIdWindow
 from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import Batch, Mark, Place, Table, Transaction
@@ -327,7 +328,8 @@ def test_a_consumer_that_is_killed_in_an_effect_loses_nothing(
 
     async def body() -> None:
         other = store(valkey, name, "other")
-        assert await held(other, Place(Table.WINDOW, message_id(1))) == [True]
+        one = Incoming(channel=TOPIC, message_id=message_id(1))
+        assert await held(other, MessageIdWindow().place(one)) == [True]
         events: list[Event] = []
         async with Inbox(
             other, lambda message, _: effects.append(message), SHARED, told=events.append

@@ -16,6 +16,8 @@ import pytest
 
 from bench.cli.program import main
 from bench.host.valkey import Valkey
+from lns.delivery.broker import broker
+from lns.delivery.posting import post
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import message, way
 
@@ -94,6 +96,12 @@ def send(url: str, folder: Path, *f_cnts: int) -> None:
             await up.drained()
 
     asyncio.run(body())
+
+
+def send_again(url: str, f_cnt: int, *, number: int) -> None:
+    """A message under the number that it had."""
+    sent = message(f_cnt)
+    asyncio.run(post(broker(url), sent.topic, json.dumps(sent.body(number)).encode()))
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -230,12 +238,83 @@ def test_its_state_is_shown_while_it_runs(
 
 
 @pytest.mark.broker
-def test_another_window_needs_another_store(asked: list[str], once: Once) -> None:
+def test_the_window_may_have_another_length_later_and_nothing_else(
+    asked: list[str], once: Once, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def window_us() -> int:
+        assert main(["inbox", "--show", str(tmp_path / "inbox.sqlite"), "--json"]) == 0
+        return int(json.loads(capfd.readouterr().out)["window_us"])
+
     once(*asked)
-    done = once(*asked, "--window", "1h")
-    assert done.code == 4
-    assert "created with a window of 10 min, which cannot become a window of 1 h" in done.err
-    assert "name another store" in done.err
+    assert window_us() == 600_000_000
+    once(*asked, "--window", "1h")
+    assert window_us() == 3_600_000_000
+    assert once(*asked).code == 0
+    assert window_us() == 3_600_000_000, "what nobody speaks of stays"
+    done = once(*asked, "--window", "off")
+    assert (done.code, "was created with duplicate detection" in done.err) == (4, True)
+    done = once(*asked, "--partitioned")
+    assert (done.code, "cannot become a window of 1 h, partitioned" in done.err) == (4, True)
+
+
+@pytest.mark.broker
+def test_a_store_without_a_window_is_used_without_one(asked: list[str], once: Once) -> None:
+    once(*asked, "--window", "off")
+    assert once(*asked).code == 0
+    done = once(*asked, "--window", "10min")
+    assert (done.code, "was created without duplicate detection" in done.err) == (4, True)
+
+
+@pytest.mark.broker
+def test_what_is_remembered_has_a_limit_that_can_be_chosen(
+    asked: list[str], once: Once, mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    few = [*asked, "--ids-max", "2", "--no-sequence"]
+    once(*few)
+    send(mosquitto.url, tmp_path, 1, 2, 3, 1, 1)
+    done = once(*few)
+    assert [json.loads(line)["body"]["fCnt"] for line in done.out.splitlines()] == [1, 2, 3, 1]
+    assert "2 left too early" in done.err
+
+
+@pytest.mark.broker
+def test_options_may_stand_in_a_file_under_their_names(
+    asked: list[str], once: Once, mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """`performDuplicateChecking` as the AEP Engine has it: NumDupMsgsRcvd is 0 then."""
+    config = tmp_path / "inbox.toml"
+    config.write_text(
+        f"""[inbox]\nbroker = "{mosquitto.url}"\nstore = "{tmp_path / "inbox.sqlite"}"\n"""
+        """window = "off"\nperformDuplicateChecking = true\n"""
+    )
+    once("--config", str(config))
+    send(mosquitto.url, tmp_path, 2, 3)
+    send_again(mosquitto.url, 3, number=2)
+    done = once("--config", str(config))
+    assert "accepted 2, ignored 1 (window 0, sequence 1" in done.err
+    assert "NumDupMsgsRcvd 1" in done.err
+    for off in (["--no-performDuplicateChecking"], ["--performDuplicateChecking=false"]):
+        assert "NumDupMsgsRcvd 0" in once(f"--config={config}", *off).err
+    config.write_text(config.read_text().replace("true", "false"))
+    assert "NumDupMsgsRcvd 0" in once("--config", str(config)).err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[inbox]\nwindo = '1h'\n", "windo"),
+        ("[inbox]\nwindow = \n", "Invalid value (at line 2"),
+        (None, "there is no file"),
+    ],
+)
+def test_a_mistake_in_the_file_is_answered_in_words(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "inbox.toml"
+    if text is not None:
+        config.write_text(text)
+    assert main(["inbox", "--config", str(config)]) == 4
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.broker
@@ -273,6 +352,7 @@ def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) ->
         (["--broker", "mqtt://h", "--store", "s", "--topic", "a/#/b"], "--topic: a/#/b is no"),
         (["--broker", "mqtt://h", "--store", "s", "--client-id", ""], "--client-id is empty"),
         (["--broker", "mqtt://h", "--store", "redis://127.0.0.1:1"], "('127.0.0.1', 1).\n"),
+        (["--broker", "mqtt://h", "--store", "s", "--ids-max", "0"], "--ids-max is 1 or more"),
         (["--show", "nowhere"], "nowhere is no file"),
     ],
 )

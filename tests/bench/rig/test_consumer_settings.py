@@ -11,7 +11,8 @@ DAY_US = 86_400_000_000
 
 def settings(**more: object) -> ConsumerSettings:
     facts: dict[str, object] = {
-        "name": "one", "window_us": 20_000_001, "partitioned": False, "sequence": True,
+        "name": "one", "window_us": 20_000_001, "partitioned": False, "sessions": False,
+        "sequence": True,
         "keys": False, "retention_us": 15 * DAY_US, "retry_us": 60_000_000, "network_us": 500_000,
         "knows_oldest": False, "store": None, "elsewhere": False,
     }  # fmt: skip

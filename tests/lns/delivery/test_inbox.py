@@ -397,11 +397,11 @@ def test_the_figures_say_who_ignored_what_and_what_is_remembered(
         await offering.settled()
         figures = await offering.inbox.figures()
         assert figures.ignored == {"window": 2, "sequence": 1, "key": 1}
-        assert (figures.accepted, figures.num_dup_msgs_rcvd) == (2, 1)
+        assert (figures.accepted, figures.num_dup_msgs_rcvd) == (2, 3)
         assert (figures.window_us, figures.waiting, figures.evicted) == (600 * SECOND_US, 0, 0)
         assert figures.remembered == {
             "window": Size(2, NOW_US),
-            "sequence": Size(1, NOW_US),
+            "sequence": Size(1, NOW_US + SECOND_US),  # the 3 was received, though its key was known
             "key": Size(2, NOW_US),
         }
         assert await figures_of(offering.store) == figures
@@ -445,19 +445,46 @@ def test_the_window_is_forgotten_as_time_goes_by(path: Path) -> None:
     assert numbers(offering.events, Accepted) == [*range(1, 103), 1]
 
 
-def test_a_store_of_another_window_is_an_error_that_names_both(path: Path) -> None:
+def test_a_store_without_a_window_never_has_one(path: Path) -> None:
     async def nothing(offering: Offering) -> None:
         pass
 
     def opened() -> SqliteInboxStore:
         return SqliteInboxStore(path)
 
-    consume(opened, Effects(), nothing)
+    consume(opened, Effects(), nothing, Detectors(None))
     with pytest.raises(ConfigurationError) as error:
         consume(opened, Effects(), nothing, Detectors(MessageIdWindow(30 * SECOND_US)))
     assert str(error.value) == (
-        f"{path} was created with a window of 10 min, which cannot become a window of 30 s;"
-        " name another store, or remove this one"
+        f"{path} was created without duplicate detection by message id, and is to be used with it;"
+        " that is chosen at creation: name another store, or remove this one"
+    )
+
+
+def test_whoever_shares_a_store_follows_when_its_window_becomes_shorter(
+    valkey: Valkey,
+) -> None:
+    """Another consumer of the same Redis is started with another length."""
+    server, name = redis_server(valkey.url), f"inbox-{next(names)}"
+
+    async def work(offering: Offering) -> None:
+        await offering.send(1)
+        offering.now_us[0] += 25 * SECOND_US
+        await offering.send(1)
+        assert (await offering.inbox.figures()).ignored["window"] == 1
+        other = RedisInboxStore(server, name, consumer="other", patience_us=10 * SECOND_US)
+        short = Detectors(MessageIdWindow(20 * SECOND_US))
+        async with Inbox(other, Effects(), short, utc_us=lambda: offering.now_us[0]):
+            offering.offer(1, sequenceNumber=None)
+            await offering.settled()
+        assert (await offering.inbox.figures()).accepted == 2
+        await other.close()
+
+    consume(
+        lambda: RedisInboxStore(server, name, consumer="one", patience_us=10 * SECOND_US),
+        Effects(),
+        work,
+        Detectors(MessageIdWindow(), sequence=None),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lns.delivery import Inbox
+from lns.delivery import Detectors, Inbox, SequenceTracker
 from lns.delivery.decisions import Tries
 from lns.delivery.inbox_figures import figures_in
 from lns.delivery.incoming import Incoming
@@ -41,7 +41,7 @@ def test_the_figures_are_in_the_file_while_its_consumer_runs(tmp_path: Path) -> 
                 "tries_failed": 1,
                 "evicted": 1,
                 "overruns": 0,
-                "num_dup_msgs_rcvd": 0,
+                "num_dup_msgs_rcvd": 1,
                 "window_us": 600_000_000,
                 "remembered": {
                     "window": {"count": 2, "oldest_us": 7},
@@ -54,6 +54,26 @@ def test_the_figures_are_in_the_file_while_its_consumer_runs(tmp_path: Path) -> 
         await store.close()
 
     asyncio.run(body())
+
+
+def test_duplicates_by_number_are_not_shown_while_they_are_not_looked_for(tmp_path: Path) -> None:
+    """`performDuplicateChecking` off: NumDupMsgsRcvd is 0 for whoever looks into the file too."""
+    path = tmp_path / "inbox.sqlite"
+
+    async def body(*, checks: bool) -> None:
+        store = SqliteInboxStore(path)
+        tracker = SequenceTracker(perform_duplicate_checking=checks)
+        async with Inbox(store, effect, Detectors(sequence=tracker)) as inbox:
+            inbox.offer(TOPIC, payload(2), {}, 1, lambda: None)
+            await inbox.settled()
+        await store.close()
+
+    asyncio.run(body(checks=True))
+    shown = []
+    for checks in (True, False, True):
+        asyncio.run(body(checks=checks))
+        shown.append(figures_in(path)[0].num_dup_msgs_rcvd)
+    assert shown == [1, 0, 2]
 
 
 def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -93,10 +93,23 @@ def test_the_window_cannot_be_changed() -> None:
 def test_nothing_but_the_id_is_compared() -> None:
     entries = MemoryEntries()
     first = incoming("X", partition_key="p", sequence_number=1, body=b'{"a": 1}')
-    other = incoming("X", partition_key="q", sequence_number=9, body=b"{}", channel="elsewhere")
+    other = incoming("X", partition_key="q", sequence_number=9, body=b"{}", qos=0)
     assert WINDOW.take(entries, first, 0) is None
     assert WINDOW.take(entries, other, 1) is not None
     assert WINDOW.take(entries, incoming("Y", partition_key="p", body=b'{"a": 1}'), 1) is None
+
+
+def test_each_topic_has_ids_of_its_own() -> None:
+    entries = MemoryEntries()
+    one = [incoming("X", channel="a"), incoming("X", channel="b"), incoming("X", bus="c")]
+    assert [WINDOW.take(entries, message, 0) for message in one] == [None, None, None]
+    assert [WINDOW.take(entries, message, 0) is None for message in one] == [False, False, False]
+    mixed = [
+        incoming("b:X", channel="a"),
+        incoming("X", channel="a:b"),
+        incoming("1:X", channel=""),
+    ]
+    assert [WINDOW.take(entries, message, 0) for message in mixed] == [None, None, None]
 
 
 def test_with_partitions_the_partition_key_is_compared_too() -> None:
