@@ -2,54 +2,40 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
-from bench.cli import (
-    at_console,
-    certificates,
-    devices,
-    doctor,
-    emulate,
-    imports,
-    inbox,
-    network_server,
-    nightly,
-    outbox,
-    power,
-    report,
-    run,
-    scenarios,
-    score,
-    stations,
-    timeline,
-)
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
 from bench.cli.output import PROGRAM
 
-COMMANDS: dict[str, tuple[Callable[..., int], tuple[str, ...]]] = {
-    "nightly": (nightly.nightly, nightly.EXAMPLES),
-    "run": (run.run, run.EXAMPLES),
-    "scenarios": (scenarios.scenarios, scenarios.EXAMPLES),
-    "import": (imports.import_captures, imports.EXAMPLES),
-    "score": (score.score, score.EXAMPLES),
-    "report": (report.report, report.EXAMPLES),
-    "timeline": (timeline.timeline, timeline.EXAMPLES),
-    "devices": (devices.devices, devices.EXAMPLES),
-    "stations": (stations.stations, stations.EXAMPLES),
-    "power": (power.power, power.EXAMPLES),
-    "at": (at_console.at, at_console.EXAMPLES),
-    "doctor": (doctor.doctor, doctor.EXAMPLES),
-    "lns": (network_server.lns, network_server.EXAMPLES),
-    "inbox": (inbox.inbox, inbox.EXAMPLES),
-    "outbox": (outbox.outbox, outbox.EXAMPLES),
-    "emulate": (emulate.emulate, emulate.EXAMPLES),
-    "certificates": (certificates.certificates, certificates.EXAMPLES),
+COMMANDS: dict[str, str] = {
+    "nightly": "nightly.nightly",
+    "run": "run.run",
+    "scenarios": "scenarios.scenarios",
+    "import": "imports.import_captures",
+    "score": "score.score",
+    "report": "report.report",
+    "timeline": "timeline.timeline",
+    "devices": "devices.devices",
+    "stations": "stations.stations",
+    "power": "power.power",
+    "at": "at_console.at",
+    "doctor": "doctor.doctor",
+    "lns": "network_server.lns",
+    "inbox": "inbox.inbox",
+    "outbox": "outbox.outbox",
+    "emulate": "emulate.emulate",
+    "certificates": "certificates.certificates",
 }
+"""Of each command its module in `bench.cli`, with EXAMPLES, and the function there.
+
+Only the module that is asked for is imported: all of them take more than a second.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    result = application(_config(words))(
+    only = words[0] if words and words[0] in COMMANDS else None
+    result = application(only, config=_config(words))(
         words or ["--help"],
         print_error=False,
         exit_on_error=False,
@@ -104,8 +91,11 @@ def _config(words: Sequence[str]) -> Toml | None:
     return Toml(file, must_exist=True)
 
 
-def application(config: Toml | None = None) -> App:
-    """The program with all its commands; what is not said is looked up in the configuration."""
+def application(only: str | None = None, *, config: Toml | None = None) -> App:
+    """The program with all its commands; what is not said is looked up in the configuration.
+
+    With `only`, no other command is told of in the help.
+    """
     app = App(
         name=PROGRAM,
         help="A test bench for message deduplication in a LoRaWAN network server.",
@@ -115,8 +105,15 @@ def application(config: Toml | None = None) -> App:
         config=() if config is None else (config,),
         suppress_keyboard_interrupt=False,
     )
-    for name, (function, examples) in COMMANDS.items():
-        app.command(function, name=name, help_epilogue=_epilogue(examples))
+    for name, place in COMMANDS.items():
+        module, _, function = place.partition(".")
+        path = f"{__package__}.{module}"
+        if only in (None, name):
+            found = import_module(path)
+            epilogue = _epilogue(found.EXAMPLES)
+            app.command(getattr(found, function), name=name, help_epilogue=epilogue)
+        else:
+            app.command(f"{path}:{function}", name=name)
     return app
 
 
