@@ -18,6 +18,8 @@ LOCK_ARGS ?=
 # A slow network is no failure: more retries than pip's five, unless the machine says otherwise.
 export PIP_RETRIES ?= 10
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+# Hundreds of programs are started here; each would compile all that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 # What a package is built with comes from the lock too, by its old name (pip before 25.3) and its new one.
 LOCKED := PIP_CONSTRAINT=requirements.lock PIP_BUILD_CONSTRAINT=requirements.lock
@@ -30,15 +32,15 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test lint types unit scenarios emulated bench mutants fuzz lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench mutants fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, fuzz"
-	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, emulated"
+	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, spark, fuzz"
+	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, once, emulated"
 	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
 	@echo "  LOCK_ARGS=--upgrade        handed to the maker of the lock by: lock"
 	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
@@ -46,33 +48,59 @@ help: ## Show this list
 nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
 	@$(VENV) -m bench nightly $(NIGHTLY_ARGS)
 
-test: lint types unit scenarios emulated ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
-	@echo "make test: everything passed."
+# What uses one processor runs beside something else; the tests and the real wires have the machine
+# to themselves. `make -j2 test` gives the same order.
+test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
+	@parts=$$(mktemp); trap 'rm -f "$$parts"' EXIT; begun=$$SECONDS; \
+	$(MAKE) --no-print-directory PARTS_FILE="$$parts" $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j2) in_order; \
+	echo; awk '{ printf "  %-10s %4d s   (budget %3d s)\n", $$1, $$2, $$3 }' "$$parts"; \
+	echo "make test: everything passed in $$((SECONDS - begun)) s."
+
+in_order: lint types unit spark scenarios once
+ifneq ($(filter in_order,$(MAKECMDGOALS)),)
+unit: | lint types
+spark scenarios: | unit
+once: | spark scenarios
+endif
 
 install: $(STAMP) ## Create or update .venv, and nothing else
 	@echo ".venv is ready: $$($(VENV) --version), $$($(VENV) -m pip list 2>/dev/null | tail -n +3 | wc -l | tr -d ' ') packages."
 
 lint: $(STAMP) ## ruff over the whole tree: rules and format
-	@echo "== ruff"
+	@.ci/part lint 15 $(MAKE) --no-print-directory lint_now
+
+lint_now:
 	@$(VENV) -m ruff check .
 	@$(VENV) -m ruff format --check . || { echo "Format the files that are named by: .venv/bin/ruff format ." >&2; exit 1; }
 
 types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
-	@echo "== mypy"
+	@.ci/part types 45 $(MAKE) --no-print-directory types_now
+
+types_now:
 	@$(VENV) -m mypy
 	@MYPYPATH=firmware_scripts $(VENV) -m mypy --strict --explicit-package-bases firmware_scripts/*.py firmware_scripts/gateway/configure.py
 
-unit: $(STAMP) mosquitto ## Tests of lns and bench, those that need Spark included
-	@echo "== tests"
-	@$(VENV) -m pytest tests -m "" -q $(PYTEST_ARGS)
+# 5: PYTEST_ARGS choose none of these.
+OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
+
+unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
+	@.ci/part unit 240 $(VENV) -m pytest tests -m "not spark" -n 4 --dist loadgroup -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+
+spark: $(STAMP) ## Tests of the score, which start Spark
+	@.ci/part spark 90 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@echo "== scenarios"
-	@$(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@.ci/part scenarios 20 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
-emulated: $(STAMP) mosquitto ## Every scenario on real wires: ptys, WebSockets, processes, broker, store
-	@echo "== scenarios on real wires"
-	@$(VENV) -m bench run --rig emulated $(SCENARIO_ARGS) || { code=$$?; [ $$code = 10 ] || exit $$code; }
+# 10: passes on a repeated stimulus, which this machine may be too busy to deliver at once.
+ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
+OR_REPEATED = || { code=$$?; [ $$code = 10 ] || exit $$code; }
+
+once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets, processes, broker, store
+	@.ci/part once 150 $(ON_WIRES) --each-once $(OR_REPEATED)
+
+emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
+	@.ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
 
 bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five
 	@$(VENV) -m tests.benchmarks

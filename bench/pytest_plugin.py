@@ -18,6 +18,7 @@ import pytest
 
 from bench.capture.run_folder import Ending
 from bench.case import Title
+from bench.chance import stream
 from bench.expectation import Result, Verdict
 from bench.host.program import HostError
 from bench.inventory import Inventory, InventoryError, load
@@ -40,6 +41,8 @@ MARKERS = (
     ' it gets network servers of its own, at "store" also a store',
 )
 KINDS = {True: "confirmed", False: "unconfirmed"}
+ROW = ("strategy", "confirmed")
+"""What a scenario leaves open, and so is played in every way."""
 
 
 class Run(Protocol):
@@ -102,6 +105,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--strategy",
         choices=[strategy.value for strategy in Strategy],
         help="only this strategy, where a scenario leaves it open",
+    )
+    group.addoption(
+        "--each-once",
+        action="store_true",
+        help="of the strategies and kinds of each scenario one, chosen by its name and the seed",
     )
     group.addoption(
         "--capture-dir", metavar="DIR", default="runs", help="where the run's folder is made"
@@ -192,7 +200,15 @@ def _stop(config: pytest.Config, reason: str, code: int = BENCH_ERROR) -> NoRetu
 
 @pytest.hookimpl(trylast=True)  # of what -k has chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the scenarios that need what this rig has not."""
+    """Leave out the scenarios that need what this rig has not, and with --each-once most rows."""
+    left_out = _leave_out_impossible(config, items)
+    if config.getoption("--each-once"):
+        left_out += _leave_out_rows(items, config.getoption("--seed"))
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _leave_out_impossible(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
     run, record = config.stash[_RUN], config.stash[_RECORD]
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
@@ -206,9 +222,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if missing else kept).append(item)
         if run.limits_itself and "rig" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(0))
-    if left_out:
-        items[:] = kept
-        config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+    return left_out
+
+
+def _leave_out_rows(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Keep one row of each scenario; so many seeds in a row as it has rows keep each of them.
+
+    A row is a strategy and a kind. Whatever else tells two cases apart (an edge case, a fault)
+    makes them scenarios of their own.
+    """
+    scenarios: dict[tuple[object, ...], list[pytest.Item]] = {}
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        variant = [id(value) for name, value in _chosen(item).items() if name not in ROW]
+        scenarios.setdefault((function, *variant), []).append(item)
+    kept = set()
+    for rows in scenarios.values():
+        first = stream(0, "each once", rows[0].name).randrange(len(rows))
+        kept.add(rows[(first + seed) % len(rows)])
+    left_out = [item for item in items if item not in kept]
+    items[:] = [item for item in items if item in kept]
+    return left_out
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -32,6 +32,7 @@ EXAMPLES = (
     "lorabench run second_station --strategy Mark --seed 7",
     "lorabench run test_multi_concentrator.py",
     "lorabench run --rig emulated",
+    "lorabench run --rig emulated --each-once",
     "lorabench run --bench bench.toml multi_concentrator",
 )
 
@@ -53,6 +54,7 @@ class Selection:
     tls: bool = False
     redis_url: str | None = None
     bench: Path | None = None
+    each_once: bool = False
 
     @property
     def repeat(self) -> str:
@@ -61,6 +63,7 @@ class Selection:
         words += ["--rig", self.rig, "--seed", self.seed]
         words += ["--bench", shown_path(self.bench)] if self.bench else []
         words += ["--strategy", self.strategy] if self.strategy else []
+        words += ["--each-once"] if self.each_once else []
         words += ["--retention", self.retention_s] if self.retention_s else []
         words += ["--tls"] if self.tls else []
         words += ["--redis", without_login(self.redis_url)] if self.redis_url else []
@@ -102,6 +105,14 @@ def run(
         Strategy | None,
         Parameter(help="Only this deduplication strategy, where a scenario leaves it open."),
     ] = None,
+    each_once: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Play each scenario once instead of with every strategy and kind of uplink; which"
+            " of them, its name and the seed decide. Six seeds in a row play all.",
+        ),
+    ] = False,
     capture_dir: Annotated[Path, Parameter(help="Where the folder of the run is made.")] = RUNS,
     retention: Annotated[
         int | None,
@@ -134,7 +145,9 @@ def run(
     """
     if bench is not None:
         rig = "hardware"
-    selection = Selection(pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench)
+    selection = Selection(
+        pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once
+    )
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
     counts = totals(ran.verdicts)
@@ -218,6 +231,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("--rig", selection.rig, "--seed", str(selection.seed)),
         *(["--strategy", selection.strategy] if selection.strategy else []),
+        *(["--each-once"] if selection.each_once else []),
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
         *(["--tls"] if selection.tls else []),
         *(["--redis", selection.redis_url] if selection.redis_url else []),
