@@ -40,7 +40,7 @@ class Pair:
     def write(self, folder: Path, name: str) -> None:
         """Leave `<name>.crt` and `<name>.key` in a folder, the key readable by its owner only."""
         (folder / f"{name}.crt").write_bytes(self.certificate)
-        _write_secret(folder / f"{name}.key", self.key)
+        write_secret(folder / f"{name}.key", self.key)
 
 
 class Authority:
@@ -153,11 +153,11 @@ def write_station_files(
         client.write(folder, category)
     if token is not None:
         header = f"Authorization: {token}\r\n".encode("ascii")
-        _write_secret(folder / f"{category}.key", header)
+        write_secret(folder / f"{category}.key", header)
 
 
-def _write_secret(file: Path, content: bytes) -> None:
-    """A new file: one that was there could be open to others, and would stay so."""
+def write_secret(file: Path, content: bytes) -> None:
+    """A new file for its owner only: one that was there could be open to others, and stay so."""
     file.unlink(missing_ok=True)
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         stream.write(content)

@@ -26,6 +26,7 @@ from bench.run.play import Play
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from lns.address import without_login
+from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
 from lns.store.redis_wire import redis_server
 
@@ -159,7 +160,7 @@ def _inventory(config: pytest.Config, rig: str) -> Inventory | None:
         try:
             return load(Path(file))
         except (InventoryError, OSError) as error:
-            raise pytest.UsageError(f"--bench: {error}") from None
+            raise pytest.UsageError(without_controls(f"--bench: {error}")) from None
     if file and rig != "plan":
         raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")
     return None

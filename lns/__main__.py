@@ -7,6 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
+from lns.complaints import SafeFormatter, without_controls
 from lns.config import ConfigError, load
 from lns.prepared import Prepared, prepare
 from lns.running import run
@@ -29,20 +30,22 @@ def main(argv: list[str] | None = None) -> int:
         help="read and check the configuration, then stop",
     )
     arguments = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(SafeFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     # Every handshake and close of a socket; what matters of them is told by lns itself.
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
     try:
         config = load(arguments.config)
         prepared = prepare(config)
         if arguments.check:
-            print(_summary(prepared))
+            print(without_controls(_summary(prepared)))
             return 0
         # What is there by now stays: a collection that walked it would stop the server for 30 ms.
         gc.freeze()
         asyncio.run(run(prepared, _tell_listening))
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        print(without_controls(str(error)), file=sys.stderr)
         return 2
     return 0
 

@@ -84,6 +84,7 @@ class NetworkServer:
         self._utc = utc
         self._connections = Connections()
         self._complaints = Complaints(log)
+        self._versions = Complaints(log, level=logging.INFO)
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
         elsewhere = KnownElsewhere(registry, shared, now_us) if shared is not None else None
@@ -186,7 +187,7 @@ class NetworkServer:
             case Rejected():
                 self._reject(connection, event)
             case Versioned():
-                log.info("%s: station %s", station, printable(event.station_version))
+                self._versions.complain("%s: station %s", station, printable(event.station_version))
                 connection.clock.configured(arrived_us)
             case XtimeSample():
                 connection.clock_shown(event.xtime, arrived_us)
@@ -210,7 +211,7 @@ class NetworkServer:
         try:
             frame = parse(reception.phy)
         except MalformedFrame as error:
-            log.warning("%s: unreadable frame: %s", reception.station, error)
+            self._complaints.complain("%s: unreadable frame: %s", reception.station, error)
             return self._record(self._malformed(reception.station, reception.xtime))
         try:
             match frame:

@@ -4,7 +4,9 @@ Reads every file that a configuration names, so that a mistake is told before an
 """
 
 import logging
+import shlex
 import ssl
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,10 @@ from lns.url_scheme import (
 log = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
+_OPEN = {
+    "read": stat.S_IROTH,
+    "written": stat.S_IWGRP | stat.S_IWOTH,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Prepared:
 def prepare(config: Config) -> Prepared:
     """Read what the configuration names; ConfigError with file, line and key of a mistake."""
     _check_public_uri(config)
+    _tell_open_files(config)
     settings = config.settings
     return Prepared(
         config,
@@ -63,6 +70,32 @@ def prepare(config: Config) -> Prepared:
         open_store=_by_scheme(config, "store", settings.store.url, STORES),
         open_claims=_by_scheme(config, "store", settings.store.url, CLAIMS),
     )
+
+
+def _tell_open_files(config: Config) -> None:
+    """Keys, sessions and payloads are nobody's business but the owner's, and his group's to read.
+
+    The files that a server makes itself are nobody else's; those of somebody else are as they are.
+    """
+    settings = config.settings
+    store, outbox = settings.store.url, settings.upstream.outbox
+    named = {
+        "devices": settings.lns.devices,
+        "store": store.removeprefix("sqlite://") if store.startswith("sqlite://") else None,
+        "outbox": outbox or f"var/{settings.lns.id}.outbox",
+        "tokens": settings.tls.tokens if settings.tls else None,
+        "key": settings.tls.key if settings.tls else None,
+    }
+    for what, file in named.items():
+        path = config.path(file) if file else None
+        if path is None or not path.is_file():
+            continue
+        mode = path.stat().st_mode & 0o777
+        verbs = [verb for verb, bits in _OPEN.items() if mode & bits]
+        if verbs:
+            told = " and ".join(verbs)
+            sentence = "the %s file %s can be %s by others (mode %03o): chmod 600 %s"
+            log.warning(sentence, what, path, told, mode, shlex.quote(str(path)))
 
 
 def _by_scheme(

@@ -8,7 +8,6 @@ bytes; the wall clock is found in the folder's name and in the manifest only.
 
 import hashlib
 import json
-import os
 import platform
 import secrets
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 from bench.capture.reading import RUN_BEGIN, RUN_END, capture_files, contents_of, stream
 from bench.capture.source_tree import device_under_test, git_commit, version
+from bench.capture.whole_file import replace
 from lns.address import without_login
 from lns.capture import SCHEMA, Capture
 from lns.clock import utc_of_this_host
@@ -125,12 +125,7 @@ def _book(path: Path) -> dict[str, object]:
 
 def _write(path: Path, manifest: dict[str, Any]) -> None:
     """Put a manifest in its place, whole or not at all."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    replace(path, (json.dumps(manifest, indent=2) + "\n").encode())
 
 
 def _wall_clock(moment: datetime) -> str:

@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
-from bench.cli.output import print_json
+from bench.cli.output import print_error, print_json
 from bench.device.console import Console
 from bench.device.conversation import Conversation
 from bench.device.drivers import line_for
@@ -96,7 +96,7 @@ async def _one_shot(
         lines = {"name": radio.name, "commands": [masked(c) for c in commands], "lines": said}
         print_json({**lines, "trouble": trouble})
     elif trouble:
-        print(trouble, file=sys.stderr)
+        print_error(trouble)
     return ExitCode.FAILED if trouble else ExitCode.PASSED
 
 
@@ -104,7 +104,7 @@ async def _console(radio: Radio, port: str) -> int:
     """A line of the standard input is a command; until it ends, or the board is gone."""
     async with _speaking(radio, port, _print) as board:
         if sys.stdin.isatty():
-            print(f"{radio.name} at {port}; Ctrl-D ends it.", file=sys.stderr)
+            print_error(f"{radio.name} at {port}; Ctrl-D ends it.")
         async for typed in _lines_typed():
             command = typed.strip()
             if not command:
@@ -115,7 +115,7 @@ async def _console(radio: Radio, port: str) -> int:
             except Refused as refused:
                 trouble = str(refused)
             if trouble:
-                print(trouble, file=sys.stderr)
+                print_error(trouble)
     return ExitCode.PASSED
 
 
@@ -129,7 +129,7 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conver
 
     def gone() -> None:
         if in_use:
-            print(f"{radio.name}: its line is gone", file=sys.stderr)
+            print_error(f"{radio.name}: its line is gone")
 
     in_use = True
     grammar: Grammar = _GRAMMARS[radio.dialect]

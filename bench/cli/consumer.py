@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from bench.cli.exit_code import Refused
+from bench.cli.output import print_error
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox
@@ -242,7 +243,7 @@ class _Running:
             line = str(unavailable)
         if line != self._told:
             self._told = line
-            print(line, file=sys.stderr, flush=True)
+            print_error(line)
 
 
 class _Output:

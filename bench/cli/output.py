@@ -1,24 +1,34 @@
 """How does a result reach stdout: as text for people or as JSON for programs?"""
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lns.complaints import without_controls
+
 PROGRAM = "lorabench"
+_RAW = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout; paths become text."""
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    # JSON leaves some of what a terminal obeys as it is.
+    sys.stdout.write(_RAW.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines of text on stdout."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    """Lines of text on stdout, without what moves a cursor in the names of files."""
+    sys.stdout.writelines(f"{without_controls(line)}\n" for line in lines)
+
+
+def print_error(text: object) -> None:
+    """A message on stderr, likewise."""
+    print(without_controls(str(text)), file=sys.stderr, flush=True)
 
 
 def labelled(rows: Sequence[tuple[str, object]]) -> list[str]:

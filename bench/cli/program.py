@@ -11,7 +11,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
-from bench.cli.output import PROGRAM
+from bench.cli.output import PROGRAM, print_error
 
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",
@@ -46,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CycloptsError as error:
-        print(f"{PROGRAM}: {_one_line(error)}", file=sys.stderr)
-        print(f"`{_help_command(words)}` shows what it takes.", file=sys.stderr)
+        print_error(f"{PROGRAM}: {_one_line(error)}")
+        print_error(f"`{_help_command(words)}` shows what it takes.")
         return ExitCode.USAGE
     except Refused as refusal:
-        print(f"{PROGRAM}: {refusal}", file=sys.stderr)
+        print_error(f"{PROGRAM}: {refusal}")
         return refusal.exit_code
     except BrokenPipeError:
         # Whoever read the output has gone; nobody is left to tell. The interpreter would still try.
@@ -58,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.INTERRUPTED
     except OSError as error:
         # A folder that is not there or may not be written, a full disk: facts, not bugs.
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print_error(f"{PROGRAM}: {error}")
         return ExitCode.USAGE
     except KeyboardInterrupt:
-        print(f"{PROGRAM}: interrupted. What was captured so far stays.", file=sys.stderr)
+        print_error(f"{PROGRAM}: interrupted. What was captured so far stays.")
         return ExitCode.INTERRUPTED
 
 

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from lns.complaints import without_controls
+
 SILENCE_MAX_S = 5.0
 
 
@@ -68,6 +70,7 @@ class ProgressDisplay:
         return self._console.is_terminal
 
     def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
+        text = without_controls(text)
         if self._bar is not None:
             task = self._bar.task_ids[0]
             self._bar.update(task, description=escape(text), completed=done, total=total or None)
@@ -78,7 +81,7 @@ class ProgressDisplay:
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
-        self._console.print(text, markup=False)
+        self._console.print(without_controls(text), markup=False)
 
     def _due(self, text: str, done: int, total: int) -> bool:
         now_s = self._clock()

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.certificates import CATEGORIES, Authority, write_server_files, write_station_files
+from bench.certificates import (
+    CATEGORIES,
+    Authority,
+    write_secret,
+    write_server_files,
+    write_station_files,
+)
 from bench.host.toml_text import toml_text
 from lns import address
 from lns.lorawan.identifiers import Eui
@@ -89,9 +95,9 @@ def _make(folder: Path, setup: Setup) -> None:
         _make_station(folder / STATIONS / station, authority, setup, station)
     if setup.shown == "token":
         lines = [f'{station} = "file:{STATIONS}/{station}/tc.key"' for station in setup.stations]
-        (folder / "tokens.toml").write_text("\n".join(lines) + "\n")
+        write_secret(folder / "tokens.toml", ("\n".join(lines) + "\n").encode())
     (folder / "lns.toml").write_text(_lns_toml(setup))
-    (folder / "devices.toml").write_text(_DEVICES)
+    write_secret(folder / "devices.toml", _DEVICES.encode())
 
 
 def _make_station(home: Path, authority: Authority, setup: Setup, station: Eui) -> None:

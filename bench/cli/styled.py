@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from lns.complaints import without_controls
+
 Span = tuple[str, str]  # a text and its style in rich's words; "" for none
 
 # What stands for a character that the encoding of stdout does not have.
@@ -22,7 +24,7 @@ def print_styled(lines: Iterable[Sequence[Span]]) -> None:
     """Lines of styled text on stdout; the styles only on a terminal, colours not with NO_COLOR."""
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for line in lines:
-        spans = [(printable(text), style) for text, style in line]
+        spans = [(printable(without_controls(text)), style) for text, style in line]
         if console.is_terminal:
             console.print(Text.assemble(*spans), markup=False)
         else:

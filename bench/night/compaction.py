@@ -13,9 +13,10 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bench.capture.reading import CAPTURE, COMPRESSED
+from bench.capture.whole_file import replace, replacing
 from lns.clock import utc_of_this_host
 
 MANIFEST = "manifest.json"
@@ -91,25 +92,21 @@ def compact(run: Path) -> Compacted:
 def _compress(path: Path) -> int:
     """Put the compressed form in the place of a file; how many bytes it has."""
     packed = path.with_name(f"{path.name}{COMPRESSED}")
-    aside = path.with_name(f"{packed.name}.{os.getpid()}")
-    try:
-        with path.open("rb") as plain, aside.open("wb") as file:
-            # No name and no time inside: the same capture always gives the same bytes.
-            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as into:
-                shutil.copyfileobj(plain, into, _BLOCK_BYTES)
-            file.flush()
-            os.fsync(file.fileno())
-        if not _is_same(path, aside):
+    with path.open("rb") as plain, replacing(packed) as file:
+        # No name and no time inside: the same capture always gives the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as into:
+            shutil.copyfileobj(plain, into, _BLOCK_BYTES)
+        file.flush()
+        os.fsync(file.fileno())
+        after_bytes = file.tell()
+        if not _is_same(path, file):
             raise OSError(f"{path.name} changed while it was compressed")
-        after_bytes = aside.stat().st_size
-        aside.replace(packed)
-    finally:
-        aside.unlink(missing_ok=True)
     path.unlink()
     return after_bytes
 
 
-def _is_same(plain: Path, packed: Path) -> bool:
+def _is_same(plain: Path, packed: BinaryIO) -> bool:
+    packed.seek(0)
     with plain.open("rb") as one, gzip.open(packed, "rb") as other:
         while block := one.read(_BLOCK_BYTES):
             if other.read(len(block)) != block:
@@ -125,9 +122,7 @@ def _note(manifest: Path, packed: dict[str, int]) -> None:
         "at": f"{utc_of_this_host():%Y-%m-%dT%H:%M:%SZ}",
         "files": {**before, **packed},
     }
-    aside = manifest.with_name(f"{manifest.name}.{os.getpid()}")
-    aside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-    aside.replace(manifest)
+    replace(manifest, (json.dumps(said, indent=2) + "\n").encode())
 
 
 def _megabytes(size: int) -> str:

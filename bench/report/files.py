@@ -1,8 +1,8 @@
 """Where do the three readings of a run go? Into its folder, each one whole or not at all."""
 
-import os
 from pathlib import Path
 
+from bench.capture.whole_file import replace
 from bench.report.junit import junit
 from bench.report.page import page
 from bench.report.score_file import read_manifest, read_score
@@ -16,17 +16,10 @@ def write(run_folder: Path) -> Path:
     """
     score = read_score(run_folder)
     manifest = read_manifest(run_folder)
-    _replace(run_folder / "junit.xml", junit(score))
-    _replace(run_folder / "summary.md", _utf8(summary(score, manifest)))
-    _replace(run_folder / "report.html", _utf8(page(run_folder, score, manifest)))
+    replace(run_folder / "junit.xml", junit(score))
+    replace(run_folder / "summary.md", _utf8(summary(score, manifest)))
+    replace(run_folder / "report.html", _utf8(page(run_folder, score, manifest)))
     return run_folder / "report.html"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    # In the same folder, or the rename would not be atomic.
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
 
 
 def _utf8(text: str) -> bytes:

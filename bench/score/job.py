@@ -1,7 +1,6 @@
 """Where do captures come from and scores go to? The only module here that knows a path."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.capture.whole_file import replace
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.score.accounts import accounts
 from bench.score.answers import answers
@@ -79,7 +79,8 @@ def score(
         facts = {name: manifest.get(name) for name in ("run_id", "rig", "seed")}
         found[folder.name] |= {**facts, "spark": {**about, "seconds": seconds}}
         found[folder.name]["wholeness"] = books[folder.name].as_json()
-        _replace_text(folder / "score.json", json.dumps(found[folder.name], indent=1) + "\n")
+        text = json.dumps(found[folder.name], indent=1) + "\n"
+        replace(folder / "score.json", text.encode())
     return found
 
 
@@ -162,9 +163,3 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}
-
-
-def _replace_text(path: Path, text: str) -> None:
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
-    aside.write_text(text, "utf-8")
-    aside.replace(path)

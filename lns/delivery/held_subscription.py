@@ -19,6 +19,8 @@ from lns.delivery.mqtt_wire import MqttWire, Patience
 from lns.delivery.subscription import SESSION_S, Subscription, user_properties
 
 HELD_MAX = 200
+# A consumer may be of other producers too; more would hold up what comes behind it.
+PACKET_BYTES_MAX = 1 << 20
 _QOS = 1
 
 
@@ -43,7 +45,8 @@ class HeldSubscription(Subscription):
 
     `delivered` is told of every message, in order of arrival. At most `held_max` and one more are
     delivered and not acknowledged; the broker keeps the rest. Acknowledgements go out in order of
-    arrival (MQTT 5.0, 4.6), so one that waits holds up those of later messages.
+    arrival (MQTT 5.0, 4.6), so one that waits holds up those of later messages. A packet of more
+    than 1 MiB does not come.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class HeldSubscription(Subscription):
         )
         self._delivered = delivered
         self._held_max = held_max
+        self._packet_bytes_max = PACKET_BYTES_MAX
         self._held: _Held | None = None
 
     def stop_listening(self) -> None:
@@ -113,6 +117,7 @@ class _Held:
     def __init__(self, wire: MqttWire, held_max: int) -> None:
         self._wire = wire
         self._held_max = held_max
+        self._packet_bytes_max = PACKET_BYTES_MAX
         self._listening = True
         self._order: deque[int] = deque()
         self._done: set[int] = set()

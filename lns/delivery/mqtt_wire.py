@@ -24,6 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lns.delivery.broker import Broker
 
 _AT_ONCE = 65_536  # octets
+PACKET_BYTES_MAX = 65_536  # what an application asks for has less than 1 kB
 _TICK_S = 0.5  # how often deadlines are looked at
 
 
@@ -48,7 +49,8 @@ class MqttWire:
     `session_s` the broker keeps subscriptions and what they have not brought for so long after
     the end of the connection; without, it begins anew. With `held_max` whatever arrives is
     acknowledged by hand (`client.ack`), and at most so many messages wait for it (Receive Maximum,
-    MQTT 5.0, 3.1.2.11.3).
+    MQTT 5.0, 3.1.2.11.3). What has more than `packet_bytes_max` octets the broker does not bring
+    (3.1.2.11.4): a message of megabytes would stop everything else while it is read.
     """
 
     def __init__(
@@ -60,9 +62,11 @@ class MqttWire:
         *,
         session_s: int = 0,
         held_max: int = 0,
+        packet_bytes_max: int = PACKET_BYTES_MAX,
     ) -> None:
         self._broker = broker
         self._patience = patience
+        self._packet_bytes_max = packet_bytes_max
         self._after_read = after_read
         self._session_s = session_s
         self._held_max = held_max
@@ -89,6 +93,7 @@ class MqttWire:
         keep_alive_s = max(1, self._patience.keep_alive_us // 1_000_000)
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = self._session_s
+        properties.MaximumPacketSize = self._packet_bytes_max
         if self._held_max:
             properties.ReceiveMaximum = self._held_max
         connect = partial(

@@ -18,7 +18,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from lns.delivery.back_off import Attempts, BackOff
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_wire import BrokerLost, MqttWire, Patience
+from lns.delivery.mqtt_wire import PACKET_BYTES_MAX, BrokerLost, MqttWire, Patience
 from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
@@ -51,8 +51,9 @@ class Subscription:
     at the broker and must be this subscriber's own. Entering returns when the broker has granted
     the subscription: BrokerLost when it is away or refuses. With `patient` it returns at once, and
     the broker is sought for as long as that takes. Leaving does not end the session: what is
-    published meanwhile comes next time. ValueError without a `client_id`, for its session would be
-    lost with every connection, and for what is no topic filter.
+    published meanwhile comes next time. A packet of more than 64 KiB does not come. ValueError
+    without a `client_id`, for its session would be lost with every connection, and for what is no
+    topic filter.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Subscription:
         if not client_id:
             raise ValueError("a lasting subscription needs a client id")
         self._held_max = 0
+        self._packet_bytes_max = PACKET_BYTES_MAX
         self._broker = broker
         self._topic_filter = topic_filter
         self._client_id = client_id
@@ -139,6 +141,7 @@ class Subscription:
             lambda: None,
             session_s=self._session_s,
             held_max=self._held_max,
+            packet_bytes_max=self._packet_bytes_max,
         )
 
         def subscribed(

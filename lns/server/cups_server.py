@@ -80,6 +80,7 @@ class CupsServer:
         self._tls = tls
         self._limits = limits or Limits()
         self._complaints = Complaints(log)
+        self._answers = Complaints(log, level=logging.INFO)
         self._doors = Doors(self._limits.opening_max)
         self._server: asyncio.Server | None = None
 
@@ -162,7 +163,8 @@ class CupsServer:
             return self._refuse(HTTPStatus(refusal.status), refusal.why, peer, station)
         setup = self._stations.get(station, self._otherwise)
         given = answer(request, cups=setup.cups, tc=setup.tc)
-        log.info("%s: CUPS: %s", station, ", ".join(given.changes) or "nothing changes")
+        changes = ", ".join(given.changes) or "nothing changes"
+        self._answers.complain("%s: CUPS: %s", station, changes)
         return response(200, "OK", given.body, "application/octet-stream")
 
     def _refuse(self, status: HTTPStatus, why: str, peer: str, station: Eui | None = None) -> bytes:

@@ -59,6 +59,8 @@ class StationServer:
         self._limits = limits or Limits()
         self._doors = Doors(self._limits.opening_max)
         self._complaints = Complaints(log)
+        # A station that comes and goes all the time is in the capture every time.
+        self._arrivals = Complaints(log, level=logging.INFO)
         self._links: dict[Eui, WebSocketLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: Server | None = None
@@ -195,7 +197,7 @@ class StationServer:
         if replaced is not None:
             replaced.drop("replaced by a newer connection")
         peer = connection.peer
-        log.info("%s: connected from %s", station, peer)
+        self._arrivals.complain("%s: connected from %s", station, peer)
         self._tell("connected", station, peer)
         try:
             await self._network_server.serve(station, link)
@@ -204,7 +206,8 @@ class StationServer:
             if self._links.get(station) is link:
                 del self._links[station]
             counts = link.texts, link.binaries
-            log.info("%s: disconnected (%s); %d texts, %d binary", station, link.cause, *counts)
+            said = "%s: disconnected (%s); %d texts, %d binary"
+            self._arrivals.complain(said, station, printable(link.cause), *counts)
             self._tell("disconnected", station, peer, link.cause, counts)
 
     def _tell_never_opened(self, connection: WebSocket) -> None:

@@ -21,6 +21,7 @@ strategy = "Drop"
 @pytest.fixture
 def lns_toml(tmp_path: Path) -> Path:
     (tmp_path / "devices.toml").write_text(DEVICES)
+    (tmp_path / "devices.toml").chmod(0o600)
     file = tmp_path / "lns.toml"
     file.write_text('[lns]\nid = "lns-a"\n')
     return file

@@ -279,3 +279,42 @@ def test_keys_leave_this_host_encrypted_and_to_their_owner_only(folder: Path) ->
     assert "the keys of all" in mistake(folder, LNS + any_station + everywhere)
     assert prepare_text(folder, LNS + TLS + CLIENT_CA + everywhere).cups
     assert prepare_text(folder, LNS + CUPS).cups
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "told"),
+    [
+        ("devices.toml", 0o644, "the devices file {} can be read by others (mode 644)"),
+        ("devices.toml", 0o660, "the devices file {} can be written by others (mode 660)"),
+        ("lns-a.store", 0o666, "the store file {} can be read and written by others (mode 666)"),
+        ("var/lns-a.outbox", 0o604, "the outbox file {} can be read by others (mode 604)"),
+        ("server.key", 0o644, "the key file {} can be read by others (mode 644)"),
+        ("devices.toml", 0o600, None),
+        ("devices.toml", 0o640, None),
+        ("server.crt", 0o644, None),
+    ],
+)
+def test_a_file_that_others_can_read_or_write_is_said_at_the_start(
+    folder: Path, name: str, mode: int, told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    (folder / "devices.toml").chmod(0o600)
+    path.chmod(mode)
+    with caplog.at_level(logging.WARNING):
+        prepare_text(folder, LNS + TLS + '[store]\nurl = "sqlite://lns-a.store"\n')
+    lines = [line.partition(": chmod 600")[0] for line in caplog.messages]
+    assert lines == ([] if told is None else [told.format(path)])
+
+
+def test_a_server_does_not_warn_of_the_files_that_it_makes(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "devices.toml").chmod(0o600)
+    text = '[store]\nurl = "sqlite://lns-a.store"\n[upstream]\nurl = "mqtt://127.0.0.1:1"\n'
+    asyncio.run(opened(prepare_text(folder, LNS + text)))
+    with caplog.at_level(logging.WARNING):
+        caplog.clear()
+        prepare_text(folder, LNS + text)
+    assert caplog.messages == []

@@ -2,6 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
+SUBSCRIPTION = "tests/lns/delivery/test_subscription.py"
+COMPLAINTS = "tests/lns/test_complaints.py"
 ACCESS = "tests/lns/test_access.py"
 TLS = "tests/lns/server/test_station_server_tls.py"
 CUPS = "tests/lns/server/test_cups_server.py"
@@ -70,5 +72,26 @@ MUTANTS = (
         "    if tls.client_ca is not None and tls.tokens is not None:\n",
         "    if False:\n",
         noticed_by=PREPARED,
+    ),
+    Mutant(
+        "an MQTT packet of any size",
+        "lns/delivery/mqtt_wire.py",
+        "        properties.MaximumPacketSize = self._packet_bytes_max\n",
+        "",
+        noticed_by=SUBSCRIPTION,
+    ),
+    Mutant(
+        "a file that others can read not told",
+        "lns/prepared.py",
+        '    "read": stat.S_IROTH,\n',
+        '    "read": 0,\n',
+        noticed_by=PREPARED,
+    ),
+    Mutant(
+        "escape sequences in the log",
+        "lns/complaints.py",
+        "        return without_controls(super().format(record))\n",
+        "        return super().format(record)\n",
+        noticed_by=COMPLAINTS,
     ),
 )

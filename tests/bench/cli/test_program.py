@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import COMMANDS, main
+from tests.bench.traffic.traffic_files import CONFORMANCE
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -75,3 +76,51 @@ def test_a_run_that_is_not_scored_has_no_report(
     (folder / "manifest.json").write_text("{}")
     assert main(["report", str(folder)]) == 4
     assert f"lorabench score {folder}" in capsys.readouterr().err
+
+
+HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202eb"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "{}"],
+        ["import", "{}", "--json"],
+        ["import", "none{}"],
+        ["score", "none{}"],
+        ["score", "{}"],
+        ["report", "{}"],
+        ["report", "{}", "--json"],
+        ["timeline", "{}", "case"],
+        ["run", "test_{}.py"],
+        ["lns", "{}", "--check"],
+        ["lns", "{}", "--check", "--json"],
+        ["outbox", "{}"],
+        ["run", "--bench", "{}"],
+        ["certificates", "--into", "{}", "--station", "x"],
+    ],
+)
+def test_what_a_terminal_obeys_in_the_name_of_a_file_never_reaches_it(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / HOSTILE).write_text("nothing")
+    main([word.format(HOSTILE) for word in words])
+    shown = "".join(capsys.readouterr())
+    assert "owned" in shown or words[0] == "certificates"
+    assert not set(shown) & set("\x1b\x07\x9b\r\u202e")
+
+
+def test_a_whole_import_of_such_a_file_shows_its_name_and_moves_no_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / HOSTILE).write_bytes(CONFORMANCE.read_bytes())
+    for more in ([], ["--json"]):
+        main(["import", HOSTILE, "--limit", "5", "--runs", f"runs{HOSTILE}", *more])
+        shown = "".join(capsys.readouterr())
+        assert "owned" in shown
+        assert not set(shown) & set("\x1b\x07\x9b\r\u202e")

@@ -211,3 +211,16 @@ def test_two_thousand_cases_stay_small_and_quick(write_score) -> None:
     assert time.perf_counter() - started < 15
     assert page.stat().st_size < 5_000_000
     assert "1960 more cases deserve a story" in outline(page.read_text("utf-8")).text
+
+
+def test_a_report_is_never_written_through_a_link(bad_night: Path, tmp_path: Path) -> None:
+    treasure = tmp_path / "treasure"
+    treasure.write_text("gold")
+    names = ("report.html", "summary.md", "junit.xml")
+    for name in (*names, *(f".{name}.unfinished" for name in names)):
+        (bad_night / name).unlink(missing_ok=True)
+        (bad_night / name).symlink_to(treasure)
+    write(bad_night)
+    assert treasure.read_text() == "gold"
+    assert all((bad_night / name).is_file() for name in names)
+    assert not any((bad_night / name).is_symlink() for name in names)

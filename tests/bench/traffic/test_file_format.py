@@ -1,6 +1,7 @@
 """Which files are taken, and what is said of the others."""
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,36 @@ def test_a_gzip_file_with_broken_content_is_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     with pytest.raises(TrafficError, match="cut short or broken"):
         read(path)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_is_read_up_to_a_limit_and_no_octet_further(tmp_path: Path, packed: bool) -> None:
+    content = SAINT_EYNARD.read_bytes()
+    path = tmp_path / "long.ndjson"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert read(path, bytes_max=len(content)).logs
+    with pytest.raises(TrafficError) as refusal:
+        read(path, bytes_max=1 << 10)
+    unpacked = " unpacked" * packed
+    assert str(refusal.value) == (
+        f"long.ndjson: more than 0.000976562 MiB{unpacked}, which is the limit; split it"
+    )
+
+
+def test_a_small_file_that_unpacks_to_much_costs_no_more_than_the_limit(tmp_path: Path) -> None:
+    """100 MB in 100 kB: they are not held, nor are 2 MB."""
+    path = tmp_path / "bomb.ndjson.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(100):
+            file.write(bytes(1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TrafficError, match="more than 1 MiB unpacked"):
+            read(path, bytes_max=1 << 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
 
 
 def test_a_file_without_one_usable_uplink_is_refused_and_says_why(tmp_path: Path) -> None:

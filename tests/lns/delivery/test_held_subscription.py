@@ -11,6 +11,7 @@ from lns.delivery.held_subscription import Delivery, HeldSubscription
 from lns.delivery.mqtt_wire import Patience
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
+from tests.lns.delivery.test_subscription import publish
 
 pytestmark = pytest.mark.broker
 CLOSES = int(os.environ.get("LORABENCH_CLOSES", "30"))
@@ -219,3 +220,17 @@ def test_the_acknowledgement_of_a_lost_connection_does_nothing(
 
     asyncio.run(body())
     assert numbers(got) == [0, 0, 0]
+
+
+def test_a_consumer_takes_a_mebibyte_and_no_more(mosquitto: Mosquitto) -> None:
+    got: list[Delivery] = []
+
+    async def body() -> None:
+        async with HeldSubscription(broker(mosquitto.url), "#", "inbox", got.append):
+            payloads = (bytes(2 << 20), bytes(1_000_000), b"b")
+            sending = asyncio.create_task(asyncio.to_thread(publish, mosquitto.port, *payloads))
+            await until(lambda: len(got) == 2)
+            await sending
+
+    asyncio.run(body())
+    assert [len(one.payload) for one in got] == [1_000_000, 1]

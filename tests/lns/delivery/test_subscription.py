@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
 
 from lns.delivery.broker import broker
 from lns.delivery.mqtt_wire import BrokerLost
@@ -75,6 +77,31 @@ def test_many_arrive_in_order_and_only_what_the_filter_names(
     asyncio.run(body())
     assert numbers(got) == [str(number) for number in range(1000)]
     assert {topic for topic, _, _ in got} == {f"lorawan/lns-a/{ALPHA}/up"}
+
+
+def publish(port: int, *payloads: bytes) -> None:
+    """As anybody may who is let in by the broker; returns when it has all of them."""
+    client = Client(CallbackAPIVersion.VERSION2, "stranger", protocol=MQTTv5)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    for payload in payloads:
+        client.publish("lorawan/lns-a/down", payload, qos=1).wait_for_publish(20)
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_a_message_of_megabytes_does_not_come_and_stops_nothing(mosquitto: Mosquitto) -> None:
+    got: Got = []
+
+    async def body() -> None:
+        async with subscription(mosquitto.url, got):
+            payloads = (b"a", bytes(60_000_000), bytes(70_000), bytes(60_000), b"b")
+            sending = asyncio.create_task(asyncio.to_thread(publish, mosquitto.port, *payloads))
+            await until(has(got, 3))
+            await sending
+
+    asyncio.run(body())
+    assert [len(payload) for _, payload, _ in got] == [1, 60_000, 1]
 
 
 def test_what_is_published_while_nobody_listens_comes_next_time(

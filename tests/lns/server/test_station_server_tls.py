@@ -150,7 +150,8 @@ def test_a_handshake_that_fails_is_told_with_peer_and_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(served: Listening) -> None:
-        await come(served.port, context(folder))
+        async with asyncio.timeout(10):
+            await come(served.port, context(folder))
         await served.until(lambda: served.connections("refused"))
 
     with caplog.at_level(logging.WARNING):
