@@ -1,6 +1,6 @@
 """One case: its lines in the capture, and the verdict they add up to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ class Case:
     """Records the events of one case, into the capture and for the verdict.
 
     Every line names the case, so that cases may run side by side. What is recorded before `begin`
-    is written right after it.
+    is written right after it. `repeated`: it is over, and another attempt follows.
     """
 
     def __init__(self, title: Title, capture: Capture, *, rig: str) -> None:
@@ -52,6 +52,7 @@ class Case:
         self._rows: dict[str, int] = {}
         self._races = 0
         self._books: dict[str, tuple[int, int]] = {}
+        self.repeated = False
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write one event of any source that happens now."""
@@ -209,12 +210,16 @@ class Case:
         self._fact("stimulus.missed", {"owner": owner, "reason": reason})
 
     def end(
-        self, error: str | None = None, *, owner: str = "bench", may_repeat: bool = False
+        self,
+        error: str | None = None,
+        *,
+        owner: str = "bench",
+        repeated: Callable[[Verdict], bool] = lambda verdict: False,
     ) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it, and whose.
 
-        With `may_repeat` an INCONCLUSIVE one is marked as repeated: another attempt follows. What
-        the case has written until then is in the operating system's hands, and counted in `books`.
+        Marked as `repeated` when that says that another attempt follows. What the case has written
+        until then is in the operating system's hands, and counted in `books`.
         """
         self.begin()
         verdict = judge(sorted(self._events, key=_in_order))
@@ -227,7 +232,8 @@ class Case:
             "reasons": list(verdict.reasons),
             "attempt": self.title.attempt,
         }
-        if may_repeat and verdict.result is Result.INCONCLUSIVE:
+        self.repeated = repeated(verdict)
+        if self.repeated:
             fields["repeated"] = True
         if verdict.owner is not None:
             fields["owner"] = verdict.owner

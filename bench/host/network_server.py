@@ -18,6 +18,10 @@ _LISTENING = "listening "
 Sections = Mapping[str, Mapping[str, object]]
 
 
+class ServerDied(ProgramDied):
+    """A network server ended while it was to serve, and nobody had asked it to."""
+
+
 class LnsProcess(Listener):
     """`python -m lns` on the files `lns.toml` and `devices.toml` in `folder`, log beside them.
 

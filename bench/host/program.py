@@ -4,6 +4,7 @@ Linux only: a program dies with the bench, whatever kills that, and its end is a
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -21,11 +22,24 @@ _TAIL_LINES = 20
 # Becomes the program, after it asked the kernel to be killed when the bench is gone (prctl(2),
 # PR_SET_PDEATHSIG). Not done between fork and exec: there no Python may run beside other threads.
 _LAUNCHER = """
-import ctypes, os, sys
+import ctypes, os, sys, time
 ctypes.CDLL(None).prctl(1, 9)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[3:])
+*waits, last = [*map(float, sys.argv[2].split()), None]
+for wait in (*waits, last):
+    if os.getppid() != int(sys.argv[1]):
+        break
+    try:
+        os.execv(sys.argv[4], sys.argv[5:])
+    except OSError as error:
+        if wait is None or error.errno not in map(int, sys.argv[3].split()):
+            raise
+        print(f"the kernel refused to start it ({error}); once more", file=sys.stderr, flush=True)
+        time.sleep(wait)
 """
+REFUSED_WAITS_S = (0.01, 0.02, 0.04, 0.08, 0.16)
+"""How long to wait before a start is tried again that the kernel refused."""
+_MOMENTARY = (errno.EAGAIN, errno.EFAULT, errno.EINTR, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
+"""Why the kernel refuses a start for the moment: the same one works a little later."""
 
 
 class HostError(Exception):
@@ -81,6 +95,8 @@ class Program:
     ) -> None:
         """Start the process; ProgramMissing if there is no such program.
 
+        A start that the kernel refuses for the moment is tried again a few times, and the log says
+        so; OSError if it goes on refusing.
         With `speaks` its standard output is for `first_line`; else it goes to the log too.
         """
         assert not self.running, f"{self.name} runs already"
@@ -88,16 +104,30 @@ class Program:
         program = shutil.which(command[0])
         if program is None:
             raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
-        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), program]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*launcher, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if speaks else log,
-                stderr=log,
-                env=None if env is None else {**os.environ, **env},
-            )
+        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
+        launcher += [" ".join(map(str, told)) for told in (REFUSED_WAITS_S, _MOMENTARY)]
+        environ = None if env is None else {**os.environ, **env}
+        self._process = self._begun([*launcher, program, *command], speaks, environ)
         self._watch_end()
+
+    def _begun(
+        self, command: Sequence[str], speaks: bool, env: Mapping[str, str] | None
+    ) -> subprocess.Popen[bytes]:
+        with self.log.open("ab", buffering=0) as log:
+            stdout = subprocess.PIPE if speaks else log
+            for wait_s in REFUSED_WAITS_S:
+                try:
+                    return subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env
+                    )
+                except OSError as error:
+                    if error.errno not in _MOMENTARY:
+                        raise
+                    log.write(f"the kernel refused to start it ({error}); once more\n".encode())
+                    Event().wait(wait_s)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env
+            )
 
     async def first_line(self, deadline_s: float) -> str:
         """The first line of its standard output; ProgramDied or ProgramSilent otherwise."""

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.case import Case
+from bench.host.network_server import ServerDied
 from bench.rig.device import DeviceOfCase
 from bench.rig.lns_program import LnsProgram
 from bench.rig.provisioning import Provisioned
@@ -144,7 +145,7 @@ class WiredRig(WiredConsumption):
         for lns in self.lns_ids:
             program = self.wired_server(lns).program
             if program is not None and program.died is not None:
-                raise program.died
+                raise ServerDied(str(program.died)) from program.died
 
     async def end(self) -> None:
         """Give up what the case has on the bench."""

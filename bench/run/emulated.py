@@ -8,7 +8,7 @@ from bench.case import Case
 from bench.expectation import Verdict
 from bench.rig.emulated import EmulatedRig
 from bench.rig.wired_bench import WiredBench
-from bench.run.play import Play, perform, repeated
+from bench.run.play import Play, Turn, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
@@ -70,21 +70,21 @@ class EmulatedRun:
         own_server = not play.faults.isdisjoint(("lns", "store"))
 
         async def perform_it(bench: WiredBench) -> Verdict:
-            async def attempt(again: Play, may_repeat: bool) -> Verdict:
+            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
                 own = own_server
                 if again is not play:
                     # The network server that others share does not know the devices of this one.
                     bench.expect(1)
                     own = True
-                return await self._attempt(bench, again, own_server=own, may_repeat=may_repeat)
+                return await self._attempt(bench, again, turn, own_server=own)
 
             return await repeated(play, ATTEMPTS_MAX, attempt)
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 
     async def _attempt(
-        self, bench: WiredBench, play: Play, *, own_server: bool, may_repeat: bool
-    ) -> Verdict:
+        self, bench: WiredBench, play: Play, turn: Turn, *, own_server: bool
+    ) -> tuple[Verdict, bool]:
         self._numbers += 1
         rig = EmulatedRig(
             bench,
@@ -98,7 +98,7 @@ class EmulatedRun:
         )
         case = Case(play.title, bench.capture, rig=self._record.rig)
         try:
-            return await perform(case, rig, play, may_repeat=may_repeat)
+            return await perform(case, rig, play, turn), case.repeated
         finally:
             await rig.end()
 

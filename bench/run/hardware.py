@@ -17,7 +17,7 @@ from bench.plan.schedule import schedule
 from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
 from bench.run.planning import Plan, plan_of
-from bench.run.play import Play, perform, repeated
+from bench.run.play import Play, Turn, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
@@ -98,16 +98,16 @@ class HardwareRun:
         planned = self._plan.cases[play.title.case]
 
         async def perform_it(bench: HardwareBench) -> Verdict:
-            async def attempt(again: Play, may_repeat: bool) -> Verdict:
-                return await self._attempt(bench, planned, again, may_repeat=may_repeat)
+            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
+                return await self._attempt(bench, planned, again, turn)
 
             return await repeated(play, self._inventory.limits.rf_attempts_max, attempt)
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 
     async def _attempt(
-        self, bench: HardwareBench, planned: PlannedCase, play: Play, *, may_repeat: bool
-    ) -> Verdict:
+        self, bench: HardwareBench, planned: PlannedCase, play: Play, turn: Turn
+    ) -> tuple[Verdict, bool]:
         self._numbers += 1
         rig = HardwareRig(
             bench,
@@ -123,7 +123,7 @@ class HardwareRun:
         )
         case = Case(play.title, bench.capture, rig=self._record.rig)
         try:
-            return await perform(case, rig, play, may_repeat=may_repeat)
+            return await perform(case, rig, play, turn), case.repeated
         finally:
             await rig.end()
 

@@ -15,6 +15,8 @@ from bench.device.seam import (
 )
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.expectation import Result, Verdict
+from bench.host.network_server import ServerDied
+from bench.host.program import HostError
 from bench.rig.assembly import GatewayAway
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
@@ -24,6 +26,8 @@ from bench.station.basicstation_shell import GatewayFailed
 from lns.dedup.strategy import Strategy
 
 BENCH = "bench"
+BROKEN_MAX = 3
+"""How often a case is played in all that this host breaks."""
 DEVICE_ERRORS = (
     BoardUnfit, CommandRefused, DeviceRestarted, DeviceSilent, LineLost, NotAsWritten,
     PortUnavailable, UnknownFirmware, WrongDevice,
@@ -48,9 +52,32 @@ class Play:
         return replace(self, title=replace(self.title, case=case, attempt=number))
 
 
-async def perform(case: Case, rig: Stimulation, play: Play, *, may_repeat: bool = False) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The number of an attempt, and how many there may be while the stimulus fails to come about.
+
+    What this host broke is played `BROKEN_MAX` times in all, whatever else is allowed.
+    """
+
+    number: int = 1
+    attempts_max: int = 1
+    again: bool = True
+
+    def follows(self, verdict: Verdict, cause: BaseException | None) -> bool:
+        """Whether another attempt follows one that ended so."""
+        if verdict.result is Result.INCONCLUSIVE:
+            return self.number < self.attempts_max
+        if verdict.result is not Result.ERROR or cause is None or not self.again:
+            return False
+        return self.number < BROKEN_MAX and is_of_host(cause)
+
+
+ONLY = Turn(again=False)
+
+
+async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -> Verdict:
     """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
-    error, owner = None, BENCH
+    error, owner, cause = None, BENCH, None
     try:
         async with rig.running(case):
             await play.scenario(rig)
@@ -61,29 +88,40 @@ async def perform(case: Case, rig: Stimulation, play: Play, *, may_repeat: bool 
             case.missed(cause.owner, str(cause))
         else:
             error, owner = innermost(cause), owner_of(cause)
-    return case.end(error, owner=owner, may_repeat=may_repeat)
+    return case.end(error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause))
 
 
 async def repeated(
-    play: Play, attempts_max: int, attempt: Callable[[Play, bool], Awaitable[Verdict]]
+    play: Play, attempts_max: int, attempt: Callable[[Play, Turn], Awaitable[tuple[Verdict, bool]]]
 ) -> Verdict:
-    """The verdict of the first attempt that is not INCONCLUSIVE, or of the last one allowed.
+    """The verdict of the first attempt that proves something, or of the last one allowed.
 
-    `attempt` plays it once, and is told whether it may be repeated.
+    `attempt` plays it once; with the verdict it says whether another attempt is to follow.
     """
-    verdict = await attempt(play, attempts_max > 1)
-    for number in range(2, attempts_max + 1):
-        if verdict.result is not Result.INCONCLUSIVE:
-            break
-        verdict = await attempt(play.attempt(number), number < attempts_max)
+    turn = Turn(1, attempts_max)
+    verdict, again = await attempt(play, turn)
+    while again:
+        turn = replace(turn, number=turn.number + 1)
+        verdict, again = await attempt(play.attempt(turn.number), turn)
     return verdict
 
 
 def owner_of(error: BaseException) -> str:
     """Who has to see to an error that kept the bench from playing a case."""
+    if isinstance(error, ServerDied):
+        return "LNS"
     if isinstance(error, DEVICE_ERRORS):
         return "device"
     return "gateway" if isinstance(error, GATEWAY_ERRORS) else BENCH
+
+
+def is_of_host(error: BaseException) -> bool:
+    """Whether this host did not do what it should, and may do it if it is asked again.
+
+    A mistake of a scenario is none of this host, and a case that takes too long would again.
+    """
+    of_host = isinstance(error, HostError | OSError) and not isinstance(error, TimeoutError)
+    return of_host and owner_of(error) == BENCH
 
 
 def innermost(failure: BaseException) -> str:

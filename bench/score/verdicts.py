@@ -40,7 +40,7 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
             F.get(_of_verdict("owner", F.array(breaker)), 0).alias("owner"),
             F.coalesce("attempt", F.lit(1)).alias("attempt"),
             # A case that proved nothing and was played again does not count.
-            (F.coalesce("repeated", F.lit(False)) & (F.col("verdict") == INCONCLUSIVE))
+            (F.coalesce("repeated", F.lit(False)) & F.col("verdict").isin(INCONCLUSIVE, "ERROR"))
             .alias("superseded"),
             "begin_us",
             "end_us",

@@ -3,15 +3,18 @@
 import asyncio
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from bench.host.program import Program, ProgramDied, ProgramMissing, ProgramSilent
+from bench.host.program import REFUSED_WAITS_S, Program, ProgramDied, ProgramMissing, ProgramSilent
 
 PATIENCE_S = 60
 SLEEP = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
@@ -50,6 +53,53 @@ def test_it_is_started_and_ended_again_and_again(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == files
 
     asyncio.run(main())
+
+
+@contextmanager
+def written_to(file: Path) -> Iterator[Callable[[], None]]:
+    """A program that somebody writes to: the kernel refuses to start it until they have done."""
+    with file.open("r+b") as open_file:
+        yield open_file.close
+
+
+def copy_of(program: str, place: Path) -> Path:
+    found = shutil.which(program)
+    assert found is not None
+    return Path(shutil.copy2(Path(found).resolve(), place))
+
+
+@pytest.mark.parametrize("refused", ["the program", "what starts it"])
+def test_a_start_that_the_kernel_refuses_for_the_moment_is_tried_again(
+    refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep = copy_of("sleep", tmp_path)
+    interpreter = copy_of(sys.executable, tmp_path / "interpreter")
+    program = Program("sleeper", tmp_path / "log")
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    with written_to(sleep if refused == "the program" else interpreter) as done:
+        starting = Thread(target=program.launch, args=([str(sleep), "600"],))
+        starting.start()
+        for _ in range(PATIENCE_S * 100):
+            if "refused to start it" in program.tail():
+                break
+            Event().wait(0.01)
+        done()
+        starting.join()
+    program.until_now(lambda: Path(f"/proc/{program.pid}/exe").resolve() == sleep, PATIENCE_S)
+    program.kill_now()
+    assert "Text file busy" in program.tail()
+
+
+def test_a_start_that_the_kernel_goes_on_refusing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter = copy_of(sys.executable, tmp_path / "interpreter")
+    program = Program("sleeper", tmp_path / "log")
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    with written_to(interpreter), pytest.raises(OSError, match="Text file busy"):
+        program.launch(SLEEP)
+    assert not program.running
+    assert program.tail().count("refused to start it") == len(REFUSED_WAITS_S)
 
 
 def test_without_a_loop_it_is_ended_too(tmp_path: Path) -> None:

@@ -215,3 +215,55 @@ def test_a_consumer_is_a_program_whose_decisions_are_collected(tmp_path: Path) -
     published = [event["kind"] for event in ran.events if event["source"] == "upstream"]
     assert published == ["upstream.published", "upstream.repeated"]
     assert {event["consumer"] for event in ran.events if event["source"] == "inbox"} == {"one"}
+
+
+def test_what_this_host_broke_is_played_again_and_a_mistake_of_a_scenario_is_not(
+    tmp_path: Path,
+) -> None:
+    scenarios = '''
+TIMES = []
+
+
+async def test_breaks_once(rig):
+    """A start that the kernel refuses."""
+    TIMES.append(1)
+    if len(TIMES) == 1:
+        raise OSError(14, "Bad address")
+    await stimulus(rig)
+
+
+async def test_breaks_always(rig):
+    """A host that is broken."""
+    raise OSError(14, "Bad address")
+
+
+async def test_is_wrong(rig):
+    """A mistake of a scenario."""
+    raise RuntimeError("misspelt")
+'''
+    ran = emulated_in(tmp_path, scenarios)
+    ends = [(end["case"], end["verdict"], end.get("repeated", False)) for end in ran.ends]
+    assert sorted(ends) == [
+        ("here/breaks_always", "ERROR", True),
+        ("here/breaks_always (attempt 2)", "ERROR", True),
+        ("here/breaks_always (attempt 3)", "ERROR", False),
+        ("here/breaks_once", "ERROR", True),
+        ("here/breaks_once (attempt 2)", "PASS", False),
+        ("here/is_wrong", "ERROR", False),
+    ]
+
+
+def test_a_network_server_that_dies_is_no_fault_of_the_bench(tmp_path: Path) -> None:
+    scenarios = '''
+import os, signal
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_dies(rig):
+    """It ends by itself."""
+    await stimulus(rig)
+    os.kill(rig.wired_server("lns-a").program._process.pid, signal.SIGKILL)
+'''
+    [end] = emulated_in(tmp_path, scenarios).ends
+    assert (end["verdict"], end["owner"]) == ("ERROR", "LNS")
+    assert "ServerDied" in end["reasons"][0]

@@ -1,0 +1,288 @@
+"""Runs that were killed, cut, silenced or damaged: what each says of itself, and whom it blames.
+
+The programs are those that people start; what is damaged are copies of one run that was whole.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.capture.wholeness import wholeness
+from bench.report import exit_code, write
+from bench.report.score_file import read_score
+from bench.score.job import score
+
+ROOT = Path(__file__).resolve().parents[3]
+FEW = "a_second_station or a_single_station"
+CASES = 12
+BENCH_ERROR, USAGE, INTERRUPTED = 12, 4, 2
+
+pytestmark = pytest.mark.timeout(900)  # three runs and a score on a slow machine
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "bench", *words]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def ran(*words: str, files_max_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """A command to its end; no file of it may grow beyond the bytes given."""
+    limit = (files_max_bytes, files_max_bytes)
+    return subprocess.run(
+        command(*words),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        preexec_fn=None
+        if files_max_bytes is None
+        else partial(resource.setrlimit, resource.RLIMIT_FSIZE, limit),
+    )
+
+
+def ended_by(which: signal.Signals, folder: Path, *, after: str) -> tuple[Path, int, str]:
+    """A run that gets a signal as soon as it has said this: its folder, exit code, last words."""
+    with subprocess.Popen(
+        command("run", "--capture-dir", str(folder)),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        said = ""
+        for line in run.stdout:
+            said += line
+            if after in line:
+                break
+        run.send_signal(which)
+        said += run.stdout.read()
+        code = run.wait(60)
+    [made] = folder.iterdir()
+    return made, code, said
+
+
+def only_run_in(folder: Path) -> Path:
+    [made] = folder.iterdir()
+    return made
+
+
+Change = Callable[[list[bytes]], list[bytes]]
+
+
+def lines_changed(run: Path, stream: str, change: Change) -> None:
+    file = run / f"{stream}.jsonl"
+    file.write_bytes(b"".join(change(file.read_bytes().splitlines(keepends=True))))
+
+
+def cut_after_a_case(run: Path) -> None:
+    """Cut every stream where the fourth case ended, as if the rest had never been."""
+    ends = [json.loads(line) for line in (run / "bench.jsonl").read_bytes().splitlines()]
+    end_us = [line["t_us"] for line in ends if line["kind"] == "case.end"][3]
+    for file in run.glob("*.jsonl"):
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(line for line in lines if json.loads(line)["t_us"] <= end_us))
+
+
+def without_a_stream(run: Path) -> None:
+    (run / "lns-a.jsonl").unlink()
+
+
+def an_answer(lines: list[bytes]) -> int:
+    return next(place for place, line in enumerate(lines) if b'"lns.outcome"' in line)
+
+
+def deleted(lines: list[bytes]) -> list[bytes]:
+    return [line for place, line in enumerate(lines) if place != an_answer(lines)]
+
+
+def doubled(lines: list[bytes]) -> list[bytes]:
+    place = an_answer(lines)
+    return [*lines[: place + 1], *lines[place:]]
+
+
+def torn(lines: list[bytes]) -> list[bytes]:
+    place = an_answer(lines)
+    return [*lines[:place], lines[place][:70] + b"\n", *lines[place + 1 :]]
+
+
+def changed(lines: list[bytes]) -> list[bytes]:
+    place = an_answer(lines)
+    other = lines[place].replace(b'"NonDuplicate"', b'"SoftDuplicate"')
+    assert other != lines[place]
+    return [*lines[:place], other, *lines[place + 1 :]]
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut after a case": cut_after_a_case,
+    "a stream is missing": without_a_stream,
+    "a line is deleted": partial(lines_changed, stream="lns-a", change=deleted),
+    "a line is doubled": partial(lines_changed, stream="lns-a", change=doubled),
+    "a line is torn": partial(lines_changed, stream="lns-a", change=torn),
+    "a line is changed": partial(lines_changed, stream="lns-a", change=changed),
+    "the manifest is torn": lambda run: (run / "manifest.json").write_text("{") and None,
+}
+
+# What each says first, how many cases are whole, how many are withheld, and how many are not there.
+EXPECTED: dict[str, tuple[str, int, int, int]] = {
+    "cut after a case": ("8 of 12 cases have vanished from its books", 4, 0, 8),
+    "a stream is missing": ("12 cases are not whole", 0, 12, 0),
+    "a line is deleted": ("1 case is not whole", 11, 1, 0),
+    "a line is doubled": ("1 case is not whole", 11, 1, 0),
+    "a line is torn": ("1 case is not whole", 11, 1, 0),
+    "a line is changed": ("12 cases are not whole", 0, 12, 0),
+    "the manifest is torn": ("manifest.json cannot be read", 12, 0, 0),
+    "killed": ("killed at case ", 0, 0, 0),
+    "interrupted": ("interrupted at case ", 0, 0, 0),
+    "file limit": ("killed at case ", 0, 0, 0),
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """The folders of all runs by what happened to them, and what programs said of it."""
+
+    root: Path
+    folders: dict[str, Path]
+    said: dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A whole run and all the others."""
+    root = tmp_path_factory.mktemp("honesty")
+    done = ran("run", FEW, "--capture-dir", str(root / "whole"))
+    assert done.returncode == 0, done.stderr
+    folders = {"whole": only_run_in(root / "whole")}
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        folders[name] = copytree(folders["whole"], root / f"20261120T0200{number:02}Z-7f3a")
+        damage(folders[name])
+    said: dict[str, tuple[int, str]] = {}
+    for name, which in (("killed", signal.SIGKILL), ("interrupted", signal.SIGINT)):
+        folders[name], *told = ended_by(which, root / name, after="[  1")
+        said[name] = told[0], told[1]
+    small = ran("run", "--capture-dir", str(root / "limit"), files_max_bytes=100_000)
+    folders["file limit"] = only_run_in(root / "limit")
+    said["file limit"] = small.returncode, small.stdout + small.stderr
+    # Two runs of one second would have one name, by which scores are told apart.
+    for name in ("killed", "interrupted", "file limit"):
+        folders[name] = folders[name].rename(folders[name].with_name(name.replace(" ", "-")))
+    return Made(root, folders, said)
+
+
+@pytest.fixture(scope="module")
+def scores(spark: SparkSession, made: Made) -> dict[str, dict[str, Any]]:
+    """The scores of all of them, from one job, and a report in each folder."""
+    found = score(list(made.folders.values()), lake=made.root / "lake")
+    for folder in made.folders.values():
+        write(folder)
+    return {name: found[path.name] for name, path in made.folders.items()}
+
+
+def test_the_run_that_was_left_alone_is_whole(made: Made) -> None:
+    books = wholeness(made.folders["whole"])
+    assert (books.whole, books.sentence, len(books.judged)) == (True, "", CASES)
+
+
+@pytest.mark.parametrize("damage", EXPECTED)
+def test_what_is_missing_is_told(damage: str, made: Made) -> None:
+    first, judged, withheld, unplayed = EXPECTED[damage]
+    books = wholeness(made.folders[damage])
+    assert books.sentence.startswith(f"incomplete: {first}")
+    counted = len(books.judged), len(books.withheld), len(books.unplayed)
+    if damage in DAMAGES:
+        assert counted == (judged, withheld, unplayed)
+    else:
+        assert books.planned is not None and books.planned > 900
+        assert sum(counted) == books.planned
+        assert min(counted[0], counted[2]) > 0
+
+
+def test_an_interrupted_run_says_how_many_cases_were_not_played(made: Made) -> None:
+    code, said = made.said["interrupted"]
+    books = wholeness(made.folders["interrupted"])
+    assert code == INTERRUPTED, said
+    assert f"incomplete: interrupted at case {books.begun} of {books.planned}" in said
+    assert f"{len(books.unplayed)} cases are not played" in said
+
+
+def test_a_disk_that_fills_up_ends_the_run_and_no_case_fails_of_it(made: Made) -> None:
+    code, said = made.said["file limit"]
+    assert code == BENCH_ERROR, said
+    assert "File too large" in said
+    assert "AssertionError" not in said
+    assert "FAIL" not in said
+
+
+@pytest.mark.parametrize("place", ["a file", "below a file"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_plays(
+    place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    folders = {"a file": "file", "below a file": "file/runs"}
+    done = ran("run", FEW, "--capture-dir", str(tmp_path / folders[place]))
+    assert done.returncode == USAGE
+    assert done.stderr.startswith(f"lorabench: --capture-dir {tmp_path / folders[place]}: ")
+    assert "Nothing was played." in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_disk_that_is_full_is_refused_before_anything_plays(tmp_path: Path) -> None:
+    done = ran("run", FEW, "--capture-dir", str(tmp_path / "runs"), files_max_bytes=500)
+    assert done.returncode == BENCH_ERROR
+    assert "File too large. Nothing was played." in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.spark
+def test_a_whole_run_passes(scores: dict[str, dict[str, Any]]) -> None:
+    found = scores["whole"]
+    assert found["wholeness"]["sentence"] == ""
+    assert found["totals"]["PASS"] == CASES
+    assert (found["findings"], exit_code(found)) == ([], 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("damage", EXPECTED)
+def test_nobody_but_the_bench_is_blamed_for_what_is_missing(
+    damage: str, made: Made, scores: dict[str, dict[str, Any]]
+) -> None:
+    found, books = scores[damage], wholeness(made.folders[damage])
+    assert exit_code(found) == BENCH_ERROR
+    assert found["wholeness"] == books.as_json()
+    assert {row["owner"] for row in found["findings"]} == {"bench"}
+    assert found["totals"]["FAIL"] == found["totals"]["INCONCLUSIVE"] == 0
+    assert found["totals"]["PASS"] == len(books.judged)
+    assert found["totals"]["ERROR"] == len(books.withheld)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("damage", EXPECTED)
+def test_no_page_of_it_is_green(damage: str, made: Made, scores: dict[str, dict[str, Any]]) -> None:
+    folder = made.folders[damage]
+    page = (folder / "report.html").read_text("utf-8")
+    assert '<header class="er">' in page
+    assert "<dd>12 (incomplete)</dd>" in page
+    assert (folder / "summary.md").read_text("utf-8").startswith("# ⛔ ERROR: Incomplete: ")
+    junit = (folder / "junit.xml").read_text("utf-8")
+    assert junit.count('type="incomplete"') == len(read_score(folder).wholeness.unplayed)
+    if damage != "the manifest is torn":
+        assert "<error" in junit
