@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from cachetools import LRUCache
+
 from lns.clock import now_us
 from lns.complaints import Complaints
 from lns.lorawan.identifiers import Eui
@@ -124,14 +126,11 @@ class Connections:
 
     def __init__(self) -> None:
         self._current: dict[Eui, Connection] = {}
-        self._clocks: dict[Eui, StationClock] = {}
+        self._clocks: LRUCache[Eui, StationClock] = LRUCache(CLOCKS_MAX)
 
     def clock(self, station: Eui) -> StationClock:
         """The clock of a station, a new one for a station never heard of."""
-        clock = self._clocks.pop(station) if station in self._clocks else StationClock()
-        self._clocks[station] = clock
-        if len(self._clocks) > CLOCKS_MAX:
-            del self._clocks[next(iter(self._clocks))]
+        clock = self._clocks[station] = self._clocks.get(station) or StationClock()
         return clock
 
     def add(self, connection: Connection) -> None:

