@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lns.clock import now_us
-from lns.dedup.claim import Bid, Claim, Claims, Level2, SoleServer
+from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Claims, Level2, SoleServer
+from lns.dedup.life import Lived
 from lns.dedup.strategy import RESUBMISSIONS_MAX
 from lns.end_device import EndDevice, Session
 from lns.events import Claimed
@@ -29,6 +30,7 @@ CLAIM_US = 250_000
 ANSWERS_MAX = 1 + RESUBMISSIONS_MAX  # of one frame
 NOT_OWNED_MAX = 100_000  # sessions whose newest frame of another server is remembered
 
+_NO_FRAME = Mic("")
 _NOBODY_SAYS = Claim(level2=Level2.UNAVAILABLE)
 
 
@@ -36,6 +38,7 @@ class NotOwned(Struct, frozen=True):
     """The newest frame of a session that this server did not own, why, and how many in a row."""
 
     f_cnt: int
+    mic: Mic
     level2: Level2
     frames: int
 
@@ -62,14 +65,42 @@ class Claiming:
         `Unavailable` when there is no answer in time.
         """
         began_us = now_us()
+        claim = await self._asked(bid, session) or _NOBODY_SAYS
+        claim = self._compare_with_before(bid, claim)
+        self._tell(reception, frame_id, bid, claim, began_us)
+        return claim
+
+    async def look(self, reception: Reception, frame_id: str, bid: Bid, session: Session) -> Claim:
+        """The same for a frame that is refused here, unless others heard what this server did not.
+
+        `NotAsked` when they did not, or when nobody can say.
+        """
+        began_us, knew = now_us(), (session.lives, session.life)
+        claim = await self._asked(bid, session)
+        if claim is None:
+            return NOBODY_ASKED
+        is_news = bid.too_far or (session.lives, session.life) != knew
+        if claim.too_far or not (claim.is_new or claim.outdated or is_news):
+            return replace(NOBODY_ASKED, lived=claim.lived)
+        claim = self._compare_with_before(bid, claim)
+        self._tell(reception, frame_id, bid, claim, began_us)
+        return claim
+
+    async def _asked(self, bid: Bid, session: Session) -> Claim | None:
         try:
             claim = await self._store.wait_for(self._claims.claim(bid))
         except StoreUnavailable:
-            claim = _NOBODY_SAYS
-        else:
+            return None
+        if not claim.outdated:
             session.f_cnt_down = max(session.f_cnt_down, claim.next_f_cnt_down)
-            session.life = max(session.life, claim.life)
-        claim = self._compare_with_before(bid, claim)
+            session.learn(claim.counter, claim.owner)
+        return claim
+
+    def _tell(
+        self, reception: Reception, frame_id: str, bid: Bid, claim: Claim, began_us: int
+    ) -> None:
+        if claim.outdated:
+            return
         self._record(
             Claimed(
                 lns=self._lns,
@@ -85,33 +116,37 @@ class Claiming:
                 xtime=reception.xtime,
             )
         )
-        return claim
 
     def bid(
         self,
         session: Session,
         f_cnt: int,
+        mic: Mic = _NO_FRAME,
         *,
         takes_f_cnt_down: bool,
-        heard: int | None = None,
-        first_message: Mic | None = None,
-        advances: bool = True,
+        first_message: bool = False,
+        too_far: bool = False,
+        is_first: bool = True,
+        lived: Lived | None = None,
+        elders: tuple[DevAddr, ...] = (),
     ) -> Bid:
-        """What this server asks for, from what it knows of the session.
-
-        `heard` is the newest counter that it knew of before this frame.
-        """
+        """What this server asks for, from what it knows of the session before this frame."""
         return Bid(
             lns=self._lns,
             dev_eui=session.dev_eui,
             dev_addr=session.dev_addr,
             f_cnt=f_cnt,
+            mic=mic,
+            known=session.counter,
+            known_owner=session.owner,
+            first_message=first_message,
+            too_far=too_far,
+            is_first=is_first,
+            lived=lived,
             f_cnt_down=session.f_cnt_down,
             takes_f_cnt_down=takes_f_cnt_down,
-            f_cnt_down_missed=self._missed(session, f_cnt, heard),
-            life=session.life,
-            first_message=first_message,
-            advances=advances,
+            f_cnt_down_missed=self._missed(session, f_cnt, session.f_cnt_up),
+            elders=elders,
         )
 
     async def take_f_cnt_down(self, device: EndDevice, session: Session) -> int | None:
@@ -121,8 +156,7 @@ class Claiming:
         """
         if not self.is_asked_for(device):
             return session.take_f_cnt_down()
-        heard = session.f_cnt_up
-        bid = self.bid(session, heard or 0, takes_f_cnt_down=True, heard=heard)
+        bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
         f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
         if f_cnt_down is not None:
             session.f_cnt_down = max(session.f_cnt_down, f_cnt_down + 1)
@@ -135,7 +169,7 @@ class Claiming:
         if claim.given_back:
             self._note_not_owned(bid, Level2.NOT_OWNER)
         try:
-            await self._store.wait_for(self._claims.release(bid))
+            await self._store.wait_for(self._claims.release(bid, claim))
         except StoreUnavailable:
             # This server is granted the frame again when it comes again.
             log.warning("%s: frame %d stays claimed", bid.dev_eui, bid.f_cnt)
@@ -156,16 +190,18 @@ class Claiming:
             self._note_not_owned(bid, claim.level2)
             return claim
         others = self._not_owned.pop((bid.dev_eui, bid.dev_addr), None)
-        if others is None or (others.f_cnt, others.level2) != (bid.f_cnt, Level2.NOT_OWNER):
+        if others is None or (others.f_cnt, others.mic) != (bid.f_cnt, bid.mic):
             return claim
+        if others.level2 is Level2.UNAVAILABLE:
+            return replace(claim, is_new=True)  # only the reply was lost
         return replace(claim, given_back=True)
 
     def _note_not_owned(self, bid: Bid, level2: Level2) -> None:
         session = bid.dev_eui, bid.dev_addr
         before = self._not_owned.get(session)
-        is_another = before is None or before.f_cnt != bid.f_cnt
+        is_another = before is None or (before.f_cnt, before.mic) != (bid.f_cnt, bid.mic)
         frames = (before.frames if before else 0) + is_another
-        self._not_owned[session] = NotOwned(bid.f_cnt, level2, frames)
+        self._not_owned[session] = NotOwned(bid.f_cnt, bid.mic, level2, frames)
         self._not_owned.move_to_end(session)
         if len(self._not_owned) > NOT_OWNED_MAX:
             self._not_owned.popitem(last=False)

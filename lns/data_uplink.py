@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from lns.dedup.claim import Claim, Level2
+from lns.dedup.claim import NOBODY_ASKED, Claim, Level2
 from lns.dedup.concentrator import DataKey
+from lns.dedup.life import Lived
 from lns.dedup.strategy import Disposition, Reason, Status, Upstream
 from lns.events import Outcome
 from lns.lorawan.frame import Data
@@ -16,11 +17,13 @@ from lns.receive_window import Answer
 from lns.reception import Reception
 from lns.registry import Match
 
-NOBODY_ASKED = Claim(level2=Level2.NOT_ASKED)
-
 
 class Facts(Struct, frozen=True):
-    """All that was found out about one reception, and what the policy makes of it."""
+    """All that was found out about one reception, and what the policy makes of it.
+
+    `looks`: it is refused here, but perhaps not elsewhere. `lived` is which frame it is, where that
+    is known.
+    """
 
     reception: Reception
     frame: Data
@@ -30,6 +33,8 @@ class Facts(Struct, frozen=True):
     status: Status
     disposition: Disposition
     claim: Claim = NOBODY_ASKED
+    looks: bool = False
+    lived: Lived | None = None
 
     @property
     def carries_data(self) -> bool:
@@ -42,6 +47,11 @@ class Facts(Struct, frozen=True):
         return Answer.SUPPRESSED if self.requests.wants_answer else Answer.NOT_ASKED
 
     @property
+    def is_first_message(self) -> bool:
+        """FCnt 0 or 1 of a relaxed ABP device: it may have restarted (ADR 007)."""
+        return self.match.device.may_restart_counter and self.match.f_cnt <= 1
+
+    @property
     def owned(self) -> bool:
         """Whether nobody else handles this frame, as far as anybody can say."""
         return self.claim.level2 in (Level2.NOT_ASKED, Level2.OWNER)
@@ -51,7 +61,17 @@ class Facts(Struct, frozen=True):
         """Whether nobody has delivered this frame before, as far as anybody can say."""
         if self.claim.level2 is Level2.NOT_OWNER:
             return False
-        return self.disposition.advances or self.claim.given_back
+        advances = self.disposition.advances and self.status is Status.NON_DUPLICATE
+        return advances or self.claim.given_back
+
+    @property
+    def named(self) -> Lived:
+        """Which frame this is; of one that nobody remembers, as its session tells."""
+        if self.lived is not None:
+            return self.lived
+        session = self.match.session
+        is_newest = session.f_cnt_up == self.match.f_cnt and session.mic in (None, self.key.mic)
+        return Lived(session.life, odd=not is_newest)
 
 
 @dataclass(slots=True)

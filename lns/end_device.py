@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from lns.dedup.strategy import Standing, Strategy
+from lns.dedup.life import Counter, Lived, Standing, begun_again, gone_on, is_later, standing
+from lns.dedup.strategy import Strategy
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.frame_counter import F_CNT_MAX
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
 class Activation(StrEnum):
@@ -76,11 +77,15 @@ Count = Annotated[int, Meta(ge=0)]
 class Session(Struct, kw_only=True):
     """What the server remembers of one session until the device has joined again.
 
-    `f_cnt_up` is the newest accepted counter (32 bits, None: nothing heard yet), `f_cnt_down` the
-    next one to use. `resubmissions` counts the repeated answers per counter value and is
-    emptied when the counter advances. `life` counts the restarts of a relaxed ABP counter.
-    `copies` counts the copies that went up per counter value, so that each has its own id.
-    Whoever reads one from a store is told of a value out of its range: nothing could use it.
+    `f_cnt_up` is the newest accepted counter (32 bits, None: nothing heard yet) with `mic`, its
+    frame, and `owner`, the LNS whose it was (None: of the only one); `life`, `lives` and `former`
+    are those of `lns.dedup.life`. `f_cnt_down` is the next one to use. `resubmissions` counts the
+    repeated answers per counter value and is emptied when the counter advances. `copies` counts
+    the copies that went up per counter value, so that each has its own id.
+
+    `heard` is the newest counter that this server heard itself, in `heard_life`: what it knows
+    beyond that it was told. No store keeps that. Whoever reads a session from a store is told of a
+    value out of its range: nothing could use it.
     """
 
     dev_eui: Eui
@@ -93,48 +98,105 @@ class Session(Struct, kw_only=True):
     copies: dict[FCnt, Count] = msgspec.field(default_factory=dict)
     nb_trans: Annotated[int, Meta(ge=1, le=15)] = 1
     nb_trans_asked: bool = False
+    lives: Count = 0
+    former: dict[Count, FCnt] = msgspec.field(default_factory=dict)
+    mic: Mic | None = None
+    owner: str | None = None
+    heard: int | None = None
+    heard_life: int = 0
+
+    def __post_init__(self) -> None:
+        # One that was kept before lives had numbers of their own.
+        self.lives = max(self.lives, self.life)
+
+    @property
+    def counter(self) -> Counter:
+        """How far the session has come."""
+        return Counter(self.f_cnt_up, self.life, self.lives, self.former, self.mic)
 
     def standing(self, f_cnt: int) -> Standing:
-        """Where a counter stands against the newest accepted one.
+        """Where a counter stands against the newest accepted one."""
+        return standing(self, f_cnt)
 
-        LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP 16384); a device nobody has heard counts from 0.
+    def standing_at(self, lns: str, f_cnt: int) -> Standing:
+        """The same for one of several servers: what it was only told of makes no frame an old one.
+
+        A counter that another server brought counts for it when it has heard that one itself.
         """
-        if self.f_cnt_up is None or f_cnt > self.f_cnt_up:
-            gap = f_cnt - (self.f_cnt_up or 0)
-            return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR
-        return Standing.EQUAL if f_cnt == self.f_cnt_up else Standing.OLDER
+        found = standing(self, f_cnt)
+        if found in (Standing.NEWER, Standing.TOO_FAR) or self.owner in (None, lns):
+            return found
+        heard = self.heard if self.heard_life == self.life else None
+        if heard is None or f_cnt > heard:
+            return Standing.NEWER
+        return Standing.EQUAL if f_cnt == heard else Standing.OLDER
 
-    def advance(self, f_cnt: int) -> None:
-        """Make `f_cnt` the newest counter; a step back begins a new life of the counter.
+    def hear(self, f_cnt: int, life: int) -> None:
+        """Note that this server heard a frame itself; an older one is no news."""
+        if life == self.life and (self.heard_life != life or f_cnt > (self.heard or -1)):
+            self.heard, self.heard_life = f_cnt, life
 
-        A device that begins again sends each frame once until it is asked for more.
+    def hear_all(self) -> None:
+        """Let what is known count as heard: nobody waits for copies of it any more."""
+        self.heard, self.heard_life = self.f_cnt_up, self.life
+
+    def advance(self, f_cnt: int, mic: Mic, owner: str | None = None) -> Lived:
+        """Make `f_cnt` the newest counter, and tell which frame that is.
+
+        One that is not newer begins a new life of the counter.
         """
-        if self.f_cnt_up is not None and f_cnt <= self.f_cnt_up:
-            self.life += 1
+        is_newer = standing(self, f_cnt) in (Standing.NEWER, Standing.TOO_FAR)
+        self.take((gone_on if is_newer else begun_again)(self, f_cnt, mic), owner)
+        self.heard, self.heard_life = f_cnt, self.life
+        return Lived(self.life)
+
+    def learn(self, counter: Counter, owner: str | None) -> None:
+        """Know what all servers together know; what this one knows better stays."""
+        if is_later(counter, self):
+            self.take(counter, owner)
+
+    def take(self, counter: Counter, owner: str | None) -> None:
+        """Have come so far.
+
+        A device that begins again sends each frame once until it is asked for more. Late copies
+        are forwarded of the newest frame and of a first message only.
+        """
+        if counter.life != self.life:
             self.copies = {}
             self.nb_trans, self.nb_trans_asked = 1, False
-        self.f_cnt_up = f_cnt
+        elif self.copies:
+            kept = (0, 1, counter.f_cnt_up)
+            self.copies = {old: number for old, number in self.copies.items() if old in kept}
+        self.f_cnt_up, self.life, self.lives = counter.f_cnt_up, counter.life, counter.lives
+        self.former, self.mic, self.owner = counter.former, counter.mic, owner
         self.resubmissions = {}
-        # Late copies are forwarded of the newest frame and of a first message only.
-        self.copies = {old: number for old, number in self.copies.items() if old <= 1}
 
     def snapshot(self) -> "Session":
-        """The session as it is now; what happens to one of the two does not touch the other."""
-        return replace(self, resubmissions=dict(self.resubmissions), copies=dict(self.copies))
+        """The session as a store keeps it; what happens to one of the two does not touch the other.
+
+        Whoever reads it has heard nothing yet.
+        """
+        resubmissions, copies = dict(self.resubmissions), dict(self.copies)
+        return replace(self, resubmissions=resubmissions, copies=copies, heard=None, heard_life=0)
+
+    def before(self) -> "Session":
+        """The session as it is now, to be brought back by `step_back`."""
+        return replace(self)
 
     def step_back(self, before: "Session") -> None:
-        """Undo `advance`: up counter, life and copies as in `before`; FCntDown only goes on."""
-        self.f_cnt_up = before.f_cnt_up
-        self.life = before.life
-        self.resubmissions = dict(before.resubmissions)
-        self.copies = dict(before.copies)
+        """Undo `advance`: all of the up counter is as in `before`; FCntDown only goes on.
+
+        A life that began keeps its number to itself only if something was sent up in it.
+        """
+        self.take(before.counter, before.owner)
+        self.resubmissions, self.copies = before.resubmissions, before.copies
+        self.heard, self.heard_life = before.heard, before.heard_life
         self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
 
     def catch_up(self, known: "Session") -> None:
         """Know what another server has met since; no counter ever goes back."""
-        newest = self.life, -1 if self.f_cnt_up is None else self.f_cnt_up
-        if (known.life, -1 if known.f_cnt_up is None else known.f_cnt_up) > newest:
-            self.f_cnt_up, self.life = known.f_cnt_up, known.life
+        if is_later(known, self):
+            self.take(known.counter, known.owner)
             self.resubmissions, self.copies = dict(known.resubmissions), dict(known.copies)
             self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
         self.f_cnt_down = max(self.f_cnt_down, known.f_cnt_down)

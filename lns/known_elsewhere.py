@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lns.dedup.claim import STATE_US
-from lns.dedup.strategy import Reason, Standing
+from lns.dedup.life import Standing
+from lns.dedup.strategy import Reason
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable, in_time
 from lns.registry import Match, Registry
@@ -65,11 +66,15 @@ class KnownElsewhere:
         if seen or match.device.server is not None:
             return False
         standing = match.session.standing(match.f_cnt)
-        restarted = standing is Standing.OLDER and match.device.may_restart_counter
-        return standing is Standing.TOO_FAR or restarted or self._is_out_of_date(match)
+        return standing is Standing.TOO_FAR or self._is_out_of_date(match)
 
-    async def ask(self, dev_addr: DevAddr) -> bool:
-        """Learn what the store knows of a DevAddr; False when nothing was asked or answered."""
+    async def ask(self, dev_addr: DevAddr, match: Match | Reason) -> bool:
+        """Learn what the store knows of a DevAddr; False when nothing was asked or answered.
+
+        Whoever is proven to be a device is not made to wait for strangers.
+        """
+        if isinstance(match, Match):
+            return await self._learn_of_proven(match, is_old=self._is_out_of_date(match))
         under_way = self._under_way.get(dev_addr)
         if under_way is not None:
             await under_way.wait()
@@ -91,6 +96,16 @@ class KnownElsewhere:
         """Know all that the store knows of one device; StoreUnavailable."""
         await in_time("the store", ASK_US, self._shared.refresh(dev_eui))
         self._registry.catch_up(dev_eui)
+
+    async def _learn_of_proven(self, match: Match, *, is_old: bool) -> bool:
+        try:
+            await self.learn_of(match.device.dev_eui)
+        except StoreUnavailable:
+            return False
+        if is_old:
+            match.session.hear_all()
+        self._note_learnt(match.session.dev_addr)
+        return True
 
     def _is_due(self, dev_addr: DevAddr) -> bool:
         now_us = self._now_us()

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 # A store that takes longer is away: RX2 of a data uplink is over by then.
 KEEP_US = 2_000_000
+PENDING_MAX = 8
 
 
 class SessionStore(Protocol):
@@ -62,8 +63,10 @@ class Match(Struct, frozen=True):
 class Registry:
     """The devices of this server and their sessions, by DevEUI and by DevAddr.
 
-    A device has at most two sessions: after a join the old one stays valid until the first frame
-    of the new one is accepted (`settle`), because the device may not have heard the join accept.
+    After a join the session in use stays valid, and so do sessions of earlier joins that no frame
+    came of yet: the device may not have heard the accept, or never have asked for it, because
+    somebody replayed a join request that nobody had heard. A frame that is accepted ends all
+    sessions older than its own (`settle`). At most `PENDING_MAX` wait for their first frame.
     """
 
     def __init__(self, devices: Iterable[EndDevice], store: SessionStore) -> None:
@@ -76,6 +79,8 @@ class Registry:
         self._patience = Patience("the store", KEEP_US, silence, log)
         for device in self._devices.values():
             remembered = _still_valid(device, store.sessions(device.dev_eui))
+            for session in remembered:
+                session.hear_all()
             self._set_sessions(device, remembered or _personalised(device))
 
     def device(self, dev_eui: Eui) -> EndDevice | None:
@@ -83,9 +88,9 @@ class Registry:
         return self._devices.get(dev_eui)
 
     def session_heard(self, dev_eui: Eui) -> Session | None:
-        """The newest session of a device, if a frame was accepted in it: it can be spoken to."""
+        """The newest session of a device that a frame was accepted in: it can be spoken to."""
         sessions = self._sessions.get(dev_eui, ())
-        return sessions[0] if sessions and sessions[0].f_cnt_up is not None else None
+        return next((session for session in sessions if session.f_cnt_up is not None), None)
 
     def knows(self, dev_addr: DevAddr) -> bool:
         """Whether some session has this DevAddr."""
@@ -124,7 +129,7 @@ class Registry:
         if not sharers:
             return Reason.UNKNOWN_DEVICE
         for device, session in sharers:
-            for f_cnt in candidates(session.f_cnt_up, frame.f_cnt, bits=device.f_cnt_bits):
+            for f_cnt in _candidates(device, session, frame):
                 if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
                     return Match(device, session, f_cnt)
         return Reason.MIC_MISMATCH
@@ -137,12 +142,11 @@ class Registry:
     async def join(self, device: EndDevice, session: Session, dev_nonce: int) -> bool:
         """Use a DevNonce and add the session that it opens; durable when this returns True.
 
-        The session in use before stays until `settle`. Nothing is changed after False (the
-        DevNonce was used before) and after StoreUnavailable.
+        Those before stay until `settle`. Nothing is changed after False (the DevNonce was used
+        before) and after StoreUnavailable.
         """
         before = self._sessions[device.dev_eui]
-        in_use = [old for old in before if old.f_cnt_up is not None]
-        joined = (session, *in_use[:1])
+        joined = (session, *_bounded(before))
         self._set_sessions(device, joined)
         self._joining.append(session)
         kept = False
@@ -158,11 +162,28 @@ class Registry:
                 self._set_sessions(device, before if now is joined else others)
         return kept
 
-    def settle(self, match: Match) -> None:
-        """Forget older sessions than the one a frame was just accepted in."""
+    def elders(self, match: Match) -> tuple[DevAddr, ...]:
+        """The sessions that a frame of this one brings to an end."""
         sessions = self._sessions[match.device.dev_eui]
-        if len(sessions) > 1 and sessions[0] is match.session:
-            self._set_sessions(match.device, sessions[:1])
+        if len(sessions) == 1 or match.session not in sessions:
+            return ()
+        return tuple(old.dev_addr for old in sessions[sessions.index(match.session) + 1 :])
+
+    def settle(self, match: Match) -> None:
+        """Forget older sessions than the one a frame was just accepted in.
+
+        A newer one may have been opened since the frame was sent.
+        """
+        elders = self.elders(match)
+        if elders:
+            sessions = self._sessions[match.device.dev_eui]
+            self._set_sessions(match.device, sessions[: -len(elders)])
+
+    def end(self, match: Match) -> None:
+        """Forget a session that another server has seen the end of."""
+        sessions = self._sessions[match.device.dev_eui]
+        left = tuple(other for other in sessions if other is not match.session)
+        self._set_sessions(match.device, left)
 
     async def keep(self, dev_eui: Eui) -> None:
         """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
@@ -180,6 +201,21 @@ class Registry:
             sharers = self._by_dev_addr.setdefault(session.dev_addr, [])
             sharers.append((device, session))
             sharers.sort(key=lambda sharer: sharer[0].dev_eui)
+
+
+def _bounded(before: tuple[Session, ...]) -> tuple[Session, ...]:
+    """The session in use, and the newest of those that wait for their first frame."""
+    waiting = [session for session in before if session.f_cnt_up is None][: PENDING_MAX - 1]
+    in_use = next((session for session in before if session.f_cnt_up is not None), None)
+    return tuple(s for s in before if s is in_use or any(s is other for other in waiting))
+
+
+def _candidates(device: EndDevice, session: Session, frame: Data) -> tuple[int, ...]:
+    """The counters to be tried: those near the newest one, and near where former lives ended."""
+    tries = candidates(session.f_cnt_up, frame.f_cnt, bits=device.f_cnt_bits)
+    for f_cnt_up in session.former.values():
+        tries += candidates(f_cnt_up, frame.f_cnt, bits=device.f_cnt_bits)
+    return tuple(dict.fromkeys(tries)) if session.former else tries
 
 
 def _still_valid(device: EndDevice, sessions: tuple[Session, ...]) -> tuple[Session, ...]:

@@ -16,13 +16,16 @@ from lns.data_uplink import Facts, Fate, mic_of, outcome, refusal
 from lns.deadline import within
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
+from lns.dedup.life import Lived, Standing
 from lns.dedup.strategy import (
+    Disposition,
     Reason,
     Status,
     Upstream,
     after_claim,
     decide,
     given_back,
+    known_before,
     status_of,
 )
 from lns.delivery.publisher import (
@@ -48,6 +51,7 @@ from lns.station.protocol import gps_time_us
 
 # How long the application may take: the copies of a frame wait for the fate of its first one.
 PUBLISH_US = 10_000_000
+LIVED_MAX = 1_000_000  # frames whose copies may still come
 
 
 class Uplinks:
@@ -84,6 +88,8 @@ class Uplinks:
         self._evicted = evicted
         self._elsewhere = elsewhere
         self._undecided: dict[DataKey, Fate] = {}
+        # Read for copies only, which level 1 recognises for as long as it remembers their frame.
+        self._lived: dict[DataKey, Lived] = {}
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
@@ -96,12 +102,14 @@ class Uplinks:
             return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
         key = self._key(match, frame)
         copy = self._note(key, reception)
+        waited = False
         while (first := self._undecided.get(key)) is not None:
             await first.decided.wait()
+            waited = not first.lost
             if first.lost:
                 copy = self._note(key, reception)
-        facts = self._find_out(reception, frame, match, key, copy)
-        if not facts.disposition.advances:
+        facts = self._find_out(reception, frame, match, key, copy, waited=waited)
+        if not (facts.disposition.advances or facts.looks):
             return await self._act(facts)
         fate = self._undecided[key] = Fate()
         try:
@@ -120,7 +128,7 @@ class Uplinks:
     ) -> Match | Reason:
         """The sender, if another server has met it since; never asked for a copy."""
         seen = isinstance(match, Match) and self._key(match, frame) in self._sightings
-        if elsewhere.may_help(match, seen=seen) and await elsewhere.ask(frame.dev_addr):
+        if elsewhere.may_help(match, seen=seen) and await elsewhere.ask(frame.dev_addr, match):
             return self._registry.match(frame)
         return match
 
@@ -134,30 +142,79 @@ class Uplinks:
         return copy
 
     def _find_out(
-        self, reception: Reception, frame: Data, match: Match, key: DataKey, copy: Copy
+        self,
+        reception: Reception,
+        frame: Data,
+        match: Match,
+        key: DataKey,
+        copy: Copy,
+        *,
+        waited: bool,
     ) -> Facts:
-        device, session = match.device, match.session
+        """What is known here. A copy that `waited` for its first one is of the newest frame.
+
+        It is judged by the session as it stood when its frame was heard, whatever was accepted
+        meanwhile.
+        """
+        device, session, f_cnt = match.device, match.session, match.f_cnt
         status = status_of(copy, device.strategy)
-        disposition = decide(
+        shared = self._claiming.is_asked_for(device)
+        standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
+        if waited and status is not Status.NON_DUPLICATE:
+            standing = Standing.EQUAL
+        first_message = device.may_restart_counter and f_cnt <= 1
+        disposition = self._decide(frame, match, status, standing)
+        # A relaxed device may have begun a new life that only other servers heard of, and any
+        # device may have come as far as they heard.
+        is_old = standing in (Standing.EQUAL, Standing.OLDER)
+        looks = (
+            shared
+            and status is Status.NON_DUPLICATE
+            and not first_message
+            and (standing is Standing.TOO_FAR or (is_old and device.may_restart_counter))
+        )
+        asked = mac_layer.requests(frame, session, f_cnt)
+        lived = None if status is Status.NON_DUPLICATE else self._lived.get(key)
+        return Facts(
+            reception, frame, match, key, asked, status, disposition, looks=looks, lived=lived
+        )
+
+    def _decide(self, frame: Data, match: Match, status: Status, standing: Standing) -> Disposition:
+        device, session, f_cnt = match.device, match.session, match.f_cnt
+        mine = session.owner in (None, self._lns)
+        return decide(
             status,
             device.strategy,
             confirmed=frame.confirmed,
-            standing=session.standing(match.f_cnt),
-            may_have_restarted=device.may_restart_counter and match.f_cnt <= 1,
-            resubmissions=session.resubmissions.get(match.f_cnt, 0),
+            standing=standing,
+            may_have_restarted=device.may_restart_counter and f_cnt <= 1,
+            # The answers of another server are its own business.
+            resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,
         )
-        asked = mac_layer.requests(frame, session, match.f_cnt)
-        return Facts(reception, frame, match, key, asked, status, disposition)
 
     async def _act(self, facts: Facts) -> Outcome:
+        before = facts.match.session.before() if facts.disposition.advances else None
+        bid: Bid | None = None
+        if facts.looks:
+            before = facts.match.session.before()
+            facts, bid = await self._look(facts)
         done = facts.disposition
-        if not done.answers and done.upstream is Upstream.DROPPED:
+        if not done.answers and done.upstream is Upstream.DROPPED and not done.advances:
+            if facts.status is Status.NON_DUPLICATE and facts.match.device.may_restart_counter:
+                # The device may begin again before a copy of this one comes.
+                self._remember(facts.key, facts.named)
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
-        before = _count(facts)
-        facts, bid = await self._claim(facts, before)
+        if bid is None:
+            facts = self._count(facts)
+            facts, bid = await self._claim(facts)
+        if facts.claim.outdated:
+            self._registry.end(facts.match)
+            return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
         done = facts.disposition
         if done.reason is Reason.STORE_UNAVAILABLE:
             self._roll_back(facts, before)
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
+        if done.upstream is Upstream.DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER:
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         try:
             await self._publish(facts)
@@ -196,31 +253,69 @@ class Uplinks:
             self._give_back(facts)
             return facts.withheld
 
-    async def _claim(self, facts: Facts, before: Session) -> tuple[Facts, Bid | None]:
+    async def _look(self, facts: Facts) -> tuple[Facts, Bid | None]:
+        """Find out whether others have heard what this server has not; else nobody was asked."""
+        bid = self._bid(facts, takes_f_cnt_down=False)
+        frame_id, session = facts.frame.frame_id, facts.match.session
+        claim = await self._claiming.look(facts.reception, frame_id, bid, session)
+        if claim.level2 is Level2.NOT_ASKED:
+            return replace(facts, lived=claim.lived), None
+        known = claim.level2 is Level2.OWNER and not claim.is_new
+        standing = Standing.EQUAL if known else Standing.NEWER
+        disposition = self._decide(facts.frame, facts.match, facts.status, standing)
+        facts = replace(facts, claim=claim, disposition=disposition)
+        return self._after_claim(self._count(facts)), bid
+
+    async def _claim(self, facts: Facts) -> tuple[Facts, Bid | None]:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
-        device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
-        if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(device):
-            return facts, None
         done = facts.disposition
-        first_message = device.may_restart_counter and f_cnt <= 1
-        bid = self._claiming.bid(
-            session,
-            f_cnt,
-            takes_f_cnt_down=done.answers and self._may_answer(facts),
-            heard=before.f_cnt_up,
-            first_message=facts.key.mic if first_message else None,
-            advances=done.advances,
-        )
+        if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(
+            facts.match.device
+        ):
+            return facts, None
+        if not done.answers and done.upstream is Upstream.DROPPED:
+            return facts, None
+        bid = self._bid(facts, takes_f_cnt_down=done.answers and self._may_answer(facts))
         frame_id = facts.frame.frame_id
-        claim = await self._claiming.ask(facts.reception, frame_id, bid, session)
-        facts = replace(facts, claim=claim)
+        claim = await self._claiming.ask(facts.reception, frame_id, bid, facts.match.session)
+        return self._after_claim(replace(facts, claim=claim)), bid
+
+    def _bid(self, facts: Facts, *, takes_f_cnt_down: bool) -> Bid:
+        is_first = facts.status is Status.NON_DUPLICATE
+        return self._claiming.bid(
+            facts.match.session,
+            facts.match.f_cnt,
+            facts.key.mic,
+            takes_f_cnt_down=takes_f_cnt_down,
+            first_message=facts.is_first_message,
+            too_far=facts.match.session.standing(facts.match.f_cnt) is Standing.TOO_FAR,
+            is_first=is_first,
+            lived=facts.lived,
+            elders=self._registry.elders(facts.match) if is_first else (),
+        )
+
+    def _after_claim(self, facts: Facts) -> Facts:
+        """What is left to do when level 2 has spoken, and what the session knows then."""
+        claim, done, f_cnt = facts.claim, facts.disposition, facts.match.f_cnt
+        if claim.level2 is Level2.UNAVAILABLE:
+            if done.advances:
+                facts = self._count_alone(facts)
+        elif claim.lived is not None:
+            facts.match.session.hear(f_cnt, claim.lived.life)
+            self._remember(facts.key, claim.lived)
+            facts = replace(facts, lived=claim.lived)
         if claim.given_back and facts.status is Status.RESUBMISSION:
-            return replace(facts, disposition=given_back(done)), bid
-        if facts.owned:
-            return facts, bid
-        self._give_back(facts)
-        left = after_claim(done, device.strategy, claim.level2, self._on_outage)
-        return replace(facts, disposition=left), bid
+            return replace(facts, disposition=given_back(done))
+        if not facts.owned:
+            self._give_back(facts)
+            left = after_claim(done, facts.match.device.strategy, claim.level2, self._on_outage)
+            return replace(facts, disposition=left)
+        if done.advances and not claim.is_new and facts.status is Status.NON_DUPLICATE:
+            left = known_before(
+                done, confirmed=facts.frame.confirmed, first_message=facts.is_first_message
+            )
+            return self._count(replace(facts, disposition=left))
+        return facts
 
     def _may_answer(self, facts: Facts) -> bool:
         device, session = facts.match.device, facts.match.session
@@ -230,6 +325,36 @@ class Uplinks:
         )
         return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
 
+    def _count(self, facts: Facts) -> Facts:
+        """Change what this server alone decides about, before anybody is asked."""
+        device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
+        if facts.disposition.spends:
+            session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
+        if not facts.disposition.advances:
+            return facts
+        if not self._claiming.is_asked_for(device):
+            return self._count_alone(facts)
+        if not device.may_restart_counter:
+            session.hear(f_cnt, session.life)
+        return facts
+
+    def _count_alone(self, facts: Facts) -> Facts:
+        """Advance the counter of a session that nobody else is asked about, or can be."""
+        match, session = facts.match, facts.match.session
+        shared = self._claiming.is_asked_for(match.device)
+        is_old = session.standing(match.f_cnt) in (Standing.EQUAL, Standing.OLDER)
+        if is_old and not facts.is_first_message:
+            session.hear(match.f_cnt, session.life)  # another server has heard it before
+            return facts
+        lived = session.advance(match.f_cnt, facts.key.mic, self._lns if shared else None)
+        self._remember(facts.key, lived)
+        return replace(facts, lived=lived)
+
+    def _remember(self, key: DataKey, lived: Lived) -> None:
+        self._lived[key] = lived
+        if len(self._lived) > LIVED_MAX:
+            del self._lived[next(iter(self._lived))]
+
     async def _publish(self, facts: Facts) -> None:
         done, status = facts.disposition, facts.requests.status
         if status is not None and facts.is_first:
@@ -238,6 +363,7 @@ class Uplinks:
                     self._lns,
                     facts.match.session,
                     facts.match.f_cnt,
+                    facts.named,
                     status,
                     facts.reception,
                     received_at=self._utc(),
@@ -252,6 +378,7 @@ class Uplinks:
             facts.match.f_cnt,
             facts.frame,
             facts.reception,
+            lived=facts.named,
             received_at=self._utc(),
             first=facts.is_first,
             dup_msg=done.upstream is Upstream.MARKED,
@@ -267,13 +394,13 @@ class Uplinks:
             # It may become durable yet; the copy that takes its place has the same id.
             raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None
 
-    def _roll_back(self, facts: Facts, before: Session) -> None:
+    def _roll_back(self, facts: Facts, before: Session | None) -> None:
         """What was not delivered was not heard: the next copy of it is a first one."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
         self._give_back(facts)
         if facts.status is Status.NON_DUPLICATE:
             self._sightings.forget(facts.key)
-        if facts.disposition.advances and session.f_cnt_up == f_cnt:
+        if before is not None and facts.disposition.advances and session.f_cnt_up == f_cnt:
             session.step_back(before)
 
     def _give_back(self, facts: Facts) -> None:
@@ -307,14 +434,3 @@ class Uplinks:
             return reception.gps_us
         ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
         return gps_time_us(self._utc()) - (now_us() - ended_us)
-
-
-def _count(facts: Facts) -> Session:
-    """Change the counters of the session; returns the session to roll back to."""
-    session, f_cnt = facts.match.session, facts.match.f_cnt
-    before = session.snapshot()
-    if facts.disposition.advances:
-        session.advance(f_cnt)
-    if facts.disposition.spends:
-        session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
-    return before

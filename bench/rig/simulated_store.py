@@ -162,9 +162,9 @@ class FarStore:
         """One more downlink counter; None when another server owns it; StoreUnavailable."""
         return await self._wire.carry(lambda: self._claims().take_f_cnt_down(bid))
 
-    async def release(self, bid: Bid) -> None:
+    async def release(self, bid: Bid, claim: Claim) -> None:
         """Give back a frame that was granted; StoreUnavailable."""
-        await self._wire.carry(lambda: self._claims().release(bid))
+        await self._wire.carry(lambda: self._claims().release(bid, claim))
 
     def _store(self) -> MemoryStore:
         return self._far.of(self._lns)

@@ -1,8 +1,14 @@
 """Level 2: which LNS owns this frame, when several of them hear it?
 
-ADR 007, part 2. What is remembered of a session (DevEUI and DevAddr) is its last counter and who
-owns it, for a day after the last claim that was granted. `decide` is the whole decision; stores
-make it one atomic step (`lns.store`). A server that works alone has nobody to ask.
+ADR 007, part 2. What is remembered of a session (DevEUI and DevAddr) is how far its counter came
+(`lns.dedup.life`) and who owns it, for a day after the last claim that was granted; of each frame
+that was claimed, in which life it lies, for as long as level 1 remembers frames. `decide` is the
+whole decision; stores make it one atomic step (`lns.store`). A server that works alone has nobody
+to ask.
+
+So all servers see one life of a session: whoever claims is told, and what a server learns so is
+never a reason to refuse a frame that it hears for the first time. Bytes that were claimed a moment
+ago are a copy, whoever hears them, and lie in the life in which they were claimed.
 """
 
 from enum import StrEnum
@@ -10,6 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from lns.dedup.life import Counter, Lived, Standing, begun_again, gone_on, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 STATE_US = 86_400_000_000  # "State expires after a day"
@@ -31,87 +38,134 @@ class OnOutage(StrEnum):
     CLOSED = "closed"
 
 
+_NOTHING_HEARD = Counter()
+
+
 class Bid(Struct, frozen=True, kw_only=True):
     """One server asks for one frame of a session; `f_cnt` has 32 bits.
 
+    `known` is how far the session came as far as this server knows, and `known_owner` whose that
+    was: it counts where the store knows nothing. `first_message`: a relaxed ABP device may have
+    restarted its counter with this one; `too_far`: it is too far ahead of what is known here.
+    `is_first`: level 1 of this server has not seen it; else `lived` is what the server knows of it.
+
     `f_cnt_down` is the next downlink counter that this server knows of, and `takes_f_cnt_down`
     asks for one to answer with; `f_cnt_down_missed`, how many others may have taken meanwhile,
-    counts where the store knows of none. `life` is how often the counter restarted, as far as
-    this server knows. `first_message` is the MIC of a frame that a relaxed ABP device may have
-    restarted its counter with; `advances`: level 1 has not seen it, so this server takes it for a
-    new one.
+    counts where the store knows of none. `elders` are the sessions that this frame brings to an
+    end.
     """
 
     lns: str
     dev_eui: Eui
     dev_addr: DevAddr
     f_cnt: int
+    mic: Mic = Mic("")
+    known: Counter = _NOTHING_HEARD
+    known_owner: str | None = None
+    first_message: bool = False
+    too_far: bool = False
+    is_first: bool = True
+    lived: Lived | None = None
     f_cnt_down: int = 0
     takes_f_cnt_down: bool = False
     f_cnt_down_missed: int = 0
-    life: int = 0
-    first_message: Mic | None = None
-    advances: bool = True
+    elders: tuple[DevAddr, ...] = ()
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """The answer of level 2: its word, and the LNS that owns the frame where that is known.
+    """The answer of level 2: its word, and the LNS that owns the newest frame where that is known.
+
+    `is_new`: the session has come on with this frame, from `before` to `counter`, which is what
+    all servers together know; `lived` says which frame it is. `outdated`: a frame of a later
+    session was accepted, and this one is over; `too_far`: so it is for all servers.
 
     `f_cnt_down` was taken for this frame's answer, by its owner only and never twice;
-    `next_f_cnt_down` and `life` are what all servers together know of the session. `given_back`:
-    this server was refused the frame before, and its owner could not deliver it.
+    `next_f_cnt_down` is the next one. `given_back`: this server was refused the frame before, and
+    its owner could not deliver it.
     """
 
     level2: Level2
     owner: str | None = None
+    is_new: bool = False
+    counter: Counter = _NOTHING_HEARD
+    before: Counter | None = None
+    lived: Lived | None = None
+    outdated: bool = False
+    too_far: bool = False
     f_cnt_down: int | None = None
     next_f_cnt_down: int = 0
-    life: int = 0
     given_back: bool = False
 
 
 class State(Struct, frozen=True):
-    """What level 2 remembers of a session: its newest claimed counter, of whom, in which life."""
+    """What level 2 remembers of a session: how far it has come, and by whose frame."""
 
-    f_cnt_up: int
+    counter: Counter
     owner: str
-    life: int = 0
 
 
-def decide(state: State | None, bid: Bid, *, seen: bool = False) -> State | None:
-    """The state after a bid that is granted; None for a duplicate, which changes nothing.
+class Seen(Struct, frozen=True):
+    """A frame that was claimed a short while ago, and who was granted it, if anybody was."""
+
+    lived: Lived
+    owner: str | None
+
+
+class Decision(Struct, frozen=True):
+    """Whether a bid is granted, what is remembered then, and which frame it was about."""
+
+    granted: bool
+    is_new: bool
+    state: State
+    lived: Lived
+    too_far: bool = False
+
+
+def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decision:
+    """What becomes of a bid; `seen` is the frame if it was claimed a short while ago.
 
     Not a duplicate: a higher counter, or an equal one of the same LNS (ADR 007). A first message
-    of a relaxed ABP device may be lower, for its counter may have restarted; `seen` says that
-    this very message was granted a short while ago, so that elsewhere it is a copy, even where a
-    message before it came late and was taken for a restart.
+    of a relaxed ABP device may be lower, for its counter may have restarted. What was claimed a
+    short while ago begins nothing, even where a message before it came late and was taken for a
+    restart.
     """
-    if state is None:
-        return State(bid.f_cnt, bid.lns, bid.life)
-    mine = state.owner == bid.lns
-    if bid.f_cnt > state.f_cnt_up:
-        if seen and (bid.advances or not mine):
-            return None
-        return State(bid.f_cnt, bid.lns, max(bid.life, state.life))
-    if bid.f_cnt == state.f_cnt_up and mine:
-        return State(bid.f_cnt, bid.lns, max(bid.life, state.life))
-    if bid.first_message is None:
-        return None
-    if mine and not bid.advances:
-        return state  # the owner answers a late copy of its own again
-    if bid.advances and (mine or not seen):
-        return State(bid.f_cnt, bid.lns, max(bid.life, state.life + 1))
-    return None
+    if state is None or bid.known.lives > state.counter.lives:
+        state = State(bid.known, bid.known_owner or bid.lns)
+    counter, mine = state.counter, state.owner == bid.lns
+    owner = None if seen is None else seen.owner
+    where = standing(counter, bid.f_cnt)
+    is_higher = where in (Standing.NEWER, Standing.TOO_FAR)
+    if seen is not None and owner and (bid.is_first or (is_higher and not mine)):
+        return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
+    if where is Standing.TOO_FAR and bid.too_far:
+        return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
+    if is_higher:
+        return _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)
+    if bid.first_message and bid.is_first:
+        return _moved(begun_again(counter, bid.f_cnt, bid.mic), bid)
+    remembered = bid.lived if seen is None else seen.lived
+    lived = remembered or _told_by_counter(counter, bid, where)
+    again = where is Standing.EQUAL and lived.life == counter.life
+    granted = (owner or state.owner) == bid.lns and (again or bid.first_message)
+    return Decision(granted, False, state, lived)
 
 
-def released(state: State | None, bid: Bid) -> State | None:
-    """The state when what was granted last could not be made durable: anybody may have it.
+def _moved(counter: Counter, bid: Bid) -> Decision:
+    return Decision(True, True, State(counter, bid.lns), Lived(counter.life))
 
-    None: there is nothing to give back.
-    """
-    if state is None or (state.owner, state.f_cnt_up) != (bid.lns, bid.f_cnt):
-        return None
-    return State(bid.f_cnt - 1, state.owner, state.life)
+
+def _told_by_counter(counter: Counter, bid: Bid, where: Standing) -> Lived:
+    """A frame that nobody remembers: the newest one, or one that had this counter before."""
+    is_newest = where is Standing.EQUAL and counter.mic in (None, bid.mic)
+    return Lived(counter.life, odd=not is_newest)
+
+
+def released(state: State | None, bid: Bid, claim: Claim) -> bool:
+    """Whether what was granted last can be given back: nothing came after it."""
+    if state is None or claim.before is None or state.owner != bid.lns:
+        return False
+    newest = state.counter
+    return (newest.f_cnt_up, newest.life) == (claim.counter.f_cnt_up, claim.counter.life)
 
 
 class Claims(Protocol):
@@ -126,11 +180,11 @@ class Claims(Protocol):
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
         """One more downlink counter of a session; None when another server owns it."""
 
-    async def release(self, bid: Bid) -> None:
+    async def release(self, bid: Bid, claim: Claim) -> None:
         """Give back a frame that was granted and could not be made durable."""
 
 
-_NOBODY_ASKED = Claim(level2=Level2.NOT_ASKED)
+NOBODY_ASKED = Claim(level2=Level2.NOT_ASKED)
 
 
 class SoleServer:
@@ -138,11 +192,11 @@ class SoleServer:
 
     async def claim(self, bid: Bid) -> Claim:
         """Nobody is asked, so this server acts as it would without level 2."""
-        return _NOBODY_ASKED
+        return NOBODY_ASKED
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
         """The next counter is the one this server knows of."""
         return bid.f_cnt_down
 
-    async def release(self, bid: Bid) -> None:
+    async def release(self, bid: Bid, claim: Claim) -> None:
         """There is nobody who could have it instead."""

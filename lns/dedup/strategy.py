@@ -4,13 +4,14 @@ ADR 007, "Further processing of messages based on their duplication status", as 
 Nothing else in the server decides about duplicates.
 """
 
-from enum import Enum, StrEnum
+from enum import StrEnum
 from itertools import product
 
 from msgspec import Struct
 
 from lns.dedup.claim import Level2, OnOutage
 from lns.dedup.concentrator import Copy
+from lns.dedup.life import Standing
 
 RESUBMISSIONS_MAX = 3  # answers per counter value beyond the first one
 
@@ -56,15 +57,6 @@ class Reason(StrEnum):
     STORE_UNAVAILABLE = "StoreUnavailable"
     UPSTREAM_UNAVAILABLE = "UpstreamUnavailable"
     INTERNAL_ERROR = "InternalError"
-
-
-class Standing(Enum):
-    """Where a frame counter stands against the newest accepted one of its session."""
-
-    NEWER = "newer"
-    EQUAL = "equal"
-    OLDER = "older"
-    TOO_FAR = "too far"
 
 
 class Disposition(Struct, frozen=True):
@@ -146,8 +138,13 @@ def decide(
             return _with(done, advances=True)
         repeats = standing is Standing.EQUAL and confirmed
     elif status is Status.SOFT_DUPLICATE:
-        # A late copy of an older frame says nothing new; a restarted device might.
-        return done if standing is Standing.EQUAL or may_have_restarted else _INVALID
+        # A late copy of an older frame says nothing new; a restarted device might. One of a life
+        # before may be newer than this life, and takes it nowhere.
+        admitted = standing in (Standing.EQUAL, Standing.NEWER) or may_have_restarted
+        return done if admitted else _INVALID
+    elif standing is Standing.NEWER:
+        # A relaxed device has restarted and sends an equal frame again.
+        return _with(done, advances=True)
     else:
         repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)
     if not repeats:
@@ -184,6 +181,16 @@ def after_claim(
 def given_back(done: Disposition) -> Disposition:
     """What is done with a resubmission that its former owner could not deliver: nobody has."""
     return Disposition(Upstream.FORWARDED, answers=done.answers, spends=done.spends)
+
+
+def known_before(done: Disposition, *, confirmed: bool, first_message: bool) -> Disposition:
+    """What is done with a frame that is new to level 1, while level 2 says it was claimed here.
+
+    The server has begun anew since: it is a retry, or a first message once more (ADR 007).
+    """
+    if confirmed:
+        return Disposition(done.upstream, done.reason, done.answers, spends=True)
+    return Disposition(done.upstream, done.reason) if first_message else _INVALID
 
 
 def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:

@@ -1,9 +1,9 @@
 """What does the application get of an uplink, and under which identity?
 
 The message of `lorawan/<lns id>/<dev_eui>/up`. Its id can be rebuilt from the frame, so that a
-message that is sent again after a crash is the same message: DevEUI, session, 32-bit counter,
-and for every further copy of a frame the station and the number of the copy. The Remove Duplicates
-key names the frame, and is the same for all its copies from all servers.
+message that is sent again after a crash is the same message: DevEUI, session and its life, 32-bit
+counter, and for every further copy of a frame the station and the number of the copy. The Remove
+Duplicates key names the frame, and is the same for all its copies from all servers.
 """
 
 from datetime import datetime
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from lns.dedup.life import Lived
 from lns.end_device import Session
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import DevStatusAns
@@ -145,6 +146,7 @@ def message_of(
     frame: Data,
     reception: Reception,
     *,
+    lived: Lived,
     received_at: datetime,
     first: bool,
     dup_msg: bool,
@@ -152,9 +154,12 @@ def message_of(
 ) -> Message:
     """The message that forwards one copy of an uplink, its payload decrypted.
 
+    `lived` says which of the frames with this counter it is.
     `first` is the one message that every accepted frame owes; all others are copies of it.
     """
-    key = _first_id(session, f_cnt)
+    key = _first_id(session, f_cnt, lived)
+    if lived.odd:  # other bytes had this counter before
+        key += f".{frame.mic.hex().upper()}"
     copy = "" if first else f"-{reception.station}-{session.number_copy(f_cnt)}"
     return Message(
         message_id=key + copy,
@@ -181,6 +186,7 @@ def status_of_device(
     lns: str,
     session: Session,
     f_cnt: int,
+    lived: Lived,
     status: DevStatusAns,
     reception: Reception,
     *,
@@ -189,7 +195,7 @@ def status_of_device(
 ) -> StatusMessage:
     """The message that tells what a device said of itself in one frame."""
     return StatusMessage(
-        message_id=f"{_first_id(session, f_cnt)}-status",
+        message_id=f"{_first_id(session, f_cnt, lived)}-status",
         lns=lns,
         dev_eui=session.dev_eui,
         dev_addr=session.dev_addr,
@@ -207,8 +213,8 @@ def remove_duplicates_key(message_id: str) -> str:
     return "-".join(message_id.split("-")[:3])
 
 
-def _first_id(session: Session, f_cnt: int) -> str:
-    life = f".{session.life}" if session.life else ""
+def _first_id(session: Session, f_cnt: int, lived: Lived) -> str:
+    life = f".{lived.life}" if lived.life else ""
     return f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
 
 

@@ -11,17 +11,17 @@ from lns.lorawan.identifiers import DevAddr, Eui
 
 
 class MemoryStore:
-    """Sessions (the current one and one waiting for its first frame) and used DevNonces.
+    """Sessions (the one in use and those waiting for their first frame) and used DevNonces.
 
     `beside`: what another server of this process keeps is kept here too, and the other way round;
-    neither undoes what it has not met.
+    neither undoes what it has not met, nor brings back what the other has ended.
     """
 
     def __init__(self, beside: "MemoryStore | None" = None) -> None:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
         self._join_nonces: dict[Eui, int] = {}
-        self._met: defaultdict[Eui, set[DevAddr]] = defaultdict(set)
+        self._known: dict[Eui, tuple[Session, ...]] = {}
         self._is_shared = beside is not None
         if beside is not None:
             self._sessions, self._dev_nonces = beside._sessions, beside._dev_nonces
@@ -30,8 +30,7 @@ class MemoryStore:
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         """The sessions of a device, newest first."""
-        sessions = self._sessions.get(dev_eui, ())
-        self._met[dev_eui].update(session.dev_addr for session in sessions)
+        sessions = self._known[dev_eui] = self._sessions.get(dev_eui, ())
         return _as_they_are(sessions)
 
     def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
@@ -40,9 +39,7 @@ class MemoryStore:
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; this store never fails."""
-        if self._is_shared:
-            sessions = self._beside_others(dev_eui, sessions)
-        self._sessions[dev_eui] = _as_they_are(sessions)
+        self._replace(dev_eui, sessions)
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device."""
@@ -65,7 +62,7 @@ class MemoryStore:
         if dev_nonce in used:
             return False
         used.add(dev_nonce)
-        self._sessions[dev_eui] = _as_they_are(sessions)
+        self._replace(dev_eui, sessions)
         return True
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
@@ -73,16 +70,35 @@ class MemoryStore:
         self._join_nonces[dev_eui] = max(self._join_nonces.get(dev_eui, 0) + 1, least)
         return self._join_nonces[dev_eui]
 
-    def _beside_others(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
-        """These sessions, with the newer counters of others and the sessions that they added."""
-        there, met = self._sessions.get(dev_eui, ()), self._met[dev_eui]
-        met.update(session.dev_addr for session in sessions)
+    def _replace(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         kept = _as_they_are(sessions)
-        for session in kept:
-            for theirs in there:
-                if (theirs.dev_addr, theirs.keys) == (session.dev_addr, session.keys):
-                    session.catch_up(theirs)
-        return (*(theirs for theirs in there if theirs.dev_addr not in met), *kept)
+        if self._is_shared:
+            there, known = self._sessions.get(dev_eui, ()), self._known.get(dev_eui, ())
+            self._known[dev_eui] = kept
+            kept = _beside(there, known, kept) if there else kept
+        self._sessions[dev_eui] = kept
+
+
+def _beside(
+    there: tuple[Session, ...], known: tuple[Session, ...], ours: tuple[Session, ...]
+) -> tuple[Session, ...]:
+    """Our sessions, with the newer counters of others, those that they added, without those that
+    they ended; `known` is what we knew to be there.
+    """
+    added = [theirs for theirs in there if not _same(theirs, known) and not _same(theirs, ours)]
+    stay = []
+    for session in ours:
+        theirs = _same(session, there)
+        if theirs is not None:
+            session.catch_up(theirs)
+        if theirs is not None or not _same(session, known):
+            stay.append(session)
+    return (*added, *stay)
+
+
+def _same(session: Session, others: tuple[Session, ...]) -> Session | None:
+    proof = session.dev_addr, session.keys
+    return next((other for other in others if (other.dev_addr, other.keys) == proof), None)
 
 
 def _as_they_are(sessions: tuple[Session, ...]) -> tuple[Session, ...]:

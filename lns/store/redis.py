@@ -21,7 +21,7 @@ from lns.store.redis_keys import (
     dev_nonces_of,
     devices_with,
     f_cnt_down_of,
-    first_message_of,
+    frames_of,
     join_nonce_of,
     sessions_of,
 )
@@ -29,61 +29,80 @@ from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, S
 
 _AT_ONCE = 500  # devices read in one round trip
 _OPENING_US = 5_000_000
+# Another server may have written since: its newer counters stay, and so do sessions that it added;
+# those that it ended do not come back. `merged` has what is there, what this server found there,
+# and what it writes; sessions are the same if DevAddr and keys are.
+_MERGED = """
+local function order(session)
+    local f_cnt_up = session.f_cnt_up
+    return session.lives or session.life, -session.life,
+        type(f_cnt_up) == 'number' and f_cnt_up or -1
+end
+local function later(their, our)
+    local lives, life, newest = order(their)
+    local our_lives, our_life, our_newest = order(our)
+    if lives ~= our_lives then return lives > our_lives end
+    if life ~= our_life then return life > our_life end
+    return newest > our_newest
+end
+local function same(session, others)
+    for _, other in ipairs(others) do
+        local is_same = other.dev_addr == session.dev_addr
+        for name, key in pairs(session.keys) do
+            is_same = is_same and other.keys[name] == key
+        end
+        if is_same then return other end
+    end
+end
+local function merged(there, known, written)
+    if not there or there == known or there == written then return written end
+    local theirs, ours, kept = cjson.decode(there), cjson.decode(written), {}
+    known = known == '' and {} or cjson.decode(known)
+    for _, their in ipairs(theirs) do
+        if not same(their, known) and not same(their, ours) then table.insert(kept, their) end
+    end
+    for _, our in ipairs(ours) do
+        local their = same(our, theirs)
+        if their then
+            local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
+            if later(their, our) then our = their end
+            our.f_cnt_down = f_cnt_down
+        end
+        if their or not same(our, known) then table.insert(kept, our) end
+    end
+    return #kept > 0 and cjson.encode(kept) or '[]'
+end
+"""
 # A DevNonce belongs to the server that used it first; that one may use it again until it has heard
 # that it did. The downlink counters of sessions that are no more are forgotten. KEYS: DevNonces,
-# sessions, downlink counters. ARGV: DevNonce, this server, the sessions, their DevAddrs but the new
-# one.
-_JOIN = """
+# sessions, downlink counters. ARGV: DevNonce, this server, what it found there, what it writes.
+# Reply: what is there now, 0 if the DevNonce was used.
+_JOIN = (
+    _MERGED
+    + """
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0
     and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
-redis.call('SET', KEYS[2], ARGV[3])
+local text = merged(redis.call('GET', KEYS[2]), ARGV[3], ARGV[4])
+redis.call('SET', KEYS[2], text)
 local lives = {}
-for number = 4, #ARGV do lives[ARGV[number]] = true end
+for _, session in ipairs(cjson.decode(text)) do lives[session.dev_addr] = true end
 for _, dev_addr in ipairs(redis.call('HKEYS', KEYS[3])) do
     if not lives[dev_addr] then redis.call('HDEL', KEYS[3], dev_addr) end
 end
-return 1
-"""
-# Another server may have written since: its newer counters stay, and so do sessions that this one
-# has not met. KEYS: sessions. ARGV: what this server found there, what it writes, the DevAddrs that
-# it has met. Reply: what is there now, nil for what it wrote, 0 if there was nothing.
-_KEEP = Script("""
-local there = redis.call('GET', KEYS[1])
-if not there or there == ARGV[1] or there == ARGV[2] then
-    redis.call('SET', KEYS[1], ARGV[2])
-    return not there and 0
-end
-local function newest(session)
-    local f_cnt_up = session.f_cnt_up
-    return type(f_cnt_up) == 'number' and f_cnt_up or -1
-end
-local function same(their, our)
-    for name, key in pairs(our.keys) do
-        if their.keys[name] ~= key then return false end
-    end
-    return their.dev_addr == our.dev_addr
-end
-local met, kept, theirs = {}, {}, cjson.decode(there)
-for number = 3, #ARGV do met[ARGV[number]] = true end
-for _, their in ipairs(theirs) do
-    if not met[their.dev_addr] then table.insert(kept, their) end
-end
-for _, our in ipairs(cjson.decode(ARGV[2])) do
-    for _, their in ipairs(theirs) do
-        if same(their, our) then
-            local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
-            local later = their.life > our.life
-                or (their.life == our.life and newest(their) > newest(our))
-            if later then our = their end
-            our.f_cnt_down = f_cnt_down
-        end
-    end
-    table.insert(kept, our)
-end
-local text = #kept > 0 and cjson.encode(kept) or '[]'
-redis.call('SET', KEYS[1], text)
 return text
-""")
+"""
+)
+# KEYS: sessions. ARGV: what this server found there, what it writes. Reply: what is there now, nil
+# for what it wrote, 0 if there was nothing.
+_KEEP = Script(
+    _MERGED
+    + """
+local there = redis.call('GET', KEYS[1])
+local text = merged(there, ARGV[1], ARGV[2])
+redis.call('SET', KEYS[1], text)
+return not there and 0 or text ~= ARGV[2] and text
+"""
+)
 # KEYS: JoinNonce. ARGV: the least it may be. Reply: a greater one than any before.
 _NEXT_JOIN_NONCE = Script("""
 local next = redis.call('INCR', KEYS[1])
@@ -124,7 +143,6 @@ class RedisStore:
         # a write came upon are none of it until they were handed out.
         self._texts: dict[Eui, bytes] = {}
         self._known: dict[Eui, bytes] = {}
-        self._met: defaultdict[Eui, set[DevAddr]] = defaultdict(set)
 
     async def __aenter__(self) -> "RedisStore":
         patient = RedisWire(self._server, patience_us=_OPENING_US)
@@ -152,19 +170,16 @@ class RedisStore:
         """The sessions of a device, newest first."""
         sessions = self._sessions.get(dev_eui, ())
         self._known[dev_eui] = self._texts.get(dev_eui, b"")
-        self._met[dev_eui].update(session.dev_addr for session in sessions)
         return tuple(session.snapshot() for session in sessions)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
         kept = tuple(session.snapshot() for session in sessions)
-        met = self._met[dev_eui]
-        met.update(session.dev_addr for session in kept)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
         # Whoever writes next knows of this one, although it is still on its way.
         self._known[dev_eui] = written
         keys = (sessions_of(dev_eui),)
-        there = await self._wire.run(_KEEP, keys, known, written, *sorted(met))
+        there = await self._wire.run(_KEEP, keys, known, written)
         was_empty = there == 0
         if there:
             kept = self._sessions_in(dev_eui, there)
@@ -178,8 +193,8 @@ class RedisStore:
         old = (*self._sessions.get(dev_eui, ()), *sessions)
         dev_addrs = sorted({session.dev_addr for session in old})
         claims = [claim_of(dev_eui, dev_addr) for dev_addr in dev_addrs]
-        firsts = [first_message_of(dev_eui, addr, f_cnt) for addr in dev_addrs for f_cnt in (0, 1)]
-        await self._wire.do("DEL", f_cnt_down_of(dev_eui), *claims, *firsts)
+        frames = await self._wire.do("KEYS", frames_of(dev_eui))
+        await self._wire.do("DEL", f_cnt_down_of(dev_eui), *claims, *frames)
         await self._wire.do("SET", sessions_of(dev_eui), msgspec.json.encode(sessions))
         await self.refresh(dev_eui)
 
@@ -218,24 +233,22 @@ class RedisStore:
         used.add(dev_nonce)
         kept = tuple(session.snapshot() for session in sessions)
         keys = dev_nonces_of(dev_eui), sessions_of(dev_eui), f_cnt_down_of(dev_eui)
-        written = msgspec.json.encode(kept)
-        older = [session.dev_addr for session in kept[1:]]
+        known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
         try:
             # Whoever asks for the DevAddr finds the device before that can use it.
             named = [("SADD", devices_with(s.dev_addr), dev_eui) for s in kept[:1]]
-            join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, written, *older)
-            *_, done = await self._wire.do_together(*named, join)
-            is_new = bool(done)
+            join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, known, written)
+            *_, there = await self._wire.do_together(*named, join)
         except BaseException:
             # What was not kept was not used: the device may send the same join again.
             used.discard(dev_nonce)
             raise
-        if is_new:
+        if there:
+            kept = self._sessions_in(dev_eui, there)
             await self._let_go(dev_eui, kept)
-            self._sessions[dev_eui], self._texts[dev_eui] = kept, written
+            self._sessions[dev_eui], self._texts[dev_eui] = kept, there
             self._known[dev_eui] = written
-            self._met[dev_eui] = {session.dev_addr for session in kept}
-        return is_new
+        return bool(there)
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
         """A JoinNonce greater than any before, at any server, at least `least`; StoreUnavailable.

@@ -5,74 +5,132 @@ could expire while it is held, and no clock but that of Redis.
 """
 
 from types import TracebackType
+from typing import Any
 
 from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
-from lns.lorawan.frame_counter import F_CNT_MAX
+from lns.dedup.life import LIVES_MAX, Counter, Lived
+from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
+from lns.lorawan.identifiers import Mic
 from lns.outage import StoreUnavailable
-from lns.store.redis_keys import claim_of, f_cnt_down_of, first_message_of
+from lns.store.redis_keys import claim_of, f_cnt_down_of, frame_of
 from lns.store.redis_wire import RedisServer, RedisWire, Script
 
 PATIENCE_US = 200_000  # a claim, a write and the way to the station end before RX1 opens
 
-# KEYS: claim, downlink counters, first message. ARGV: server, counter, next downlink counter,
-# takes one, life, MIC of a first message or "", advances, DevAddr, expiry of claim and of first
-# message (ms), downlink counters missed. Reply: granted, owner, downlink counter taken or -1, next
-# one, life.
-_CLAIM = Script("""
-local known = redis.call('HMGET', KEYS[1], 'f_cnt_up', 'owner', 'life')
-local lns, f_cnt, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
-local takes, first, advances = ARGV[4] == '1', ARGV[6] ~= '', ARGV[7] == '1'
-local seen = false
-if first then
-    seen = redis.call('GET', KEYS[3]) == ARGV[6]
-    redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[10])
-end
-local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[8]) or ARGV[3] + ARGV[11])
-f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[3]))
-local granted, f_cnt_up = true, f_cnt
+# `former` is written as "life:counter ...", the oldest life first, and what is known of a frame as
+# its life, with an "x" behind it where it is odd, and who was granted it. A counter that nobody has
+# heard is -1.
+
+# KEYS: claim, downlink counters, frame, claims of elders. ARGV: server, counter, MIC, what this
+# server knows (1: whose it is; newest counter, life, lives, former, MIC), first message, first
+# here, frame as known here or "", DevAddr, next downlink counter, takes one, downlink counters
+# missed, too far here, expiry of claim and of frame (ms). Reply: granted, is new, too far, owner,
+# the counter (5), the counter before (5), frame, downlink counter taken or -1, next one; nothing:
+# the session is over.
+_CLAIM = Script(
+    """
+local known = redis.call('HMGET', KEYS[1],
+    'f_cnt_up', 'owner', 'life', 'lives', 'former', 'mic', 'over')
+if known[7] then return {} end
+local lns, f_cnt, mic = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local owner, newest, life, lives, former, newest_mic = ARGV[4], tonumber(ARGV[5]),
+    tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local before = {newest, life, lives, former, newest_mic}
 if known[1] then
-    local newest, mine, lived = tonumber(known[1]), known[2] == lns, tonumber(known[3])
-    life = math.max(life, lived)
-    local overtook = f_cnt > newest and seen and (advances or not mine)
-    if not overtook and (f_cnt > newest or (f_cnt == newest and mine)) then
-        f_cnt_up = f_cnt
-    elseif first and mine and not advances then
-        f_cnt_up, life = newest, lived
-    elseif first and advances and not overtook and (mine or not seen) then
-        life = math.max(life, lived + 1)
-    else
-        return {0, known[2], -1, f_cnt_down, lived}
+    local lived = tonumber(known[4] or known[3])
+    before = {tonumber(known[1]), tonumber(known[3]), lived, known[5] or '', known[6] or ''}
+    if lives <= lived then
+        owner = known[2]
+        newest, life, lives, former, newest_mic = unpack(before)
     end
 end
-redis.call('HSET', KEYS[1], 'f_cnt_up', f_cnt_up, 'owner', lns, 'life', life)
-redis.call('PEXPIRE', KEYS[1], ARGV[9])
-local taken = -1
-if takes then
-    taken = f_cnt_down
-    f_cnt_down = f_cnt_down + 1
+local mine, first_message, is_first = owner == lns, ARGV[10] == '1', ARGV[11] == '1'
+local seen, seen_owner = redis.call('GET', KEYS[3]), ''
+if seen then seen, seen_owner = seen:match('^(%S+) (.*)$') end
+
+-- Where the counter stands, and what is left of the former lives if it continues one of them.
+local far, into, older, least, number = newest, life, '', nil, 0
+for before_it, its in former:gmatch('(%d+):(%d+)') do
+    if f_cnt > tonumber(its) then
+        far, into = tonumber(its), tonumber(before_it)
+        break
+    end
+    older = older .. (older == '' and '' or ' ') .. before_it .. ':' .. its
+    least, number = tonumber(its), number + 1
 end
-redis.call('HSET', KEYS[2], ARGV[8], f_cnt_down)
-return {1, lns, taken, f_cnt_down, life}
-""")
+local granted, is_new, too_far, frame = false, false, false, nil
+local is_higher = f_cnt > far
+if seen_owner ~= '' and (is_first or (is_higher and not mine)) then
+    granted, frame = is_first and seen_owner == lns, seen
+elseif ARGV[17] == '1' and f_cnt - math.max(far, 0) > MAX_GAP then
+    too_far, frame = true, life .. 'x'
+elseif is_higher then
+    granted, is_new = true, true
+    newest, life, former = f_cnt, into, older
+elseif first_message and is_first then
+    granted, is_new = true, true
+    if newest > f_cnt and (not least or newest < least) then
+        former = former .. (former == '' and '' or ' ') .. life .. ':' .. newest
+        if number == LIVES_MAX then former = former:gsub('^%S+ ', '') end
+    end
+    newest, life, lives = f_cnt, lives + 1, lives + 1
+else
+    frame = seen or (ARGV[12] ~= '' and ARGV[12])
+    if not frame then
+        local is_newest = f_cnt == newest and (newest_mic == '' or newest_mic == mic)
+        frame = life .. (is_newest and '' or 'x')
+    end
+    local again = f_cnt == newest and tonumber(frame:match('%d+')) == life
+    if seen_owner ~= '' then mine = seen_owner == lns end
+    granted = mine and (again or first_message)
+end
+if is_new then
+    owner, newest_mic, frame = lns, mic, tostring(life)
+end
+redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[19])
+local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + ARGV[16])
+f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[14]))
+local taken = -1
+if granted then
+    redis.call('HSET', KEYS[1], 'f_cnt_up', newest, 'owner', owner, 'life', life,
+        'lives', lives, 'former', former, 'mic', newest_mic)
+    redis.call('PEXPIRE', KEYS[1], ARGV[18])
+    if ARGV[15] == '1' then
+        taken = f_cnt_down
+        f_cnt_down = f_cnt_down + 1
+    end
+    redis.call('HSET', KEYS[2], ARGV[13], f_cnt_down)
+    for elder = 4, #KEYS do
+        redis.call('HSET', KEYS[elder], 'over', 1)
+        redis.call('PEXPIRE', KEYS[elder], ARGV[18])
+    end
+end
+return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner,
+    newest, life, lives, former, newest_mic, before[1], before[2], before[3], before[4], before[5],
+    frame, taken, f_cnt_down}
+""".replace("LIVES_MAX", str(LIVES_MAX)).replace("MAX_GAP", str(MAX_GAP))
+)
 
 # KEYS: claim, downlink counters. ARGV: server, next downlink counter, DevAddr, counters missed.
 _TAKE = Script("""
-local owner = redis.call('HGET', KEYS[1], 'owner')
-if owner and owner ~= ARGV[1] then return -1 end
+local known = redis.call('HMGET', KEYS[1], 'owner', 'over')
+if known[2] or (known[1] and known[1] ~= ARGV[1]) then return -1 end
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or ARGV[2] + ARGV[4])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[2]))
 redis.call('HSET', KEYS[2], ARGV[3], f_cnt_down + 1)
 return f_cnt_down
 """)
 
-# KEYS: claim, first message. ARGV: server, counter, expiry of the claim (ms).
+# KEYS: claim, frame. ARGV: server, the counter and life that were granted, expiry of the claim
+# (ms), the counter before (5).
 _RELEASE = Script("""
-local known = redis.call('HMGET', KEYS[1], 'f_cnt_up', 'owner')
-if known[2] ~= ARGV[1] or known[1] ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'f_cnt_up', tonumber(ARGV[2]) - 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local known = redis.call('HMGET', KEYS[1], 'owner', 'f_cnt_up', 'life')
+if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or known[3] ~= ARGV[3] then return 0 end
+redis.call('HSET', KEYS[1], 'f_cnt_up', ARGV[5], 'life', ARGV[6], 'lives', ARGV[7],
+    'former', ARGV[8], 'mic', ARGV[9])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('DEL', KEYS[2])
 return 1
 """)
@@ -114,33 +172,24 @@ class RedisClaims:
 
     async def claim(self, bid: Bid) -> Claim:
         """Claim one frame of a session for a server, in one round trip; StoreUnavailable."""
-        granted, owner, taken, next_f_cnt_down, life = await self._wire.run(
-            _CLAIM,
-            (
-                claim_of(bid.dev_eui, bid.dev_addr),
-                f_cnt_down_of(bid.dev_eui),
-                first_message_of(bid.dev_eui, bid.dev_addr, bid.f_cnt),
-            ),
-            bid.lns,
-            bid.f_cnt,
-            bid.f_cnt_down,
-            int(bid.takes_f_cnt_down),
-            bid.life,
-            bid.first_message or "",
-            int(bid.advances),
-            bid.dev_addr,
-            self._state_ms,
-            self._retention_ms,
-            bid.f_cnt_down_missed,
-        )
+        keys, values = asked_by(bid)
+        expiry = self._state_ms, self._retention_ms
+        said = await self._wire.run(_CLAIM, keys, *values, *expiry)
+        if not said:
+            return Claim(level2=Level2.NOT_OWNER, outdated=True)
+        granted, is_new, too_far, owner, *counters, frame, taken, next_f_cnt_down = said
         if not -1 <= taken <= F_CNT_MAX:
             raise StoreUnavailable(f"the downlink counter of {bid.dev_addr} is out of range")
         return Claim(
             level2=Level2.OWNER if granted else Level2.NOT_OWNER,
             owner=printable(owner.decode(errors="replace")),
+            is_new=bool(is_new),
+            counter=_read(counters[:5]),
+            before=_read(counters[5:]) if is_new else None,
+            lived=Lived(int(frame.rstrip(b"x")), odd=frame.endswith(b"x")),
+            too_far=bool(too_far),
             f_cnt_down=None if taken < 0 else taken,
             next_f_cnt_down=next_f_cnt_down,
-            life=life,
         )
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
@@ -150,10 +199,62 @@ class RedisClaims:
         taken = int(await self._wire.run(_TAKE, keys, *known))
         return None if taken < 0 else taken
 
-    async def release(self, bid: Bid) -> None:
+    async def release(self, bid: Bid, claim: Claim) -> None:
         """Give back a frame that was granted; StoreUnavailable."""
+        if claim.before is None:
+            return
         keys = (
             claim_of(bid.dev_eui, bid.dev_addr),
-            first_message_of(bid.dev_eui, bid.dev_addr, bid.f_cnt),
+            frame_of(bid.dev_eui, bid.dev_addr, bid.f_cnt, bid.mic),
         )
-        await self._wire.run(_RELEASE, keys, bid.lns, bid.f_cnt, self._state_ms)
+        newest = claim.counter
+        granted = -1 if newest.f_cnt_up is None else newest.f_cnt_up, newest.life
+        before = _written(claim.before)
+        await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before)
+
+
+def asked_by(bid: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:
+    """The keys of a bid, and its values but for the times of expiry."""
+    keys = (
+        claim_of(bid.dev_eui, bid.dev_addr),
+        f_cnt_down_of(bid.dev_eui),
+        frame_of(bid.dev_eui, bid.dev_addr, bid.f_cnt, bid.mic),
+        *(claim_of(bid.dev_eui, elder) for elder in bid.elders),
+    )
+    return keys, (
+        bid.lns,
+        bid.f_cnt,
+        bid.mic,
+        bid.known_owner or bid.lns,
+        *_written(bid.known),
+        int(bid.first_message),
+        int(bid.is_first),
+        "" if bid.lived is None else _frame(bid.lived),
+        bid.dev_addr,
+        bid.f_cnt_down,
+        int(bid.takes_f_cnt_down),
+        bid.f_cnt_down_missed,
+        int(bid.too_far),
+    )
+
+
+def _written(counter: Counter) -> tuple[int, int, int, str, str]:
+    f_cnt_up = -1 if counter.f_cnt_up is None else counter.f_cnt_up
+    former = " ".join(f"{life}:{far}" for life, far in counter.former.items())
+    return f_cnt_up, counter.life, counter.lives, former, counter.mic or ""
+
+
+def _read(written: list[Any]) -> Counter:
+    f_cnt_up, life, lives, former, mic = written
+    lived = (one.split(":") for one in former.decode().split())
+    return Counter(
+        f_cnt_up=None if f_cnt_up < 0 else f_cnt_up,
+        life=life,
+        lives=lives,
+        former={int(before): int(far) for before, far in lived},
+        mic=Mic(mic.decode()) or None,
+    )
+
+
+def _frame(lived: Lived) -> str:
+    return f"{lived.life}x" if lived.odd else str(lived.life)

@@ -3,7 +3,7 @@
 The braces put the keys of a device into one slot of a cluster, so that one script reaches them.
 """
 
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
 def sessions_of(dev_eui: Eui) -> str:
@@ -22,13 +22,18 @@ def join_nonce_of(dev_eui: Eui) -> str:
 
 
 def claim_of(dev_eui: Eui, dev_addr: DevAddr) -> str:
-    """A hash that expires: `f_cnt_up`, `owner` and `life` of a session."""
+    """A hash that expires: how far a session came (`lns.dedup.life`), its `owner`, or `over`."""
     return f"lns:{{{dev_eui}}}:claim:{dev_addr}"
 
 
-def first_message_of(dev_eui: Eui, dev_addr: DevAddr, f_cnt: int) -> str:
-    """The MIC of a message that may have begun a counter; it expires after the retention."""
-    return f"lns:{{{dev_eui}}}:first:{dev_addr}:{f_cnt}"
+def frame_of(dev_eui: Eui, dev_addr: DevAddr, f_cnt: int, mic: Mic) -> str:
+    """In which life a frame lies that was claimed; it expires after the retention."""
+    return f"lns:{{{dev_eui}}}:frame:{dev_addr}:{f_cnt}:{mic}"
+
+
+def frames_of(dev_eui: Eui) -> str:
+    """A pattern: all frames of a device that were claimed lately."""
+    return f"lns:{{{dev_eui}}}:frame:*"
 
 
 def f_cnt_down_of(dev_eui: Eui) -> str:

@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
 class SqliteStore:
-    """Sessions (the current one and one waiting for its first frame) and used DevNonces.
+    """Sessions (the one in use and those waiting for their first frame) and used DevNonces.
 
     All of them are in memory too, and read from there. What was kept is on the disk when the
     awaited call returns. StoreUnavailable when the file is in use or cannot be written.

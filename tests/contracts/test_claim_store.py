@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from bench.host.valkey import Valkey
 from lns.dedup.claim import Bid, Claim, Claims, Level2
+from lns.dedup.life import LIVES_MAX, Counter, Lived
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.memory_claims import MemoryClaims
 from lns.store.redis_claims import RedisClaims
@@ -24,14 +25,16 @@ from lns.store.redis_wire import redis_server
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 ADDR, OTHER_ADDR = DevAddr("01ABCDEF"), DevAddr("01ABCDEE")
-MIC, OTHER_MIC = Mic("2B11FF0D"), Mic("0D11FF2B")
+MIC, OTHER_MIC, NO_MIC = Mic("2B11FF0D"), Mic("0D11FF2B"), Mic("00000000")
+FIRST: dict[str, Any] = {"mic": MIC, "first_message": True}
+SECOND: dict[str, Any] = {"mic": OTHER_MIC, "first_message": True}
 HOUR_US = 3_600_000_000
 
 T = TypeVar("T")
 
 
 def bid(lns: str, f_cnt: int, **known: Any) -> Bid:
-    fields: dict[str, Any] = {"dev_eui": ALPHA, "dev_addr": ADDR, **known}
+    fields: dict[str, Any] = {"dev_eui": ALPHA, "dev_addr": ADDR, "mic": NO_MIC, **known}
     return Bid(lns=lns, f_cnt=f_cnt, **fields)
 
 
@@ -56,8 +59,8 @@ class Asked:
     def take(self, lns: str, f_cnt_down: int = 0) -> int | None:
         return self.run(self.claims.take_f_cnt_down(bid(lns, 0, f_cnt_down=f_cnt_down)))
 
-    def release(self, lns: str, f_cnt: int) -> None:
-        self.run(self.claims.release(bid(lns, f_cnt)))
+    def release(self, lns: str, f_cnt: int, claim: Claim, **known: Any) -> None:
+        self.run(self.claims.release(bid(lns, f_cnt, **known), claim))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
     server.stop_now()
 
 
-databases = iter(range(100))
+databases = iter(range(1000))
 PATIENCE_US = 10_000_000  # this host may be busy
 
 
@@ -160,7 +163,7 @@ def test_a_downlink_counter_without_a_claim_is_for_the_owner(store: Asked) -> No
 def test_what_was_given_back_anybody_may_have(store: Asked) -> None:
     for number, f_cnt in enumerate((10, 0x10000)):
         taken = store.claim("lns-a", f_cnt, takes_f_cnt_down=True)
-        store.release("lns-a", f_cnt)
+        store.release("lns-a", f_cnt, taken)
         assert store.word("lns-b", f_cnt) == OWN_B
         assert store.word("lns-a", f_cnt) == OF_B
         assert taken.f_cnt_down == number
@@ -168,20 +171,34 @@ def test_what_was_given_back_anybody_may_have(store: Asked) -> None:
 
 
 def test_only_what_is_owned_can_be_given_back(store: Asked) -> None:
-    store.release("lns-a", 10)
-    store.claim("lns-a", 10)
-    store.release("lns-b", 10)
-    store.release("lns-a", 9)
+    of_a = store.claim("lns-a", 10)
+    store.release("lns-b", 10, of_a)
     assert store.word("lns-b", 10) == OF_A
     store.claim("lns-b", 11)
-    store.release("lns-a", 10)
+    store.release("lns-a", 10, of_a)
     assert store.word("lns-a", 11) == OF_B
 
 
+def test_what_was_only_granted_again_cannot_be_given_back(store: Asked) -> None:
+    store.claim("lns-a", 10)
+    store.release("lns-a", 10, store.claim("lns-a", 10, is_first=False))
+    assert store.word("lns-b", 10) == OF_A
+
+
 def test_the_first_frame_of_all_can_be_given_back(store: Asked) -> None:
-    store.claim("lns-a", 0, first_message=MIC)
-    store.release("lns-a", 0)
-    assert store.word("lns-b", 0, first_message=MIC) == OWN_B
+    granted = store.claim("lns-a", 0, **FIRST)
+    store.release("lns-a", 0, granted, **FIRST)
+    assert store.word("lns-b", 0, **FIRST) == OWN_B
+
+
+def test_a_restart_that_is_given_back_began_nothing(store: Asked) -> None:
+    """The message has the same name when it comes again, and the life before goes on."""
+    store.claim("lns-a", 40)
+    granted = store.claim("lns-a", 0, **FIRST)
+    store.release("lns-a", 0, granted, **FIRST)
+    assert store.claim("lns-b", 41).lived == Lived(0)
+    again = store.claim("lns-b", 0, **FIRST)
+    assert (again.is_new, again.lived, again.counter.former) == (True, Lived(1), {0: 41})
 
 
 def test_a_strict_counter_cannot_restart(store: Asked) -> None:
@@ -193,26 +210,27 @@ def test_a_strict_counter_cannot_restart(store: Asked) -> None:
 @pytest.mark.parametrize("f_cnt", [0, 1])
 def test_a_relaxed_counter_may_restart_at_any_server(store: Asked, lns: str, f_cnt: int) -> None:
     store.claim("lns-a", 5, takes_f_cnt_down=True)
-    restarted = store.claim(lns, f_cnt, first_message=MIC, takes_f_cnt_down=True)
-    assert (restarted.level2, restarted.owner, restarted.life) == (Level2.OWNER, lns, 1)
+    restarted = store.claim(lns, f_cnt, **FIRST, takes_f_cnt_down=True)
+    assert (restarted.level2, restarted.owner, restarted.lived) == (Level2.OWNER, lns, Lived(1))
+    assert (restarted.is_new, restarted.counter.former) == (True, {0: 5})
     assert restarted.f_cnt_down == 1  # downlink counters go on
     other = "lns-b" if lns == "lns-a" else "lns-a"
-    late = store.claim(other, f_cnt, first_message=MIC, life=1)
-    assert (late.level2, late.owner, late.life) == (Level2.NOT_OWNER, lns, 1)
-    assert store.claim(other, f_cnt + 1).life == 1
+    late = store.claim(other, f_cnt, **FIRST)
+    assert (late.level2, late.owner, late.lived) == (Level2.NOT_OWNER, lns, Lived(1))
+    assert store.claim(other, f_cnt + 1).lived == Lived(1)
 
 
 def test_a_late_copy_of_a_first_message_restarts_nothing(store: Asked) -> None:
-    store.claim("lns-a", 0, first_message=MIC)
-    store.claim("lns-a", 1, first_message=OTHER_MIC)
-    assert store.word("lns-b", 0, first_message=MIC) == OF_A
-    assert store.word("lns-b", 1, first_message=OTHER_MIC) == OF_A
-    assert store.claim("lns-b", 2).life == 0
+    store.claim("lns-a", 0, **FIRST)
+    store.claim("lns-a", 1, **SECOND)
+    assert store.word("lns-b", 0, **FIRST) == OF_A
+    assert store.word("lns-b", 1, **SECOND) == OF_A
+    assert store.claim("lns-b", 2).counter.lives == 0
 
 
 def test_downlink_counters_that_others_may_have_used_are_left_out(store: Asked) -> None:
     """The server has missed so many; a store that knows the session knows better."""
-    known = {"f_cnt_down": 5, "f_cnt_down_missed": 12, "takes_f_cnt_down": True}
+    known: dict[str, Any] = {"f_cnt_down": 5, "f_cnt_down_missed": 12, "takes_f_cnt_down": True}
     assert store.claim("lns-a", 10, **known).f_cnt_down == 17
     assert store.claim("lns-b", 11, **known).f_cnt_down == 18
     assert store.claim("lns-b", 12, **(known | {"f_cnt_down": 30})).f_cnt_down == 30
@@ -221,33 +239,113 @@ def test_downlink_counters_that_others_may_have_used_are_left_out(store: Asked) 
 @pytest.mark.parametrize("late", ["lns-a", "lns-b"])
 def test_a_first_message_that_was_overtaken_takes_nothing_back(store: Asked, late: str) -> None:
     """It looks like a restart; copies of what overtook it are copies all the same."""
-    assert store.word("lns-a", 1, first_message=MIC) == OWN_A
-    assert store.word(late, 0, first_message=OTHER_MIC) == (Level2.OWNER, late)
+    assert store.word("lns-a", 1, **FIRST) == OWN_A
+    assert store.word(late, 0, **SECOND) == (Level2.OWNER, late)
     for lns in ("lns-b", "lns-c"):
-        assert store.word(lns, 1, first_message=MIC) == (Level2.NOT_OWNER, late)
-    again = store.word("lns-a", 1, first_message=MIC, advances=False)
+        assert store.word(lns, 1, **FIRST) == (Level2.NOT_OWNER, late)
+    again = store.word("lns-a", 1, **FIRST, is_first=False)
     assert again == (OWN_A if late == "lns-a" else OF_B)
 
 
 def test_another_first_message_is_a_restart(store: Asked) -> None:
-    store.claim("lns-a", 0, first_message=MIC)
-    restarted = store.claim("lns-b", 0, first_message=OTHER_MIC)
-    assert (restarted.level2, restarted.life) == (Level2.OWNER, 1)
+    store.claim("lns-a", 0, **FIRST)
+    restarted = store.claim("lns-b", 0, **SECOND)
+    assert (restarted.level2, restarted.lived) == (Level2.OWNER, Lived(1))
 
 
 def test_the_owner_answers_a_late_copy_of_its_first_message_again(store: Asked) -> None:
-    store.claim("lns-a", 0, first_message=MIC)
-    store.claim("lns-a", 1, first_message=OTHER_MIC)
-    assert store.word("lns-a", 0, first_message=MIC, advances=False) == OWN_A
-    assert store.word("lns-b", 0, first_message=MIC, advances=False) == OF_A
-    assert store.word("lns-b", 1, first_message=OTHER_MIC) == OF_A
+    store.claim("lns-a", 0, **FIRST)
+    store.claim("lns-a", 1, **SECOND)
+    assert store.word("lns-a", 0, **FIRST, is_first=False) == OWN_A
+    assert store.word("lns-b", 0, **FIRST, is_first=False) == OF_A
+    assert store.word("lns-b", 1, **SECOND) == OF_A
 
 
 def test_a_server_that_knows_of_a_later_life_tells_the_others(store: Asked) -> None:
-    assert store.claim("lns-a", 10, life=2).life == 2
-    assert store.claim("lns-b", 10, life=0).life == 2
-    assert store.claim("lns-b", 11, life=0).life == 2
-    assert store.claim("lns-a", 12, life=3).life == 3
+    """It was alone with the device while the store was away, or the store lost what it knew."""
+    assert store.claim("lns-a", 10, known=Counter(3, 2, 2)).counter.life == 2
+    assert store.claim("lns-b", 10, known=Counter(9, 0, 0)).counter.life == 2
+    assert store.claim("lns-b", 11).counter.life == 2
+    assert store.claim("lns-a", 12, known=Counter(5, 3, 3, {2: 11})).counter == Counter(
+        12, 2, 3, {}, NO_MIC
+    )
+
+
+@pytest.mark.parametrize("newest", [5_001, 20_001, 200_001])
+@pytest.mark.parametrize("lns", ["lns-a", "lns-b"])
+def test_a_replayed_first_message_takes_no_life_away(store: Asked, lns: str, newest: int) -> None:
+    """Whoever hears the next frame of the device, it goes on in the life before."""
+    store.claim("lns-a", newest)
+    assert store.claim("lns-b", 0, **FIRST).counter == Counter(0, 1, 1, {0: newest}, MIC)
+    back = store.claim(lns, newest + 1, **{**FIRST, "mic": OTHER_MIC, "first_message": False})
+    assert (back.level2, back.is_new, back.lived) == (Level2.OWNER, True, Lived(0))
+    assert back.counter == Counter(newest + 1, 0, 1, {}, OTHER_MIC)
+    assert back.before == Counter(0, 1, 1, {0: newest}, MIC)
+    assert store.claim("lns-b", 0, mic=NO_MIC, first_message=True).lived == Lived(2)
+
+
+def test_former_lives_are_remembered_as_long_as_they_came_farther(store: Asked) -> None:
+    frames = [(f"{n:08X}", f_cnt) for n, f_cnt in enumerate((900, 0, 500, 1, 40, 0, 30, 0))]
+    for mic, f_cnt in frames:
+        claim = store.claim("lns-a", f_cnt, mic=mic, first_message=f_cnt <= 1)
+    assert claim.counter.former == {0: 900, 1: 500, 2: 40, 3: 30}
+    assert store.claim("lns-b", 35).lived == Lived(3)
+    assert store.claim("lns-b", 40).lived == Lived(3)
+    assert store.claim("lns-b", 41).counter.former == {0: 900, 1: 500}
+
+
+def test_former_lives_are_bounded(store: Asked) -> None:
+    for number in range(LIVES_MAX + 3):
+        store.claim("lns-a", 100 - number, mic=f"{number:08X}")
+        store.claim("lns-a", 0, mic=f"F{number:07X}", first_message=True)
+    claim = store.claim("lns-b", 0, **FIRST)
+    assert claim.counter.former == {3 + n: 97 - n for n in range(LIVES_MAX)}
+
+
+def test_what_is_too_far_here_may_be_near_for_all_servers(store: Asked) -> None:
+    assert store.claim("lns-b", 16_385, too_far=True).too_far
+    store.claim("lns-a", 1)
+    assert store.claim("lns-b", 16_386, too_far=True).too_far
+    near = store.claim("lns-b", 16_385, too_far=True, mic=MIC)
+    assert (near.level2, near.is_new, near.too_far) == (Level2.OWNER, True, False)
+    assert store.claim("lns-b", 80_000).is_new, "it went on while nobody could be asked"
+
+
+def test_a_late_copy_of_a_former_life_is_a_copy(store: Asked) -> None:
+    store.claim("lns-a", 7, mic=OTHER_MIC)
+    store.claim("lns-a", 0, **FIRST)
+    late = store.claim("lns-b", 7, mic=OTHER_MIC)
+    assert (late.level2, late.lived, late.counter.f_cnt_up) == (Level2.NOT_OWNER, Lived(0), 0)
+    assert store.claim("lns-b", 1, mic=OTHER_MIC, first_message=True).lived == Lived(1)
+
+
+def test_who_was_granted_a_frame_answers_its_copies_and_not_who_owns_the_session(
+    store: Asked,
+) -> None:
+    store.claim("lns-a", 0, **FIRST)
+    store.claim("lns-b", 1, **SECOND)
+    assert store.word("lns-b", 0, **FIRST, is_first=False) == OF_B
+    assert store.word("lns-b", 0, **FIRST) == OF_B
+    assert store.word("lns-a", 0, **FIRST, is_first=False) == OWN_B
+
+
+def test_other_bytes_with_a_used_counter_are_told_apart(store: Asked) -> None:
+    store.claim("lns-a", 10, mic=MIC)
+    assert store.claim("lns-a", 10, mic=OTHER_MIC).lived == Lived(0, odd=True)
+    assert store.claim("lns-b", 10, mic=OTHER_MIC).lived == Lived(0, odd=True)
+    assert store.claim("lns-b", 10, mic=MIC).lived == Lived(0)
+    assert store.claim("lns-b", 9, mic=MIC).lived == Lived(0, odd=True)
+
+
+def test_a_session_is_over_when_a_later_one_was_heard(store: Asked) -> None:
+    store.claim("lns-a", 10)
+    later: dict[str, Any] = {"dev_addr": OTHER_ADDR, "elders": (ADDR,)}
+    assert not store.claim("lns-a", 0, **later).outdated
+    for lns in ("lns-a", "lns-b"):
+        over = store.claim(lns, 11)
+        assert (over.level2, over.outdated) == (Level2.NOT_OWNER, True)
+        assert store.take(lns) is None
+        assert not store.claim(lns, 1, dev_addr=OTHER_ADDR).outdated
 
 
 def test_of_many_at_once_one_is_the_owner(store: Asked) -> None:
@@ -285,7 +383,7 @@ def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
     async def body() -> None:
         async with redis_claims(valkey) as claims:
             wire = claims._wire
-            await claims.claim(bid("lns-a", 0, first_message=MIC))
+            await claims.claim(bid("lns-a", 0, **FIRST))
             key = f"lns:{{{ALPHA}}}:claim:{ADDR}"
             for _ in range(2):
                 assert day_ms - 60_000 < await wire.do("PTTL", key) <= day_ms
@@ -294,7 +392,7 @@ def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
             await wire.do("PEXPIRE", key, 1_000_000)
             await claims.claim(bid("lns-b", 1))
             assert await wire.do("PTTL", key) <= 1_000_000
-            first = f"lns:{{{ALPHA}}}:first:{ADDR}:0"
+            first = f"lns:{{{ALPHA}}}:frame:{ADDR}:0:{MIC}"
             assert 0 < await wire.do("PTTL", first) <= 60_000
             assert await wire.do("PTTL", f"lns:{{{ALPHA}}}:f_cnt_down") == -1
 
@@ -306,21 +404,35 @@ SERVERS = st.sampled_from(["lns-a", "lns-b", "lns-c"])
 COUNTERS = st.one_of(
     st.integers(0, 4), st.integers(0xFFFE, 0x10002), st.integers(0xFFFFFFFD, 0xFFFFFFFF)
 )
+COUNTED = st.builds(
+    lambda newest, lives: Counter(newest, max(lives), max(lives), _former(newest, lives), MIC),
+    st.none() | COUNTERS,
+    st.lists(st.integers(0, 3), min_size=1, max_size=3),
+)
 BIDS = st.builds(
     Bid,
     lns=SERVERS,
     dev_eui=st.sampled_from([ALPHA, BETA]),
     dev_addr=st.sampled_from([ADDR, OTHER_ADDR]),
     f_cnt=COUNTERS,
+    mic=st.sampled_from([MIC, OTHER_MIC, NO_MIC]),
+    known=COUNTED,
+    known_owner=st.none() | SERVERS,
     f_cnt_down=st.integers(0, 5),
     takes_f_cnt_down=st.booleans(),
-    life=st.integers(0, 2),
-    first_message=st.none(),
-    advances=st.booleans(),
+    first_message=st.just(value=False),
+    too_far=st.booleans(),
+    is_first=st.booleans(),
+    lived=st.none() | st.builds(Lived, st.integers(0, 3), st.booleans()),
+    elders=st.sampled_from([(), (), (), (DevAddr("01ABCDED"),), (OTHER_ADDR,)]),
 )
-FIRSTS = st.builds(
-    replace, BIDS, f_cnt=st.integers(0, 1), first_message=st.sampled_from([MIC, OTHER_MIC])
-)
+FIRSTS = st.builds(replace, BIDS, f_cnt=st.integers(0, 1), first_message=st.just(value=True))
+
+
+def _former(newest: int | None, lives: list[int]) -> dict[int, int]:
+    """Former lives, each of which came farther than the one after it."""
+    far = 0 if newest is None else newest
+    return {life: far + 4 * (max(lives) - life) for life in sorted(set(lives) - {max(lives)})}
 
 
 class BothStores(RuleBasedStateMachine):
@@ -337,6 +449,7 @@ class BothStores(RuleBasedStateMachine):
         self._run(self._redis._wire.do("FLUSHDB"))
         self._handed_out: set[tuple[Eui, DevAddr, int]] = set()
         self._last: Bid | None = None
+        self._claim: Claim
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(coroutine)
@@ -347,7 +460,7 @@ class BothStores(RuleBasedStateMachine):
         assert self._run(self._redis.claim(asked)) == in_memory
         if in_memory.level2 is Level2.OWNER:
             assert in_memory.owner == asked.lns
-            self._last = asked
+            self._last, self._claim = asked, in_memory
         self._hand_out(asked, in_memory.f_cnt_down)
 
     @precondition(lambda self: self._last is not None)
@@ -355,7 +468,7 @@ class BothStores(RuleBasedStateMachine):
     def claims_what_was_claimed_last(self, lns: str, same: bool) -> None:
         assert self._last is not None
         asked = self._last
-        self.claims(replace(asked, lns=asked.lns if same else lns, advances=not same))
+        self.claims(replace(asked, lns=asked.lns if same else lns, is_first=not same))
 
     @rule(asked=BIDS)
     def takes(self, asked: Bid) -> None:
@@ -368,8 +481,8 @@ class BothStores(RuleBasedStateMachine):
     def releases(self, lns: str) -> None:
         assert self._last is not None
         given_back = replace(self._last, lns=lns)
-        self._run(self._memory.release(given_back))
-        self._run(self._redis.release(given_back))
+        self._run(self._memory.release(given_back, self._claim))
+        self._run(self._redis.release(given_back, self._claim))
 
     @rule(seconds=st.sampled_from([25, 61, 13 * 3600, 25 * 3600]))
     def waits(self, seconds: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from bench.host.valkey import Valkey
 from lns.end_device import Session
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
@@ -19,6 +19,8 @@ from lns.store.redis_wire import RedisServer, RedisWire, redis_server
 from lns.store.sqlite import SqliteStore
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
+
+MIC = Mic("2B11FF0D")
 
 T = TypeVar("T")
 Opened = AbstractAsyncContextManager[SessionStore]
@@ -118,6 +120,7 @@ def test_sessions_come_back_whole_and_in_order(kept: Kept) -> None:
     new, old = session("26000001"), session()
     old.f_cnt_down, old.life, old.nb_trans, old.nb_trans_asked = 3, 2, 4, True
     old.resubmissions, old.copies = {0x10007: 1}, {0: 2}
+    old.lives, old.former, old.mic, old.owner = 4, {0: 0x20001, 1: 500}, MIC, "lns-b"
     kept.keep(new, old)
     assert kept.store.sessions(ALPHA) == (new, old)
     kept.reopen()
@@ -140,7 +143,7 @@ def test_the_sessions_of_other_devices_stay(kept: Kept) -> None:
 def test_what_is_kept_is_the_session_as_it_was(kept: Kept) -> None:
     live = session()
     kept.keep(live)
-    live.advance(0x10008)
+    live.advance(0x10008, MIC)
     live.resubmissions[0x10008] = 1
     live.copies[0x10008] = 1
     assert kept.store.sessions(ALPHA) == (session(),)
@@ -163,7 +166,7 @@ def test_of_many_at_once_the_last_one_counts(kept: Kept) -> None:
 def test_what_is_handed_out_is_the_readers_own(kept: Kept) -> None:
     kept.keep(session())
     (mine,) = kept.store.sessions(ALPHA)
-    mine.advance(0x10008)
+    mine.advance(0x10008, MIC)
     assert kept.store.sessions(ALPHA) == (session(),)
 
 

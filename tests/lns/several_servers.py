@@ -94,9 +94,9 @@ class OutagedClaims(MemoryClaims):
         await self._fail()
         return await super().take_f_cnt_down(bid)
 
-    async def release(self, bid: Bid) -> None:
+    async def release(self, bid: Bid, claim: Claim) -> None:
         await self._fail()
-        await super().release(bid)
+        await super().release(bid, claim)
 
     async def _fail(self) -> None:
         if self.late_us:

@@ -404,3 +404,19 @@ def test_a_nonce_that_another_server_used_a_moment_ago_is_used() -> None:
 
     network = serve(scenario, GAMMA, store=ContendedStore())
     assert network.words == [("west", "NonDuplicate", "dropped", "DevNonceUsed", "Suppressed")]
+
+
+@pytest.mark.parametrize("version", [LoRaWanVersion.V1_0_2, LoRaWanVersion.V1_0_3])
+def test_a_replayed_join_request_that_nobody_heard_ends_no_session(version: LoRaWanVersion) -> None:
+    """Recorded, never heard, replayed after the real join and before its first uplink."""
+
+    async def scenario(network: Network) -> None:
+        await network.west.hears(request(9))
+        dev_addr, keys = session_of(network.west.dnmsgs[-1], 9)
+        for dev_nonce in (5, 6, 7):
+            await network.west.hears(request(dev_nonce))
+        for f_cnt in (0, 1):
+            await network.west.hears(uplink(f_cnt, keys=keys, dev_addr=dev_addr, confirmed=True))
+
+    network = serve(scenario, replace(GAMMA, lorawan=version))
+    assert [words[2:] for words in network.words[-2:]] == [("forwarded", "-", "RX1")] * 2

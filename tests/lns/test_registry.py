@@ -10,7 +10,7 @@ from lns.end_device import EndDevice, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.registry import Match, Registry
+from lns.registry import PENDING_MAX, Match, Registry
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import ALPHA, APP_S_KEY, DEV_ADDR, GAMMA, KEYS, uplink
 
@@ -119,19 +119,36 @@ def test_a_frame_of_the_old_session_does_not_settle_the_new_one() -> None:
     assert registry.knows(DEV_ADDR)
 
 
-def test_a_session_that_nobody_used_does_not_survive_the_next_join() -> None:
+def test_a_session_that_nobody_used_survives_the_next_joins_until_it_is_used() -> None:
+    """A join request that nobody heard may be replayed after the real one."""
     registry = registry_of(GAMMA)
     joined(registry, DEV_ADDR, KEYS).f_cnt_up = 7
     joined(registry, DevAddr("26000002"), KEYS)
     joined(registry, NEW_ADDR, OTHER_KEYS)
-    assert registry.knows(DEV_ADDR)
+    match = found(registry, uplink(0, dev_addr=DevAddr("26000002")))
+    assert registry.elders(match) == (DEV_ADDR,)
+    registry.settle(match)
+    assert not registry.knows(DEV_ADDR)
+    assert registry.knows(NEW_ADDR), "it was opened after this one"
+    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)))
     assert not registry.knows(DevAddr("26000002"))
+
+
+def test_sessions_that_wait_for_their_first_frame_are_bounded() -> None:
+    registry = registry_of(GAMMA)
+    joined(registry, DEV_ADDR, KEYS).f_cnt_up = 7
+    addrs = [DevAddr(f"260000{number:02X}") for number in range(PENDING_MAX + 2)]
+    for addr in addrs:
+        joined(registry, addr, OTHER_KEYS)
+    assert [registry.knows(addr) for addr in addrs] == [False] * 2 + [True] * PENDING_MAX
+    assert registry.knows(DEV_ADDR), "the one in use stays"
 
 
 def test_the_others_of_a_shared_dev_addr_stay_when_one_leaves() -> None:
     registry = registry_of(ALPHA, GAMMA)
     joined(registry, DEV_ADDR, OTHER_KEYS)
     joined(registry, NEW_ADDR, OTHER_KEYS)
+    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)))
     assert found(registry, uplink(10)).device is ALPHA
     assert find(registry, uplink(10, keys=OTHER_KEYS)) is Reason.MIC_MISMATCH
 

@@ -404,3 +404,91 @@ def test_a_store_that_forgot_is_told_again_who_has_joined(serve: Serve) -> None:
 
     servers = serve(scenario, GAMMA)
     assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
+
+
+@pytest.mark.parametrize("confirmed", [True, False], ids=["confirmed", "unconfirmed"])
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_first_copy_of_a_session_that_was_learnt_is_asked_about(
+    serve: Serve, strategy: Strategy, confirmed: bool
+) -> None:
+    """What the other server has told makes no copy an old frame."""
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        dev_addr, keys = session_of(a.dnmsgs[-1], 7)
+        for f_cnt in (0, 1):
+            frame = uplink(f_cnt, keys=keys, dev_addr=dev_addr, confirmed=confirmed)
+            await servers.hear_in_turn((a, frame), (b, frame))
+
+    servers = serve(scenario, replace(GAMMA, strategy=strategy))
+    withheld = "Suppressed" if confirmed else "NotAsked"
+    assert words(servers.b) == [("NonDuplicate", *BY_STRATEGY[strategy], withheld, "NotOwner")] * 2
+
+
+def test_the_answers_of_another_server_are_none_of_this_one(serve: Serve) -> None:
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        dev_addr, keys = session_of(a.dnmsgs[-1], 7)
+        frame = uplink(0, keys=keys, dev_addr=dev_addr, confirmed=True)
+        await servers.hear_in_turn(*[(a, frame)] * 4, (b, frame), (b, frame))
+
+    servers = serve(scenario, replace(GAMMA, strategy=Strategy.DROP))
+    assert [word[2] for word in words(servers.b)] == ["DuplicateAtOtherServer"] * 2
+
+
+@pytest.mark.parametrize("server", ["a", "b"])
+def test_a_session_that_a_later_one_has_ended_is_over_for_every_server(
+    serve: Serve, server: str
+) -> None:
+    """It is not taken, not written back, and nobody speaks to the device in it."""
+    kept: list[set[str]] = []
+    addrs: list[str] = []
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(7)))
+        old_addr, old_keys = session_of(a.dnmsgs[-1], 7)
+        for station, f_cnt in ((a, 0), (b, 1)):
+            await servers.hear((station, uplink(f_cnt, keys=old_keys, dev_addr=old_addr)))
+        await servers.hear((a, join_request(8)))
+        new_addr, new_keys = session_of(a.dnmsgs[-1], 8)
+        await servers.hear((a, uplink(0, keys=new_keys, dev_addr=new_addr)))
+        addrs.append(new_addr)
+        at, heard = (servers.a, a) if server == "a" else (servers.b, b)
+        for f_cnt in (2, 3):
+            await servers.hear((heard, uplink(f_cnt, keys=old_keys, dev_addr=old_addr)))
+        await at.store.refresh(GAMMA.dev_eui)  # type: ignore[attr-defined]
+        kept.append({session.dev_addr for session in at.store.sessions(GAMMA.dev_eui)})
+        await servers.hear((b, uplink(1, keys=new_keys, dev_addr=new_addr)))
+
+    servers = serve(scenario, GAMMA)
+    refused = words(servers.a if server == "a" else servers.b)
+    refused = [word for word in refused if word[2] != "-"]
+    assert refused == [("-", "dropped", "UnknownDevice", "NotAsked", "NotAsked")] * 2
+    assert kept == [set(addrs)]
+    assert words(servers.b)[-1][1] == "forwarded"
+    ids = servers.a.application.ids + servers.b.application.ids
+    assert len(ids) == 4
+
+
+def test_a_join_request_that_nobody_heard_ends_no_session_when_it_is_replayed(
+    serve: Serve,
+) -> None:
+    """Recorded, never heard, replayed to the other server after the real join."""
+
+    async def scenario(servers: Servers) -> None:
+        a, b = servers.a.west, servers.b.east
+        await servers.hear((a, join_request(9)))
+        dev_addr, keys = session_of(a.dnmsgs[-1], 9)
+        for station, dev_nonce in ((b, 5), (a, 6), (b, 7)):
+            await servers.hear((station, join_request(dev_nonce)))
+        for station, f_cnt in ((b, 0), (a, 1), (b, 2)):
+            frame = uplink(f_cnt, keys=keys, dev_addr=dev_addr, confirmed=True)
+            await servers.hear((station, frame))
+
+    servers = serve(scenario, replace(GAMMA, lorawan=LoRaWanVersion.V1_0_3))
+    owned = ("NonDuplicate", "forwarded", "-", "RX", "Owner")
+    assert words(servers.b)[-2:] == [owned, owned]
+    assert words(servers.a)[-1] == owned

@@ -226,3 +226,28 @@ def test_an_upstream_that_takes_longer_than_10_s_lets_the_next_copy_try(
         ("west", "NonDuplicate", reason),
         ("east", copy, "-"),
     ]
+
+
+@pytest.mark.parametrize("confirmed", [True, False], ids=["confirmed", "unconfirmed"])
+@pytest.mark.parametrize("strategy", [Strategy.MARK, Strategy.NONE])
+def test_a_newer_frame_makes_no_copy_old_that_waits_for_its_first_one(
+    strategy: Strategy, confirmed: bool
+) -> None:
+    """It is judged by the session as it stood when its frame was heard."""
+
+    async def scenario(network: Network) -> None:
+        network.application.delays_us = [120_000]
+        first = uplink(10, confirmed=confirmed)
+        await network.west.hears(first)
+        await network.east.hears(first)
+        await network.west.hears(uplink(11))
+        await network.north.hears(first)
+        await wait(0.2)
+
+    network = serve(scenario, replace(ALPHA, strategy=strategy))
+    copies = sorted(words for words in network.words if words[1] == "SoftDuplicate")
+    word = "marked" if strategy is Strategy.MARK else "forwarded"
+    answer = "Suppressed" if confirmed else "NotAsked"
+    assert copies == [(name, "SoftDuplicate", word, "-", answer) for name in ("east", "north")]
+    keys = [message.remove_duplicates_key for message in network.application.messages]
+    assert sorted(keys) == ["70B3D57ED0000001-01ABCDEF-10"] * 3 + ["70B3D57ED0000001-01ABCDEF-11"]

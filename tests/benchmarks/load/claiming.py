@@ -15,19 +15,20 @@ from typing import Any
 from redis.asyncio import Redis
 
 from lns.dedup.claim import Bid, Claim, Level2
-from lns.lorawan.identifiers import dev_addr, eui
+from lns.lorawan.identifiers import Mic, dev_addr, eui
 from lns.store import redis_claims
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_keys import claim_of, f_cnt_down_of, first_message_of
 from lns.store.redis_wire import Script, redis_server
 
 SERVERS = 4
 DEVICES = 1000  # more than are asked for at once: frames of one device come in order
 PATIENCE_US = 10_000_000
-TRIVIAL = Script("return {1, ARGV[1], -1, 0, 0}")
+TRIVIAL = Script("""
+return {1, 1, 0, ARGV[1], 9, 0, 0, '', ARGV[3], 8, 0, 0, '', ARGV[3], '0', -1, 0}
+""")
 CLAIM = redis_claims._CLAIM
 _READ_BYTES = 1 << 16
-_REPLY_PARTS = 5
+_REPLY_PARTS, _REPLY_TEXTS = 17, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def bid(server: int, number: int) -> Bid:
         dev_eui=eui(0x70B3D57ED1000000 + device),
         dev_addr=dev_addr(0x26000000 + device),
         f_cnt=f_cnt,
+        mic=Mic(f"{number & 0xFFFFFFFF:08X}"),
         takes_f_cnt_down=True,
     )
 
@@ -107,13 +109,8 @@ def over_socket(port: int, script: Script, questions: int, depth: int) -> Asked:
 
 def words(asked: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:
     """Keys and values of a claim, as `RedisClaims` sends them."""
-    keys = (
-        claim_of(asked.dev_eui, asked.dev_addr),
-        f_cnt_down_of(asked.dev_eui),
-        first_message_of(asked.dev_eui, asked.dev_addr, asked.f_cnt),
-    )
-    known = asked.lns, asked.f_cnt, asked.f_cnt_down, 1, asked.life, "", 1, asked.dev_addr
-    return keys, (*known, 86_400_000, 60_000)
+    keys, values = redis_claims.asked_by(asked)
+    return keys, (*values, 86_400_000, 60_000)
 
 
 async def _asked(ask: Callable[[int, int], Awaitable[None]], frames: int, at_once: int) -> Asked:
@@ -155,8 +152,8 @@ def _command(*parts: str | int) -> bytes:
 
 
 def _read(connection: socket.socket, replies: int) -> None:
-    """Read so many replies of five parts: one line each, and one more for the text."""
-    lines = replies * (1 + _REPLY_PARTS + 1)
+    """Read so many replies: one line for each part, and one more for each text."""
+    lines = replies * (1 + _REPLY_PARTS + _REPLY_TEXTS)
     while lines > 0:
         some = connection.recv(_READ_BYTES)
         assert some and not some.startswith(b"-"), some

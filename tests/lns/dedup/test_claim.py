@@ -2,22 +2,51 @@
 
 import asyncio
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lns.dedup.claim import Bid, Level2, OnOutage, SoleServer, State, decide, released
-from lns.dedup.strategy import Disposition, Reason, Strategy, Upstream, after_claim
+from lns.dedup.claim import (
+    Bid,
+    Claim,
+    Decision,
+    Level2,
+    OnOutage,
+    Seen,
+    SoleServer,
+    State,
+    decide,
+    released,
+)
+from lns.dedup.life import Counter, Lived
+from lns.dedup.strategy import Disposition, Reason, Strategy, Upstream, after_claim, known_before
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
-BID = Bid(lns="lns-a", dev_eui=Eui("70B3D57ED0000001"), dev_addr=DevAddr("01ABCDEF"), f_cnt=10)
-MIC = Mic("2B11FF0D")
+MIC, OTHER_MIC = Mic("2B11FF0D"), Mic("0D11FF2B")
+BID = Bid(
+    lns="lns-a", dev_eui=Eui("70B3D57ED0000001"), dev_addr=DevAddr("01ABCDEF"), f_cnt=10, mic=MIC
+)
+
+
+def state(f_cnt_up: int, owner: str, **known: Any) -> State:
+    return State(Counter(f_cnt_up, **known), owner)
 
 
 def test_nobody_owns_a_session_that_nobody_claimed() -> None:
-    assert decide(None, replace(BID, life=3)) == State(10, "lns-a", 3)
+    decided = decide(None, replace(BID, known=Counter(7, 3, 3)))
+    assert decided.granted
+    assert decided.state == State(Counter(10, 3, 3, {}, MIC), "lns-a")
+
+
+def test_what_a_server_knows_counts_where_the_store_knows_nothing() -> None:
+    """It was told that another one has accepted this frame, or a newer one."""
+    for f_cnt_up in (10, 11):
+        known = replace(BID, known=Counter(f_cnt_up), known_owner="lns-b")
+        assert decide(None, known).state.owner == "lns-b"
+        assert not decide(None, known).granted
 
 
 @pytest.mark.parametrize(
@@ -32,35 +61,86 @@ def test_nobody_owns_a_session_that_nobody_claimed() -> None:
     ],
 )
 def test_the_decision_of_adr_007(f_cnt_up: int, owner: str, granted: bool) -> None:
-    after = decide(State(f_cnt_up, owner), BID)
-    assert after == (State(10, "lns-a") if granted else None)
+    decided = decide(state(f_cnt_up, owner), BID)
+    assert (decided.granted, decided.is_new) == (granted, f_cnt_up == 9)
+    assert decided.state.counter.f_cnt_up == max(10, f_cnt_up)
+    assert decided.state.owner == ("lns-a" if granted else owner)
+
+
+FRAME = Lived(4)
 
 
 @pytest.mark.parametrize(
-    ("owner", "advances", "seen", "after"),
+    ("owner", "is_first", "seen", "granted", "is_new"),
     [
-        ("lns-a", True, False, State(1, "lns-a", 5)),
-        ("lns-a", True, True, State(1, "lns-a", 5)),
-        ("lns-a", False, False, State(7, "lns-a", 4)),
-        ("lns-a", False, True, State(7, "lns-a", 4)),
-        ("lns-b", True, False, State(1, "lns-a", 5)),
-        ("lns-b", True, True, None),
-        ("lns-b", False, False, None),
-        ("lns-b", False, True, None),
+        ("lns-a", True, None, True, True),
+        ("lns-a", True, "lns-a", True, False),
+        ("lns-a", True, "lns-b", False, False),
+        ("lns-a", False, None, True, False),
+        ("lns-a", False, "lns-a", True, False),
+        ("lns-a", False, "lns-b", False, False),
+        ("lns-b", True, None, True, True),
+        ("lns-b", True, "lns-b", False, False),
+        ("lns-b", False, None, False, False),
+        ("lns-b", False, "lns-b", False, False),
     ],
 )
 def test_a_first_message_below_the_counter(
-    owner: str, advances: bool, seen: bool, after: State | None
+    owner: str, is_first: bool, seen: str | None, granted: bool, is_new: bool
 ) -> None:
-    bid = replace(BID, f_cnt=1, first_message=MIC, advances=advances)
-    assert decide(State(7, owner, 4), bid, seen=seen) == after
-    assert decide(State(7, owner, 4), replace(bid, first_message=None), seen=seen) is None
+    bid = replace(BID, f_cnt=1, first_message=True, is_first=is_first)
+    before = state(7, owner, life=4, lives=5)
+    known = None if seen is None else Seen(FRAME, seen)
+    decided = decide(before, bid, seen=known)
+    assert (decided.granted, decided.is_new) == (granted, is_new)
+    if is_new:
+        assert decided.state == State(Counter(1, 6, 6, {4: 7}, MIC), "lns-a")
+    else:
+        assert decided.state == before
+    strict = decide(before, replace(bid, first_message=False), seen=None)
+    assert not strict.granted
+
+
+def test_a_frame_that_continues_a_former_life_takes_the_session_back_to_it() -> None:
+    replayed = state(0, "lns-b", life=1, lives=1, former={0: 20_001})
+    decided = decide(replayed, replace(BID, f_cnt=20_002))
+    assert decided == Decision(True, True, State(Counter(20_002, 0, 1, {}, MIC), "lns-a"), Lived(0))
+
+
+def test_what_was_claimed_lately_lies_in_the_life_in_which_it_was_claimed() -> None:
+    """A late copy of a former life is newer than the first frame of this one, and yet a copy."""
+    restarted = state(0, "lns-b", life=1, lives=1, former={0: 12})
+    late = decide(restarted, BID, seen=Seen(Lived(0), "lns-b"))
+    assert late == Decision(False, False, restarted, Lived(0))
+
+
+def test_other_bytes_with_a_used_counter_are_an_odd_frame() -> None:
+    for f_cnt_up, mic, odd in ((10, MIC, False), (10, OTHER_MIC, True), (11, MIC, True)):
+        known = state(f_cnt_up, "lns-b", mic=mic)
+        assert decide(known, BID).lived == Lived(0, odd=odd)
 
 
 def test_only_what_was_granted_last_is_given_back() -> None:
-    assert released(State(10, "lns-a", 2), BID) == State(9, "lns-a", 2)
-    for state in (None, State(10, "lns-b"), State(9, "lns-a"), State(11, "lns-a")):
-        assert released(state, BID) is None
+    granted = Claim(level2=Level2.OWNER, is_new=True, counter=Counter(10, 2), before=Counter(8, 2))
+    assert released(state(10, "lns-a", life=2), BID, granted)
+    assert not released(state(10, "lns-a", life=2), BID, replace(granted, before=None))
+    for other in (
+        None,
+        state(10, "lns-b", life=2),
+        state(9, "lns-a", life=2),
+        state(11, "lns-a", life=2),
+        state(10, "lns-a", life=3),
+    ):
+        assert not released(other, BID, granted)
+
+
+def test_a_frame_that_was_claimed_before_the_server_began_anew_is_no_news() -> None:
+    retry = known_before(FORWARDED, confirmed=True, first_message=False)
+    assert (retry.upstream, retry.answers, retry.spends) == ("forwarded", True, True)
+    again = known_before(FORWARDED, confirmed=False, first_message=True)
+    assert (again.upstream, again.answers) == ("forwarded", False)
+    old = known_before(FORWARDED, confirmed=False, first_message=False)
+    assert old.reason is Reason.INVALID_FRAME_COUNTER
 
 
 @given(
@@ -73,16 +153,16 @@ def test_only_what_was_granted_last_is_given_back() -> None:
     )
 )
 def test_in_any_order_at_most_one_server_owns_a_frame(bids: list[tuple[str, int]]) -> None:
-    state: State | None = None
+    known: State | None = None
     owners: dict[int, set[str]] = {}
     newest = -1
     for lns, f_cnt in bids:
-        after = decide(state, replace(BID, lns=lns, f_cnt=f_cnt))
+        decided = decide(known, replace(BID, lns=lns, f_cnt=f_cnt))
         again = f_cnt == newest and owners[f_cnt] == {lns}
-        assert (after is not None) == (f_cnt > newest or again)
-        if after is not None:
+        assert decided.granted == (f_cnt > newest or again)
+        if decided.granted:
             owners.setdefault(f_cnt, set()).add(lns)
-            newest, state = f_cnt, after
+            newest, known = f_cnt, decided.state
     assert all(len(some) == 1 for some in owners.values())
 
 
@@ -91,7 +171,7 @@ def test_a_sole_server_asks_nobody() -> None:
         sole = SoleServer()
         assert (await sole.claim(BID)).level2 is Level2.NOT_ASKED
         assert await sole.take_f_cnt_down(replace(BID, f_cnt_down=7)) == 7
-        await sole.release(BID)
+        await sole.release(BID, Claim(level2=Level2.OWNER))
 
     asyncio.run(body())
 

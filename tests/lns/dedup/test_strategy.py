@@ -3,14 +3,15 @@
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from lns.dedup.concentrator import Copy
+from lns.dedup.life import Standing
 from lns.dedup.strategy import (
     DISPOSITIONS,
     RESUBMISSIONS_MAX,
     Disposition,
     Reason,
-    Standing,
     Status,
     Strategy,
     Upstream,
@@ -106,10 +107,20 @@ def test_old_and_far_counters_are_refused(status: Status, standing: Standing) ->
     assert _decide(status, MARK, standing=standing).reason is Reason.INVALID_FRAME_COUNTER
 
 
-def test_a_copy_of_a_frame_that_was_never_newest_is_refused() -> None:
-    for status in (Status.SOFT_DUPLICATE, Status.RESUBMISSION):
-        done = _decide(status, MARK, standing=Standing.NEWER)
-        assert done.reason is Reason.INVALID_FRAME_COUNTER
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_resubmission_with_a_newer_counter_is_a_first_message(
+    strategy: Strategy, confirmed: bool
+) -> None:
+    """The device has begun again since, and sends an equal frame."""
+    done = _decide(Status.RESUBMISSION, strategy, standing=Standing.NEWER, confirmed=confirmed)
+    first = DISPOSITIONS[Status.RESUBMISSION, strategy, confirmed]
+    assert done == replace(first, advances=True)
+
+
+def test_a_soft_duplicate_with_a_newer_counter_takes_the_counter_nowhere() -> None:
+    done = _decide(Status.SOFT_DUPLICATE, MARK, standing=Standing.NEWER)
+    assert (done.upstream, done.advances) == ("marked", False)
 
 
 def test_an_equal_counter_passes_as_soft_duplicate_without_advancing() -> None:

@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from lns.dedup.life import Lived
 from lns.delivery.publisher import Message, message_of, remove_duplicates_key
 from lns.end_device import Session
 from lns.lorawan.frame import Data, parse
 from lns.reception import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
 
+OF_FIRST_LIFE = Lived()
 RECEIVED_AT = datetime(2026, 11, 20, 2, 0, 30, 393_999, tzinfo=UTC)
 
 
@@ -27,12 +29,21 @@ def message(
     reception: Reception | None = None,
     first: bool = True,
     dup_msg: bool = False,
+    lived: Lived = OF_FIRST_LIFE,
 ) -> Message:
     frame = parse(phy or uplink(f_cnt, confirmed=True))
     assert isinstance(frame, Data)
     heard = reception or Reception(WEST, b"", 5, 868_100_000, -71.0, 9.5, 1, 0, 1, 1)
     return message_of(
-        "lns-a", session, f_cnt, frame, heard, received_at=RECEIVED_AT, first=first, dup_msg=dup_msg
+        "lns-a",
+        session,
+        f_cnt,
+        frame,
+        heard,
+        lived=lived,
+        received_at=RECEIVED_AT,
+        first=first,
+        dup_msg=dup_msg,
     )
 
 
@@ -118,11 +129,15 @@ def test_another_server_gives_the_same_frame_the_same_key(session: Session) -> N
 
 
 def test_a_counter_that_began_again_has_other_ids(session: Session) -> None:
-    session.advance(0)
-    assert message(session, 0).message_id == "70B3D57ED0000001-01ABCDEF.1-0"
-    assert message(session, 0, first=False).message_id == (
-        "70B3D57ED0000001-01ABCDEF.1-0-0016C001F1500001-1"
-    )
-    assert message(session, 0, first=False).remove_duplicates_key == (
-        "70B3D57ED0000001-01ABCDEF.1-0"
-    )
+    again = Lived(1)
+    assert message(session, 0, lived=again).message_id == "70B3D57ED0000001-01ABCDEF.1-0"
+    copy = message(session, 0, lived=again, first=False)
+    assert copy.message_id == "70B3D57ED0000001-01ABCDEF.1-0-0016C001F1500001-1"
+    assert copy.remove_duplicates_key == "70B3D57ED0000001-01ABCDEF.1-0"
+
+
+def test_another_frame_with_the_same_counter_is_told_apart_by_its_mic(session: Session) -> None:
+    odd = message(session, 0, lived=Lived(odd=True), first=False)
+    mic = uplink(0, confirmed=True)[-4:].hex().upper()
+    assert odd.remove_duplicates_key == f"70B3D57ED0000001-01ABCDEF-0.{mic}"
+    assert remove_duplicates_key(odd.message_id) == odd.remove_duplicates_key

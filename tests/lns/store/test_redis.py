@@ -499,7 +499,7 @@ def test_a_preset_device_begins_as_if_no_server_had_met_it(tmp_path: Path) -> No
             async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
                 asked = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
                 for f_cnt in (0, 1):
-                    bid = replace(asked, f_cnt=f_cnt, first_message=Mic("2B11FF0D"))
+                    bid = replace(asked, f_cnt=f_cnt, first_message=True, mic=Mic("2B11FF0D"))
                     await claims.claim(replace(bid, f_cnt_down=7, takes_f_cnt_down=True))
                 await store.preset(ALPHA, (SESSION,))
                 keys = await told(server.port, "KEYS", "*")
