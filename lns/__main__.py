@@ -12,11 +12,14 @@ from lns.config import ConfigError, load
 from lns.prepared import Prepared, prepare
 from lns.running import run
 
+WRONG = 4
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run a network server until SIGTERM or Ctrl-C, then return 0.
 
-    2: the configuration is wrong; every mistake is told with file, line and key.
+    4: the command line or the configuration is wrong; every mistake of that is told with file, line
+    and key.
     """
     parser = argparse.ArgumentParser(
         prog="python -m lns",
@@ -29,7 +32,10 @@ def main(argv: list[str] | None = None) -> int:
         action="store_true",
         help="read and check the configuration, then stop",
     )
-    arguments = parser.parse_args(argv)
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:
+        raise SystemExit(WRONG if stop.code else 0) from None
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SafeFormatter("%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -46,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         asyncio.run(run(prepared, _tell_listening))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
-        return 2
+        return WRONG
     return 0
 
 

@@ -14,8 +14,6 @@ from lns.prepared import prepare
 
 EXAMPLES = ("lorabench lns lns.toml", "lorabench lns lns.toml --check")
 
-WRONG_CONFIGURATION = 2
-
 
 def lns(
     config: Annotated[Path, Parameter(help="The lns.toml of the network server.")],
@@ -32,7 +30,7 @@ def lns(
     """Serve stations until Ctrl-C or SIGTERM.
 
     Prints `listening <URI>` once stations can connect. As `python -m lns` it exits with 0 when it
-    was stopped, and with 2 when the configuration is wrong: each mistake is a line with file, line
+    was stopped, and with 4 when the configuration is wrong: each mistake is a line with file, line
     and key. --json goes with --check.
     """
     if not as_json:
@@ -51,7 +49,7 @@ def _checked(config: Path) -> int:
         prepared = prepare(found)
     except ConfigError as error:
         print_json({"file": config, "works": False, "mistakes": str(error).splitlines()})
-        return WRONG_CONFIGURATION
+        return ExitCode.USAGE
     devices = [
         {
             "name": device.name,

@@ -17,7 +17,7 @@ from bench.emulation.process import live
 from bench.station.link import LinkClosed
 from bench.station.station_tls import station_files
 from bench.station.virtual import VirtualStation
-from bench.station.web_socket import connect, discover
+from bench.station.web_socket import StationRefused, connect, discover
 from bench.station.web_socket_link import WebSocketLink
 from lns.lorawan.identifiers import Eui, eui, eui_id6
 from lns.lorawan.region import region
@@ -44,11 +44,18 @@ class _Uplink:
         try:
             _say("INFO", f"Connecting to INFOS: {uri}")
             found = await discover(uri, self._station, tls=tls)
-            _say("INFO", f"Infos: {eui_id6(self._station)} muxs-::0 {found}")
-            _say("INFO", "Connecting to MUXS...")
+        except StationRefused as error:
+            _say("ERRO", f"Infos error: {error}")
+            raise
+        except LinkClosed as error:
+            _say("INFO", f"INFOS reconnect backoff: {error}")
+            raise
+        _say("INFO", f"Infos: {eui_id6(self._station)} muxs-::0 {found}")
+        _say("INFO", "Connecting to MUXS...")
+        try:
             link = await connect(found, tls=tls)
         except LinkClosed as error:
-            _say("ERRO", f"Infos error: {error}")
+            _say("ERRO", f"TC connect failed - URI: {error}")
             raise
         _say("VERB", "Connected to MUXS.")
         return link

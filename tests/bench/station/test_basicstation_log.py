@@ -56,9 +56,6 @@ LINES = (
     "[RAL:ERRO] Concentrator start failed: lgw_start",
     "[S2E:ERRO] ral_config failed with status 0x08",
     "[RAL:ERRO] Radio device '/dev/spidev0.0' in use by process: 417",
-    "[TCE:ERRO] No TC URI configured",
-    "[AIO:ERRO] TLS server certificate verification failed: not trusted",
-    "[TCE:ERRO] Infos error: 16:c001:f150:1 unknown router",
     "[S2E:ERRO] Unsupported hwspec=sx1302/1",
     "[S2E:ERRO] ::0 diid=7 [ant#0] - missed TX time: txtime=1",
     "[S2E:WARN] Received 'dnmsg' before 'router_config' - dropped",
@@ -80,8 +77,8 @@ def test_every_marker_of_trouble_is_found(line: str, row: tuple[str, str, str]) 
 @pytest.mark.parametrize(
     ("line", "number"),
     [
-        ("[TCE:ERRO] Bad TC URI: x", 3),
-        ("[S2E:VERB] ::0 diid=7 [ant#0] too late for RX2 by 5ms", 7),
+        ("[S2E:ERRO] ::0 diid=7 [ant#0] - missed TX time: txtime=1", 4),
+        ("[S2E:VERB] ::0 diid=7 [ant#0] too late for RX2 by 5ms", 4),
     ],
 )
 def test_some_trouble_has_two_spellings(line: str, number: int) -> None:
@@ -92,9 +89,13 @@ def test_some_trouble_has_two_spellings(line: str, number: int) -> None:
 @pytest.mark.parametrize(
     ("line", "row"),
     [
-        ("[TCE:ERRO] TC connect failed - URI: ws://192.168.10.5:6090", PASSING[0]),
-        ("[TCE:INFO] INFOS reconnect backoff 10s (retry 1)", PASSING[0]),
-        ("[TCE:INFO] MUXS reconnect backoff 1s (retry 0)", PASSING[1]),
+        ("[TCE:ERRO] No TC URI configured", PASSING[0]),
+        ("[TCE:ERRO] Bad TC URI: x", PASSING[0]),
+        ("[AIO:ERRO] TLS server certificate verification failed: not trusted", PASSING[1]),
+        ("[TCE:ERRO] Infos error: 16:c001:f150:1 unknown router", PASSING[2]),
+        ("[TCE:ERRO] TC connect failed - URI: ws://192.168.10.5:6090", PASSING[3]),
+        ("[TCE:INFO] INFOS reconnect backoff 10s (retry 1)", PASSING[3]),
+        ("[TCE:INFO] MUXS reconnect backoff 1s (retry 0)", PASSING[4]),
     ],
 )
 def test_trouble_with_the_connection_passes(line: str, row: tuple[str, str, str]) -> None:
@@ -104,6 +105,32 @@ def test_trouble_with_the_connection_passes(line: str, row: tuple[str, str, str]
     assert (trouble.cause, trouble.remedy) == row[1:]
     again = health([*START, line, "[TCE:VERB] Connected to MUXS."])
     assert again.connected and again.troubles == ()
+
+
+ASKS = "[TCE:INFO] Connecting to INFOS: ws://192.168.10.5:6090"
+REFUSED = "[TCE:ERRO] Infos error: 16:c001:f150:1 unknown router"
+NOBODY = "[TCE:INFO] INFOS reconnect backoff 10s (retry 1)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "row", "times"),
+    [
+        ((ASKS, REFUSED, NOBODY, ASKS, NOBODY), 3, 2),
+        ((ASKS, REFUSED, NOBODY, ASKS, NOBODY, ASKS), 3, 2),
+        ((ASKS, NOBODY, ASKS, REFUSED, NOBODY), 2, 1),
+    ],
+)
+def test_only_the_latest_attempt_to_connect_says_what_is_wrong_now(
+    lines: tuple[str, ...], row: int, times: int
+) -> None:
+    [trouble] = health([*START[:6], *lines]).troubles
+    assert (trouble.cause, trouble.times) == (PASSING[row][1], times)
+
+
+def test_what_kept_it_from_connecting_before_it_did_is_over() -> None:
+    assert health([*START[:6], ASKS, REFUSED, *START[6:]]).troubles == ()
+    [trouble] = health([*START[:6], ASKS, REFUSED, *START[6:], NOBODY]).troubles
+    assert trouble.cause == PASSING[3][1]
 
 
 def test_another_eui_is_not_our_station() -> None:
