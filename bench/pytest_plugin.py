@@ -247,6 +247,11 @@ def _leave_out_rows(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     return left_out
 
 
+def leave_out(config: pytest.Config, title: Title, why: str) -> None:
+    """Note a case that cannot be played on any rig; it is told by name."""
+    config.stash[_RECORD].leave_out(title, (why,), named=True)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A scenario that takes `strategy` runs for each; one with `confirmed`, for both kinds."""
     if "rig" not in metafunc.fixturenames:
@@ -311,15 +316,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the captures are and how to run the same again."""
     config = terminalreporter.config
     record = config.stash[_RECORD]
-    if record.folder is None:
+    if record.folder is None and not record.not_played:
         return
     terminalreporter.section("lorabench")
+    for title, why in record.not_played:
+        terminalreporter.line(f"not played {title.case}: {why}")
+    if record.folder is None:
+        return
     words = ", ".join(f"{count} {word}" for word, count in sorted(record.verdicts.items()))
     terminalreporter.line(f"verdicts   {words}")
-    if record.left_out:
-        missing = sorted({name for _, names in record.left_out for name in names})
+    named = {title.case for title, _ in record.not_played}
+    of_rig = [names for title, names in record.left_out if title.case not in named]
+    if named:
+        terminalreporter.line(f"not played {len(named)}, named above")
+    if of_rig:
+        missing = sorted({name for names in of_rig for name in names})
         terminalreporter.line(
-            f"left out   {len(record.left_out)} (the {record.rig} rig has no: {', '.join(missing)})"
+            f"left out   {len(of_rig)} (the {record.rig} rig has no: {', '.join(missing)})"
         )
     terminalreporter.line(f"captures   {record.folder}")
     given = [without_login(str(argument)) for argument in config.invocation_params.args]

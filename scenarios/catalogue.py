@@ -101,22 +101,93 @@ class EdgeCase:
         return int(up), int(marked or 0), int(self.down.split("/")[place])
 
 
-def read_cases(path: Path | str | None) -> list[EdgeCase]:
-    """The cases written as events for one server; ValueError if the file is no catalogue."""
-    cases = json.loads(Path(path or CATALOGUE).read_text(encoding="utf-8"))["cases"]
-    return [
-        EdgeCase(
-            case["id"],
-            case["title"],
-            case["events"],
-            case["setup"],
-            case["l1"],
-            case["up_drop_mark_none"],
-            case["down_drop_mark_none"],
-        )
-        for case in cases
-        if case["events"] and not case["setup"].get("two")
-    ]
+@dataclass(frozen=True)
+class Unplayed:
+    """A case of the catalogue that is not played, and why."""
+
+    id: str
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The cases that are written as events for one server, and the others."""
+
+    cases: tuple[EdgeCase, ...]
+    unplayed: tuple[Unplayed, ...]
+
+
+def read_catalogue(path: Path | str | None) -> Catalogue:
+    """Every case of a catalogue; OSError or ValueError if the file is none at all."""
+    path = Path(path or CATALOGUE)
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is no catalogue, a JSON object with `cases`: {error!r}") from None
+    if not isinstance(listed, list):
+        raise ValueError(f"{path} is no catalogue: its `cases` are no list")
+    cases, unplayed, names = [], [], set()
+    for place, case in enumerate(listed, 1):
+        named = case.get("id") if isinstance(case, dict) else None
+        name = named if isinstance(named, str) and named else f"case {place}"
+        title = str(case.get("title", "")) if isinstance(case, dict) else ""
+        try:
+            if name in names:
+                raise ValueError(f"there is a case {name} before it")
+            names.add(name)
+            cases.append(_read_case(case))
+        except NotForEvents as reason:
+            unplayed.append(Unplayed(name, title, str(reason)))
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            unplayed.append(Unplayed(name, title, f"it cannot be read: {why}"))
+    return Catalogue(tuple(cases), tuple(unplayed))
+
+
+def read_cases(path: Path | str | None) -> tuple[EdgeCase, ...]:
+    """The cases written as events for one server; OSError or ValueError if it is no catalogue."""
+    return read_catalogue(path).cases
+
+
+class NotForEvents(Exception):
+    """A case can be read, but not be played from its events; the text says why."""
+
+
+_SETUP = ("otaa", "relaxed", "srv", "sliding", "fcnt16_key", "two")
+
+
+def _read_case(case: Any) -> EdgeCase:
+    """One case, looked through to its last word; NotForEvents, or whatever cannot be read."""
+    if not case["events"]:
+        raise NotForEvents("it is only prose, without events")
+    setup = case["setup"]
+    if setup.get("two"):
+        raise NotForEvents("it needs a second server")
+    if setup.get("sliding", True) is not True:
+        raise NotForEvents("it needs a retention that does not slide")
+    if unknown := sorted(set(setup) - set(_SETUP)):
+        raise ValueError(f"its setup has {', '.join(unknown)}; known: {', '.join(_SETUP)}")
+    counter = setup.get("srv")
+    if counter is not None and not (type(counter) is int and -1 <= counter < 1 << 32):
+        raise ValueError(f"srv is {counter!r}: a counter has 32 bits, and -1 is none yet")
+    found = EdgeCase(
+        case["id"],
+        case["title"],
+        case["events"],
+        setup,
+        case["l1"],
+        case["up_drop_mark_none"],
+        case["down_drop_mark_none"],
+    )
+    times_s = [step.at_s for step in found.stimulus]
+    if times_s != sorted(times_s):
+        raise ValueError("its steps are not in order of time")
+    for strategy in STRATEGIES:
+        if len(found.due(strategy)) != len(found.statuses(strategy)):
+            raise ValueError(f"{found.l1!r} has not one status for each reception")
+        found.totals(strategy)
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,11 @@
 
 import pytest
 
-pytest_plugins = ["bench.pytest_plugin"]
+from bench.case import Title
+from scenarios.catalogue import read_catalogue
+
+RIGS = "bench.pytest_plugin"
+pytest_plugins = [RIGS]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,3 +16,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="catalogue of edge cases to play instead of scenarios/edge_cases.json",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a catalogue that is none."""
+    try:
+        read_catalogue(config.getoption("--catalogue"))
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"--catalogue: {error}") from None
+
+
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """Name the cases of another catalogue that are not played."""
+    file, plugin = config.getoption("--catalogue"), config.pluginmanager.getplugin(RIGS)
+    assert plugin is not None
+    for case in read_catalogue(file).unplayed if file else ():
+        title = Title(
+            case=f"catalogue/edge_case[{case.id}]",
+            scenario="test_edge_case",
+            file="scenarios/test_catalogue.py",
+            group="catalogue",
+            title=case.title,
+        )
+        plugin.leave_out(config, title, case.why)

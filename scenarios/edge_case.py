@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 RETENTION_S = 60.0
 GAP_MAX = 16384
 RESUBMISSIONS_MAX = 3
+NUMBERS = {"U": 1 << 32, "C": 1 << 32, "J": 1 << 16}
+"""How many numbers there are: a counter has 32 bits, a DevNonce 16."""
 
 _STEP = re.compile(
     r"(?:(?P<device>[a-z])~)?(?P<station>S\d)@(?P<at>\d+(?:\.\d+)?):"
@@ -110,7 +112,7 @@ def totals(words: list[str]) -> tuple[int, int, int]:
 
 
 def _step(text: str) -> Step | Restart:
-    if found := _STEP.fullmatch(text):
+    if (found := _STEP.fullmatch(text)) and int(found["number"]) < NUMBERS[found["kind"]]:
         return Step(
             float(found["at"]),
             found["station"],
@@ -121,7 +123,8 @@ def _step(text: str) -> Step | Restart:
             found["variant"] or "",
             found["forged"] is not None,
         )
-    if found := _RESTART.fullmatch(text):
+    found = _RESTART.fullmatch(text)
+    if found and int(found["f_cnt"] or 0) < NUMBERS["U"]:
         return Restart(float(found["at"]), int(found["f_cnt"]) if found["f_cnt"] else None)
     raise ValueError(f"cannot read the step {text!r}")
 

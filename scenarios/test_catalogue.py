@@ -32,8 +32,9 @@ def _marks(case: EdgeCase) -> list[pytest.MarkDecorator]:
 async def test_edge_case(rig, strategy, edge_case: EdgeCase):
     """A line of the catalogue gives the statuses, deliveries and answers it promises."""
     if edge_case.id not in DIFFERENCES:
-        assert edge_case.due_statuses(strategy) == edge_case.statuses(strategy)
-        assert edge_case.due_totals(strategy) == edge_case.totals(strategy)
+        promised = edge_case.statuses(strategy), edge_case.totals(strategy)
+        ruled = edge_case.due_statuses(strategy), edge_case.due_totals(strategy)
+        assert promised == ruled, f"the catalogue promises {promised}, the rules say {ruled}"
     delivered = await Player(rig, edge_case).play()
     for frame, text in zip(delivered, edge_case.due(strategy), strict=True):
         rig.expect_due(frame.sent, Due(frame.station, words(text)))

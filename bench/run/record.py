@@ -17,7 +17,8 @@ from lns.clock import now_us
 class RunRecord:
     """The folder of one run, and the verdicts so far.
 
-    `left_out`: the scenarios that the rig cannot play, with what each misses.
+    `left_out`: the cases that the rig cannot play, with what each misses; of those `not_played`
+    cannot be played on any.
     """
 
     rig: str
@@ -27,6 +28,7 @@ class RunRecord:
     stations: str = "virtual"
     verdicts: Counter[str] = field(default_factory=Counter)
     left_out: list[tuple[Title, tuple[str, ...]]] = field(default_factory=list)
+    not_played: list[tuple[Title, str]] = field(default_factory=list)
     started: datetime = field(
         default_factory=lambda: datetime.now(UTC)  # noqa: TID251 - names the folder, decides nothing
     )
@@ -38,9 +40,11 @@ class RunRecord:
         """Where the captures are; None before `prepare`."""
         return self._folder.path if self._folder else None
 
-    def leave_out(self, title: Title, missing: Sequence[str]) -> None:
-        """Note a scenario that this rig cannot play."""
+    def leave_out(self, title: Title, missing: Sequence[str], *, named: bool = False) -> None:
+        """Note a case that this rig cannot play; `named`: no rig can, so it is told by name."""
         self.left_out.append((title, tuple(missing)))
+        if named:
+            self.not_played.append((title, ", ".join(missing)))
 
     def prepare(self, planned: Iterable[str] = ()) -> None:
         """Make the folder, and write down which cases are to be played; OSError where it cannot be.
