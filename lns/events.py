@@ -119,6 +119,21 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     frame_id: str | None = None
 
 
+class TooLateInARow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A station could not answer, `n` times in a row by now (`lns.too_late`).
+
+    `stage` is "going on" (told at 5, 10, 20 …, with the `cause` of the last one) or "over" (it has
+    answered). What such a station hears first stays unanswered, whoever else hears it.
+    """
+
+    kind: ClassVar[str] = "lns.too_late"
+    stage: str
+    lns: str
+    station: Eui
+    n: int
+    cause: str | None = None
+
+
 class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """So many events before this one could not be written (`lns.unrecorded`)."""
 
@@ -197,6 +212,7 @@ Event = (
     | Evicted
     | UnreadableMessage
     | Failure
+    | TooLateInARow
     | Unrecorded
     | Turned
     | Request

@@ -28,6 +28,7 @@ from lns.end_device import EndDevice
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.join import Joins
 from lns.known_elsewhere import KnownElsewhere, SharedSessions
+from lns.late_stations import Cause, LateStations
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -84,6 +85,7 @@ class NetworkServer:
         self._utc = utc
         self._connections = Connections()
         self._complaints = Complaints(log)
+        self._late = LateStations(lns, record, self._complaints)
         self._versions = Complaints(log, level=logging.INFO)
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
@@ -228,6 +230,17 @@ class NetworkServer:
                 reception.station, Reason.INTERNAL_ERROR, reception.xtime, frame_id
             )
         self._record(outcome)
+        if outcome.answer in (Answer.RX1, Answer.RX2):
+            self._late.answered(reception.station)
+        elif outcome.answer is Answer.TOO_LATE:
+            self._late.too_late(reception.station, outcome.frame_id, self._cause(reception))
+
+    def _cause(self, reception: Reception) -> Cause:
+        if reception.heard_us is None:
+            return Cause.NO_CLOCK
+        if not self._connections.is_current(reception.station, reception.xtime):
+            return Cause.OTHER_SESSION
+        return Cause.LATE
 
     def _malformed(self, station: Eui, xtime: int | None) -> Outcome:
         return self._dropped(station, Reason.MALFORMED, xtime)

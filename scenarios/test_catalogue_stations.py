@@ -111,6 +111,21 @@ async def test_a_station_that_draws_its_session_byte_again_is_answered(rig, stra
         rig.expect_reply(uplink)
 
 
+async def test_a_station_without_a_clock_leaves_what_it_hears_first_unanswered(rig, strategy):
+    """The first station owns the answer (ADR 007); the report names the one that cannot give any.
+
+    Catalogue: beside C09.
+    """
+    rig.east.delay_uplinks(milliseconds(200))
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.break_clock()
+    unanswered = [await rig.alpha.send(confirmed=True) for _ in range(6)]
+    rig.expect(before, FIRST + COPY, first="west", copy="east")
+    for uplink in unanswered:
+        rig.expect(uplink, TOO_LATE + COPY, first="west", copy="east")
+        rig.expect_on_air(uplink)
+
+
 async def test_a_burst_is_cut_off_in_the_station(rig, strategy):
     """A station queues 64 frames; what comes on top is lost there and nobody is told.
 

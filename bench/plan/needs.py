@@ -22,6 +22,7 @@ class Item(StrEnum):
     ANTENNA = "a second antenna"
     DUTY_CYCLE = "a station that keeps its duty cycle"
     SILENT = "a station that can be kept from introducing itself"
+    CLOCK = "a station whose clock can be broken"
     SESSION = "a station whose session byte can be chosen"
     TWIN = "many radios on one EUI"
     BURST = "many radios at one moment"
@@ -39,6 +40,7 @@ STATION_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(("cut", "restore", "leave_half_open", "restart")),
     "reconnect_without_version": Item.SILENT,
     "repeat_session": Item.SESSION,
+    "break_clock": Item.CLOCK,
     "weaken": Item.ATTENUATOR,
     "add_antenna": Item.ANTENNA,
     "fit_gps": Item.GPS,

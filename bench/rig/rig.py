@@ -80,6 +80,9 @@ class RigStation(Protocol):
     def restart(self) -> None:
         """Restart the station: its radio begins a new session."""
 
+    def break_clock(self) -> None:
+        """Let it tell frames and clock without a time from now on."""
+
     def repeat_session(self) -> None:
         """Let its next restart draw the session byte that it has now."""
 

@@ -86,6 +86,9 @@ class VirtualRigStation(TappedStation):
     def restart(self) -> None:
         self.station.restart()
 
+    def break_clock(self) -> None:
+        self.station.clock.break_down()
+
     def repeat_session(self) -> None:
         self.station.clock.repeat_session()
 

@@ -73,6 +73,9 @@ class TappedStation(ABC):
     def reconnect_without_version(self) -> None:
         raise self._has_no("way to keep silent")
 
+    def break_clock(self) -> None:
+        raise self._has_no("clock")
+
     def repeat_session(self) -> None:
         raise self._has_no("session byte")
 

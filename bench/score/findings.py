@@ -1,8 +1,8 @@
 """Who disagrees with whom, about what, and what follows for the case?
 
-A finding has an owner (LNS, device, air or bench) and a `result`: FAIL or INCONCLUSIVE where it
-decides the verdict of its case, null where it only stands in the report, as the disagreements of
-the oracle and the laws between servers do.
+A finding has an owner (LNS, gateway, device, air or bench) and a `result`: FAIL or INCONCLUSIVE
+where it decides the verdict of its case, null where it only stands in the report, as the
+disagreements of the oracle, the laws between servers and stations that cannot answer do.
 """
 
 from functools import reduce
@@ -51,6 +51,7 @@ def findings(
         of_laws(_violations(lines, matched, outcomes), names),
         of_oracle(judged, names),
         of_ledger(accounts),
+        of_late_stations(lines, names),
     )
     return reduce(DataFrame.unionByName, parts).select(*COLUMNS)
 
@@ -239,6 +240,40 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         F.lit(5).alias("phase"),
         F.col("t_us").alias("place"),
     )
+
+
+def of_late_stations(lines: DataFrame, names: DataFrame) -> DataFrame:
+    """Stations that could not answer what they heard first, several times in a row."""
+    rows = (
+        lines.where((F.col("kind") == "lns.too_late") & (F.col("stage") == "going on"))
+        .where(F.col("case").isNotNull())
+        .groupBy("run", "case", "station")
+        .agg(
+            F.max("n").alias("n"),
+            F.max_by("cause", "n").alias("cause"),
+            F.min("t_us").alias("t_us"),
+        )
+    )
+    return rows.join(F.broadcast(names), on=["run", "case"], how="left").select(
+        night().alias("night"),
+        "run",
+        "case",
+        F.lit("gateway").alias("owner"),
+        F.lit("too late").alias("rule"),
+        nothing("string").alias("frame_id"),
+        "station",
+        F.col("n").cast("int").alias("n"),
+        nothing("string").alias("expected"),
+        nothing("string").alias("observed"),
+        "t_us",
+        F.format_string(
+            "%s cannot answer what it hears first: %d TooLate in a row, at last because %s",
+            _name("station"), "n", "cause",
+        ).alias("text"),
+        nothing("string").alias("result"),
+        F.lit(7).alias("phase"),
+        F.col("t_us").alias("place"),
+    )  # fmt: skip
 
 
 def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:

@@ -5,7 +5,23 @@ from tests.mutants.mutant import Mutant
 RUNNING = "tests/lns/test_running.py"
 CAPTURE = "tests/lns/test_capture.py"
 
+LATE = "tests/lns/test_late_stations.py"
+
 MUTANTS = (
+    Mutant(
+        "a station that cannot answer is never named",
+        "lns/late_stations.py",
+        "        row.number += 1",
+        "        row.number = 1",
+        LATE,
+    ),
+    Mutant(
+        "TooLate logged for each uplink",
+        "lns/late_stations.py",
+        "            self._named[station] = True",
+        "            pass",
+        LATE,
+    ),
     Mutant(
         "a capture that cannot be written ends all",
         "lns/running.py",
