@@ -20,9 +20,8 @@ from bench.cli.options import AsJson
 from bench.cli.output import print_error, print_json
 from bench.device.console import Console
 from bench.device.conversation import Conversation
-from bench.device.drivers import line_for
-from bench.device.grammar import RUI3, Grammar
-from bench.device.lora_e5_grammar import E5
+from bench.device.drivers import dialect_of, line_for
+from bench.device.grammar import Grammar
 from bench.device.masking import is_about_a_key, masked
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
@@ -37,7 +36,6 @@ EXAMPLES = (
     'lorabench at dut "AT+SEND=2:C0FFEE" --listen-s 10 --bench lab.toml',
 )
 
-_GRAMMARS = {"rui3": RUI3, "lora-e5": E5, "seeeduino": E5}
 # A continuous carrier breaks every duty cycle; a boot loader waits for a new firmware.
 _NEVER = re.compile(r"\s*AT\+(?:BOOT|CW|TTONE|TEST\s*=\s*TX(?:CW|CLORA))\b.*", re.I)
 _KEY_WRITTEN = re.compile(r"[^=]*=(?!\s*\?).*[0-9A-F]{8}.*", re.I)
@@ -132,7 +130,7 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conver
             print_error(f"{radio.name}: its line is gone")
 
     in_use = True
-    grammar: Grammar = _GRAMMARS[radio.dialect]
+    grammar: Grammar = dialect_of(radio.dialect).grammar
     line = line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
     console = Console(radio.name, None, record)
     async with Conversation(

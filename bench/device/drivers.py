@@ -6,22 +6,36 @@ from types import MappingProxyType
 
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
-from bench.device.lora_e5 import LoraE5Device
+from bench.device.grammar import RUI3, Grammar
+from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
 from bench.device.lora_e5_board import SEEEDUINO
+from bench.device.lora_e5_grammar import E5
+from bench.device.lora_e5_test_mode import LoraE5Test
+from bench.device.raw_radio import RawRadio
 from bench.device.rui3 import Rui3Device
+from bench.device.rui3_p2p import Rui3P2p
+from bench.device.rui3_version import rui3_version
 from bench.device.seam import AttachedDevice
 from bench.device.serial_line import SerialLine
+from bench.device.traits import Traits
 from bench.radio.medium import Record
 from lns.lorawan.identifiers import Eui
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One dialect: the line it is spoken on, and who speaks it. `dtr`: it talks only while set."""
+    """One dialect: the line it is spoken on, who speaks it, and what is to be expected of it.
+
+    `dtr`: it talks only while set. `traits`: those of its newest firmware, before a board has told
+    its own. `raw_radio`: the same board as a replayer.
+    """
 
     baud: int
     dtr: bool
+    grammar: Grammar
+    traits: Traits
     driver: Callable[[str, Eui, Wire, Record, Deadlines | None], AttachedDevice]
+    raw_radio: Callable[[str, Wire, Record, Deadlines | None], RawRadio]
 
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
@@ -29,22 +43,37 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "rui3": Dialect(
             baud=115_200,
             dtr=False,
+            grammar=RUI3,
+            traits=rui3_version("RUI_5.0.0").traits,
             driver=lambda name, dev_eui, line, record, deadlines: Rui3Device(
                 name, dev_eui, line, record, deadlines=deadlines
+            ),
+            raw_radio=lambda name, line, record, deadlines: Rui3P2p(
+                name, line, record, deadlines=deadlines
             ),
         ),
         "lora-e5": Dialect(
             baud=9_600,
             dtr=False,
+            grammar=E5,
+            traits=LORA_E5_TRAITS,
             driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
                 name, dev_eui, line, record, deadlines=deadlines
+            ),
+            raw_radio=lambda name, line, record, deadlines: LoraE5Test(
+                name, line, record, deadlines=deadlines
             ),
         ),
         "seeeduino": Dialect(
             baud=115_200,
             dtr=True,
+            grammar=E5,
+            traits=LORA_E5_TRAITS,
             driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
                 name, dev_eui, line, record, deadlines=deadlines, lineage=SEEEDUINO
+            ),
+            raw_radio=lambda name, line, record, deadlines: LoraE5Test(
+                name, line, record, deadlines=deadlines, lineage=SEEEDUINO
             ),
         ),
     }
@@ -61,14 +90,14 @@ def driver_for(
     deadlines: Deadlines | None = None,
 ) -> AttachedDevice:
     """The driver of a device; ValueError, naming the known dialects, for another one."""
-    return _dialect(dialect).driver(name, dev_eui, line, record, deadlines)
+    return dialect_of(dialect).driver(name, dev_eui, line, record, deadlines)
 
 
 def line_for(
     dialect: str, url: str | Callable[[], str], *, baud: int | None = None, dtr: bool | None = None
 ) -> SerialLine:
     """The line of a board, not opened yet; what is None is as its dialect has it."""
-    spoken = _dialect(dialect)
+    spoken = dialect_of(dialect)
     return SerialLine(
         url,
         spoken.baud if baud is None else baud,
@@ -76,7 +105,8 @@ def line_for(
     )
 
 
-def _dialect(name: str) -> Dialect:
+def dialect_of(name: str) -> Dialect:
+    """Everything about a dialect; ValueError, naming those that are known, for another one."""
     if name not in DIALECTS:
         raise ValueError(f"unknown dialect {name!r}; known: {', '.join(DIALECTS)}")
     return DIALECTS[name]

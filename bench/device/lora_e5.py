@@ -24,8 +24,12 @@ from lns.lorawan.identifiers import Eui
 PORTS = range(1, 224)
 RETRIES = range(8)
 
-_TRAITS = Traits(
-    obeys_retries=True, sets_counters=True, tells_windows=False, counts_dev_nonces=False
+LORA_E5_TRAITS = Traits(
+    obeys_retries=True,
+    sets_counters=True,
+    tells_windows=False,
+    counts_dev_nonces=False,
+    first_f_cnt=0,
 )
 _DONE = re.compile(r"\+\w+: Done")
 _POWER = re.compile(r"-?\d+")
@@ -68,7 +72,7 @@ class LoraE5Device(LoraE5Board):
     @property
     def traits(self) -> Traits:
         """What it can do and tell."""
-        return _TRAITS
+        return LORA_E5_TRAITS
 
     async def identify(self) -> str:
         """Ask who this is; UnknownFirmware, WrongDevice.

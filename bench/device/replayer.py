@@ -3,37 +3,19 @@
 By a second radio in its raw mode. A gateway cannot: Basics Station inverts the IQ of all it sends.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self
 
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
-from bench.device.lora_e5_board import SEEEDUINO
-from bench.device.lora_e5_test_mode import LoraE5Test
+from bench.device.drivers import dialect_of
 from bench.device.permission import NotPermitted, insist_on_permission
 from bench.device.raw_radio import RawRadio
-from bench.device.rui3_p2p import Rui3P2p
 from bench.radio.medium import Record
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import Region
 
-__all__ = ["RADIOS", "NotPermitted", "RawRadio", "Replayer", "replayer_for"]
-
-RADIOS: Mapping[str, Callable[[str, Wire, Record, Deadlines | None], RawRadio]] = MappingProxyType(
-    {
-        "rui3": lambda name, line, record, deadlines: Rui3P2p(
-            name, line, record, deadlines=deadlines
-        ),
-        "lora-e5": lambda name, line, record, deadlines: LoraE5Test(
-            name, line, record, deadlines=deadlines
-        ),
-        "seeeduino": lambda name, line, record, deadlines: LoraE5Test(
-            name, line, record, deadlines=deadlines, lineage=SEEEDUINO
-        ),
-    }
-)
-"""The raw radio of each dialect."""
+__all__ = ["NotPermitted", "RawRadio", "Replayer", "replayer_for"]
 
 
 class Replayer:
@@ -121,6 +103,5 @@ def replayer_for(
     deadlines: Deadlines | None = None,
 ) -> Replayer:
     """A replayer with a board of this dialect; ValueError, naming the known ones, otherwise."""
-    if dialect not in RADIOS:
-        raise ValueError(f"unknown dialect {dialect!r}; known: {', '.join(RADIOS)}")
-    return Replayer(name, RADIOS[dialect](name, line, record, deadlines), region, record)
+    radio = dialect_of(dialect).raw_radio(name, line, record, deadlines)
+    return Replayer(name, radio, region, record)

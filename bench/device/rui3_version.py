@@ -40,6 +40,7 @@ class Rui3Version:
             sets_counters=False,
             tells_windows=True,
             counts_dev_nonces=self.counts_dev_nonces,
+            first_f_cnt=1,
         )
 
 

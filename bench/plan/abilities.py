@@ -3,19 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bench.device.drivers import dialect_of
+from bench.device.traits import Traits
 from bench.inventory.entries import Inventory
-
-OBEYS_RETRIES = frozenset({"lora-e5", "seeeduino"})
-"""The dialects whose firmware repeats a confirmed message as often as it is told to.
-
-RUI3 with the stack of 4.2 and later does not: it goes by NbTrans alone, so by LinkADRReq.
-"""
-SETS_COUNTERS = frozenset({"lora-e5"})
-"""The dialects in which a board can be told its frame counters (`AT+LW=ULDL`)."""
-
-
-TELLS_WINDOWS = frozenset({"rui3"})
-"""The dialects in which one line tells window, port and data of a downlink."""
+from bench.plan.planned_case import PlannedDevice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +15,27 @@ class Board:
 
     name: str
     dialect: str
-    obeys_retries: bool
-    sets_counters: bool
-    tells_windows: bool = True
+    traits: Traits
+
+    @property
+    def obeys_retries(self) -> bool:
+        """Whether it repeats a confirmed message as often as it is told."""
+        return self.traits.obeys_retries
+
+    @property
+    def sets_counters(self) -> bool:
+        """Whether it can be told its frame counters."""
+        return self.traits.sets_counters
+
+    @property
+    def tells_windows(self) -> bool:
+        """Whether it says in which window it heard what."""
+        return self.traits.tells_windows
 
 
 def board(name: str, dialect: str) -> Board:
     """A board that does what its dialect is known for; an identified one may do more or less."""
-    return Board(
-        name=name,
-        dialect=dialect,
-        obeys_retries=dialect in OBEYS_RETRIES,
-        sets_counters=dialect in SETS_COUNTERS,
-        tells_windows=dialect in TELLS_WINDOWS,
-    )
+    return Board(name=name, dialect=dialect, traits=dialect_of(dialect).traits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +69,10 @@ class Abilities:
     def obeys_retries(self) -> int:
         """How many boards repeat as often as they are told."""
         return sum(board.obeys_retries for board in self.boards)
+
+    def must_set_counter(self, device: PlannedDevice) -> bool:
+        """Whether no board begins by itself with the counter that a scenario says."""
+        return all(device.wants_counter(board.traits.first_f_cnt) for board in self.boards)
 
     @property
     def sets_counters(self) -> int:

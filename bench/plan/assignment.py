@@ -11,7 +11,7 @@ def fits(board: Board, device: PlannedDevice) -> bool:
     """Whether a board can do what the scenario asks of this device."""
     return (
         _repeats(board, device)
-        and (board.sets_counters or not device.wants_counter)
+        and (board.sets_counters or not device.wants_counter(board.traits.first_f_cnt))
         and (board.tells_windows or not device.expects_downlink)
     )
 
@@ -37,7 +37,7 @@ def _repeats(board: Board, device: PlannedDevice) -> bool:
 def is_choosy(planned: PlannedCase) -> bool:
     """Whether some device of a case cannot be played by just any board."""
     return any(
-        not device.repetitions <= {1} or device.wants_counter or device.expects_downlink
+        not device.repetitions <= {1} or device.explicit_counter or device.expects_downlink
         for device in planned.on_air
     )
 

@@ -49,7 +49,9 @@ def bound(cases: Iterable[PlannedCase], bench: Abilities) -> Bound:
         longest_us=max((case.duration_us for case in beside), default=0),
         boards_us=_spread((us for _, us in taken), bench.devices),
         retries_us=_spread((us for one, us in taken if one.wants_retries), bench.obeys_retries),
-        counters_us=_spread((us for one, us in taken if one.wants_counter), bench.sets_counters),
+        counters_us=_spread(
+            (us for one, us in taken if bench.must_set_counter(one)), bench.sets_counters
+        ),
         duty_cycle_us=0 if bench.conducted else _silence_us(listed, bench),
     )
 

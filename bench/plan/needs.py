@@ -118,7 +118,7 @@ def _named_boards(planned: PlannedCase, bench: Abilities) -> Iterator[str]:
         yield f"{_ordinal(len(on_air))} board"
     if sum(device.wants_retries for device in on_air) > bench.obeys_retries:
         yield "a board that repeats as often as it is told (LoRa-E5)"
-    if sum(device.wants_counter for device in on_air) > bench.sets_counters:
+    if sum(bench.must_set_counter(device) for device in on_air) > bench.sets_counters:
         yield "a board that can set its counters (LoRa-E5)"
     if any(device.crafted for device in on_air):
         yield "a device that gives up its counters"

@@ -83,13 +83,13 @@ class PlannedDevice:
         """Whether its board has to repeat some messages, and others not."""
         return len(self.repetitions) > 1
 
-    @property
-    def wants_counter(self) -> bool:
-        """Whether its board has to begin with a counter that the scenario says.
+    def wants_counter(self, first_f_cnt: int) -> bool:
+        """Whether its board has to be told a counter that the scenario says.
 
-        Any board can begin anew, at 0.
+        Any board can begin anew, with its own `first_f_cnt`.
         """
-        return self.is_on_air and self.explicit_counter and bool(self.next_f_cnt)
+        says = self.is_on_air and self.explicit_counter and self.next_f_cnt is not None
+        return says and self.next_f_cnt != first_f_cnt
 
     @property
     def is_in_mid_life(self) -> bool:

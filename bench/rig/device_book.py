@@ -40,7 +40,8 @@ class DeviceBook:
     """One identity of one board.
 
     Remembers every session it may have had (the newest last), their counters as seen on the air,
-    its last DevNonce, and the join requests that may still be answered.
+    its last DevNonce, the newest JoinNonce it may know, and the join requests that may still be
+    answered. `first_f_cnt`: with what it begins to count in a session.
     """
 
     def __init__(self, dev_eui: Eui, otaa: Otaa | None = None) -> None:
@@ -48,6 +49,8 @@ class DeviceBook:
         self.otaa = otaa
         self.sessions: list[DeviceSession] = []
         self.dev_nonce = 0
+        self.join_nonce = 0
+        self.first_f_cnt = 0
         self._requests: dict[int, int] = {}  # xtime -> DevNonce
 
     @property
@@ -138,6 +141,7 @@ class DeviceBook:
             accept = open_join_accept(self.otaa.app_key, message.pdu)
         except MalformedFrame:
             return False
+        self.join_nonce = max(self.join_nonce, accept.join_nonce)
         keys = derive_session_keys(
             self.otaa.app_key,
             join_nonce=accept.join_nonce,
@@ -145,7 +149,7 @@ class DeviceBook:
             dev_nonce=self._requests[message.xtime],
         )
         if all(keys != session.keys for session in self.sessions):
-            self.begin(accept.dev_addr, keys, f_cnt_up=0)
+            self.begin(accept.dev_addr, keys, f_cnt_up=self.first_f_cnt)
         return True
 
     def _count_down(self, pdu: bytes) -> None:

@@ -7,6 +7,7 @@ wears, and whatever does not have to be written is not.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from bench.device.activation import Abp
 from bench.device.seam import (
@@ -30,10 +31,13 @@ from bench.rig.device_book import DeviceBook
 from bench.rig.lab_identity import secrets_of
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import MID_LIFE_F_CNT, OverTheAir, repeat, warm_up
-from lns.end_device import Activation, DeviceClass
+from lns.clock import utc_of_this_host
+from lns.end_device import Activation, DeviceClass, LoRaWanVersion
 from lns.lorawan.region import region
 
 RETURN_US = 30_000_000
+_JOIN_NONCES_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+_JOIN_NONCE_S = 20  # a board joins seldom more often, and 24 bits of it are ten years
 
 
 class BoardUnfit(Exception):
@@ -93,14 +97,7 @@ class LabBoard:
     @property
     def abilities(self) -> Board:
         """What it can do, as it has said itself."""
-        traits = self.driver.traits
-        return Board(
-            name=self.name,
-            dialect=self.entry.radio.dialect,
-            obeys_retries=traits.obeys_retries,
-            sets_counters=traits.sets_counters,
-            tells_windows=traits.tells_windows,
-        )
+        return Board(name=self.name, dialect=self.entry.radio.dialect, traits=self.driver.traits)
 
     def _say(self, source: str, kind: str, fields: dict[str, object]) -> None:
         self.listener(source, kind, fields)
@@ -136,6 +133,7 @@ class LabBoard:
         BoardUnfit when that cannot be reached.
         """
         otaa = provisioned.record.activation is Activation.OTAA
+        await self._recognise()
         own = self._own_identity(provisioned, given=planned.explicit_identity)
         wanted = Wanted(
             dev_eui=self.entry.dev_eui,
@@ -148,7 +146,6 @@ class LabBoard:
             adr=provisioned.adr or by_the_network(planned, self.abilities),
         )
         try:
-            await self.identify()
             if self._repeats or self.nb_trans > 1:
                 # Its MAC still does what a LinkADRReq of the last case told it.
                 await self.driver.restart()
@@ -181,6 +178,15 @@ class LabBoard:
         down = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
         return replace(own, f_cnt_up=session.f_cnt_up - 1, f_cnt_down=down)
 
+    async def _recognise(self) -> None:
+        """Ask who it is: what it can do depends on its firmware; BoardUnfit."""
+        try:
+            await self.identify()
+        except (BoardUnfit, UnknownFirmware, WrongDevice) as error:
+            self.unfit = str(error)
+            raise
+        self.book.first_f_cnt = self.driver.traits.first_f_cnt
+
     async def _check_radiation(self) -> None:
         """Read region and power back, once: what it was told is not what it does; BoardUnfit."""
         if self._is_checked:
@@ -200,7 +206,13 @@ class LabBoard:
             abp = Abp(provisioned.dev_addr, provisioned.keys)
         record = replace(provisioned.record, dev_eui=self.entry.dev_eui)
         if record.activation is Activation.OTAA:
-            record = replace(record, join_eui=otaa.join_eui, app_key=otaa.app_key)
+            record = replace(
+                record,
+                join_eui=otaa.join_eui,
+                app_key=otaa.app_key,
+                lorawan=self._lorawan(record.lorawan),
+                join_nonce_min=max(_join_nonce_now(), self.book.join_nonce + 1),
+            )
         else:
             record = replace(record, dev_addr=abp.dev_addr, session_keys=abp.keys)
         return replace(
@@ -211,15 +223,23 @@ class LabBoard:
             app_key=otaa.app_key,
         )
 
+    def _lorawan(self, wanted: LoRaWanVersion) -> LoRaWanVersion:
+        """What the network server is told: a board that draws its DevNonces is none of 1.0.4."""
+        if wanted is LoRaWanVersion.V1_0_4 and not self.driver.traits.counts_dev_nonces:
+            return LoRaWanVersion.V1_0_3
+        return wanted
+
     async def _counting_from(self, own: Provisioned, counter: int | None) -> Provisioned:
         """Counters as a scenario says; a board that cannot be told them can only begin anew."""
+        first = self.driver.traits.first_f_cnt
+        wanted = first if counter is None else counter
         if self.driver.traits.sets_counters:
-            await self.driver.set_counters(counter or 0, own.f_cnt_down)
-        elif not counter:
+            await self.driver.set_counters(wanted, own.f_cnt_down)
+        elif wanted == first:
             await self.driver.reset_counters()
         else:
             raise BoardUnfit(f"{self.name}: its counter cannot be set to {counter}")
-        self._begin_session(counter or 0, None if not own.f_cnt_down else own.f_cnt_down - 1)
+        self._begin_session(wanted, None if not own.f_cnt_down else own.f_cnt_down - 1)
         self._settled = False  # the next case does not want these
         return own
 
@@ -232,7 +252,7 @@ class LabBoard:
             self._begin_session(10, None)
         else:
             await self.driver.reset_counters()
-            self._begin_session(0, None)
+            self._begin_session(self.driver.traits.first_f_cnt, None)
             await warm_up(self, air)
         self._settled = True
 
@@ -251,9 +271,18 @@ class LabBoard:
             await self.driver.restart()
         if not memory and not otaa:
             await self.driver.reset_counters()
-            self._begin_session(0, None)
+            self._begin_session(self.driver.traits.first_f_cnt, None)
 
     async def silence(self) -> None:
         """Let it transmit no more, whatever state it is in."""
         async with asyncio.timeout(RETURN_US / 1_000_000):
             await self.driver.silence()
+
+
+def _join_nonce_now() -> int:
+    """A JoinNonce that no earlier run has used: every run has a store of its own, a board has not.
+
+    LoRaWAN 1.0.4, 6.2.3: a board may refuse one that is not greater than the last.
+    """
+    since = utc_of_this_host() - _JOIN_NONCES_SINCE
+    return max(1, int(since.total_seconds()) // _JOIN_NONCE_S)

@@ -1,13 +1,16 @@
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from bench.device.drivers import DIALECTS, driver_for, line_for
+from bench.device.grammar import RUI3
 from bench.device.lora_e5 import LoraE5Device
 from bench.device.lora_e5_board import LORA_E5, SEEEDUINO
-from bench.device.replayer import RADIOS
+from bench.device.lora_e5_grammar import E5
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
+from bench.inventory.sections import RadioSection
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.test_lora_e5 import E5Settings
@@ -21,7 +24,15 @@ def test_each_dialect_has_its_driver_its_radio_and_its_line() -> None:
     assert lines == {
         "rui3": (115_200, False), "lora-e5": (9_600, False), "seeeduino": (115_200, True)
     }  # fmt: skip
-    assert set(RADIOS) == set(DIALECTS)
+    assert {name: dialect.grammar for name, dialect in DIALECTS.items()} == {
+        "rui3": RUI3,
+        "lora-e5": E5,
+        "seeeduino": E5,
+    }
+
+
+def test_an_inventory_names_the_dialects_that_somebody_speaks() -> None:
+    assert get_args(get_type_hints(RadioSection)["dialect"]) == tuple(DIALECTS)
 
 
 def test_the_driver_of_a_dialect() -> None:

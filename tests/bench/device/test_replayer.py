@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.device.deadlines import Deadlines
-from bench.device.replayer import RADIOS, NotPermitted, Replayer, replayer_for
+from bench.device.drivers import DIALECTS
+from bench.device.replayer import NotPermitted, Replayer, replayer_for
 from bench.device.seam import CommandRefused, DeviceSilent, NotAsWritten, UnknownFirmware
 from bench.device.serial_line import SerialLine
 from lns.lorawan.data_rate import DataRate
@@ -263,7 +264,7 @@ def test_a_lora_e5_that_receives_is_stopped_first(tmp_path: Path) -> None:
 
 def test_silence_is_never_refused(tmp_path: Path) -> None:
     async def scene() -> None:
-        for dialect in RADIOS:
+        for dialect in DIALECTS:
             with FarEnd(lambda command: b"AT_ERROR\r\n", tmp_path / "port") as far:
                 async with replayer_at(far, dialect) as replayer:
                     far.unplug()

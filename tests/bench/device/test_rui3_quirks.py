@@ -293,9 +293,9 @@ def test_the_number_of_retries_is_written_when_it_changes(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("version", "traits"),
     [("4.1.0", Traits(obeys_retries=True, sets_counters=False, tells_windows=True,
-                      counts_dev_nonces=False)),
+                      counts_dev_nonces=False, first_f_cnt=1)),
      ("5.0.0", Traits(obeys_retries=False, sets_counters=False, tells_windows=True,
-                      counts_dev_nonces=True))],
+                      counts_dev_nonces=True, first_f_cnt=1))],
 )  # fmt: skip
 def test_traits_follow_from_the_version(tmp_path: Path, version: str, traits: Traits) -> None:
     async def scene() -> None:

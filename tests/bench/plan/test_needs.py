@@ -4,15 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from bench.device.drivers import DIALECTS, driver_for
+from bench.device.rui3 import Rui3Device
+from bench.device.rui3_version import rui3_version
+from bench.device.serial_line import SerialLine
 from bench.plan.abilities import board, usual_bench
 from bench.plan.needs import DEVICE_VERBS, RIG_VERBS, STATION_VERBS, needs
 from bench.plan.planned_case import PlannedDevice
 from bench.rig.hardware import HardwareRig
 from bench.rig.rig import Rig, RigDevice, RigStation
 from bench.rig.stimulation import Stimulation
+from lns.lorawan.identifiers import Eui
 from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()
+DEV_EUI = Eui("70B3D57ED0000001")
 BEYOND = {"announce", "deliver", "expect_due", "sessions_opened"}
 """What the catalogue of edge cases asks of a rig besides."""
 
@@ -102,6 +108,20 @@ def test_boards_without_an_ability_are_named_by_it() -> None:
     assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), rui3) == (
         "a board that can set its counters (LoRa-E5)",
     )
+
+
+@pytest.mark.parametrize("dialect", ["lora-e5", "seeeduino"])
+def test_a_board_of_that_lineage_is_told_its_counters(dialect: str) -> None:
+    bench = replace(BENCH, boards=(board("dut", dialect),))
+    assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), bench) == ()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_planned_board_can_do_what_its_driver_says(dialect: str) -> None:
+    driver = driver_for(dialect, "dut", DEV_EUI, SerialLine("x"), lambda *told: None)
+    if isinstance(driver, Rui3Device):
+        driver.version = rui3_version("RUI_5.0.0_RAK3172-H")
+    assert board("dut", dialect).traits == driver.traits
 
 
 def test_a_board_that_repeats_nothing_by_itself_is_told_to_by_the_network() -> None:

@@ -43,14 +43,20 @@ def test_a_device_that_only_lends_its_name_is_not_on_the_air() -> None:
 
 
 def test_a_counter_matters_only_to_a_board() -> None:
-    assert device(explicit_counter=True, next_f_cnt=10).wants_counter
+    assert device(explicit_counter=True, next_f_cnt=10).wants_counter(1)
     silent = type(device())(name="x", activation="abp", explicit_counter=True, next_f_cnt=10)
-    assert not silent.wants_counter
+    assert not silent.wants_counter(1)
 
 
-def test_any_board_can_begin_anew() -> None:
-    assert not device(explicit_counter=True, next_f_cnt=0).wants_counter
-    assert not device(explicit_counter=True, next_f_cnt=None).wants_counter
+@pytest.mark.parametrize(
+    ("next_f_cnt", "first_f_cnt", "wants"),
+    [(None, 0, False), (None, 1, False), (1, 1, False), (0, 1, True), (0, 0, False), (1, 0, True)],
+)
+def test_a_board_begins_anew_with_the_counter_of_its_stack(
+    next_f_cnt: int | None, first_f_cnt: int, *, wants: bool
+) -> None:
+    fresh = device(explicit_counter=next_f_cnt is not None, next_f_cnt=next_f_cnt)
+    assert fresh.wants_counter(first_f_cnt) is wants
 
 
 def test_a_device_in_mid_life_is_one_that_was_heard_and_whose_counter_nobody_names() -> None:
