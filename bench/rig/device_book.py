@@ -4,6 +4,8 @@ No board can be asked for its counters, or not reliably; but every frame it send
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from bench.device.activation import Otaa
 from bench.device.session import DeviceSession
@@ -11,11 +13,30 @@ from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, open_join_accept, parse
 from lns.lorawan.frame_counter import candidates
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
+from lns.lorawan.region import Region
+from lns.station.messages import Dnmsg, Dntxed, Jreq, Updf, parse_down, parse_up
 
-_REQUESTS_MAX = 100
-_RECEIVE_DELAY_US = 1_000_000
+_REMEMBERED_MAX = 100
+_OFF_US = 2_000  # more than a gateway is late or early on the air
+_SECOND_US = _RECEIVE_DELAY_US = 1_000_000
 _RX2_DR = 0
+
+
+class Answer(StrEnum):
+    """What a downlink is to the device that asked for it."""
+
+    JOIN_ACCEPT = "join accept"
+    ACK = "acknowledgement"
+    OTHER = "downlink"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An uplink that may be answered: how it was sent, and the DevNonce of a join request."""
+
+    dr: int
+    freq_hz: int
+    dev_nonce: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +72,10 @@ class DeviceBook:
         self.dev_nonce = 0
         self.join_nonce = 0
         self.first_f_cnt = 0
-        self._requests: dict[int, int] = {}  # xtime -> DevNonce
+        self.on_air: list[Answer] = []
+        """What it had to hear: gateways have sent it in its windows, and it had to believe it."""
+        self._asked: dict[int, _Asked] = {}  # by xtime
+        self._answers: dict[int, tuple[int, Answer]] = {}  # by diid: xtime of the uplink, and what
 
     @property
     def session(self) -> DeviceSession | None:
@@ -116,53 +140,85 @@ class DeviceBook:
         elif isinstance(known.frame, JoinRequest):
             self.dev_nonce = known.frame.dev_nonce
 
-    def asked_to_join(self, text: str) -> None:
-        """Remember what a join accept to this request will be derived from."""
+    def asked(self, text: str) -> None:
+        """Remember an uplink of the device, as far as an answer to it depends on it."""
         message = parse_up(text)
-        if isinstance(message, Jreq) and message.dev_eui == self.dev_eui:
-            self._requests[message.upinfo.xtime] = message.dev_nonce
-            while len(self._requests) > _REQUESTS_MAX:
-                del self._requests[next(iter(self._requests))]
+        if isinstance(message, Jreq | Updf):
+            nonce = message.dev_nonce if isinstance(message, Jreq) else None
+            self._asked[message.upinfo.xtime] = _Asked(message.dr, message.freq_hz, nonce)
+            _forget_oldest(self._asked)
 
     def hear_down(self, text: str) -> None:
         """Take a downlink on its way: a new session, or a counter that may be used up."""
         message = parse_down(text)
         if not isinstance(message, Dnmsg):
             return
-        if message.xtime in self._requests and self._accepts(message):
-            return
-        self._count_down(message.pdu)
+        asked = self._asked.get(message.xtime)
+        answer = None
+        if asked is not None and asked.dev_nonce is not None:
+            answer = self._accepts(message, asked.dev_nonce)
+        answer = answer or self._count_down(message.pdu)
+        if answer is not None and message.diid not in self._answers:  # both taps may tell of it
+            self._answers[message.diid] = message.xtime, answer
+            _forget_oldest(self._answers)
 
-    def _accepts(self, message: Dnmsg) -> bool:
-        assert message.xtime is not None
+    def hear_report(self, text: str, region: Region) -> None:
+        """Take a gateway's word for a downlink on the air, if it was sent in a window."""
+        report = parse_up(text)
+        if not isinstance(report, Dntxed) or report.diid not in self._answers:
+            return
+        xtime, answer = self._answers.pop(report.diid)
+        asked, session = self._asked.get(xtime), self.session
+        if asked is None or session is None:
+            return
+        is_join = answer is Answer.JOIN_ACCEPT
+        rx1_us = region.join_accept_delay_us if is_join else session.receive_delay_us
+        rx1 = region.rx1(asked.dr, asked.freq_hz, 0 if is_join else session.rx1_dr_offset)
+        rx2 = region.rx2_dr, region.rx2_freq_hz
+        since_us, used = report.xtime - xtime, (report.dr, report.freq_hz)
+        in_rx1 = abs(since_us - rx1_us) <= _OFF_US and used == rx1
+        in_rx2 = abs(since_us - rx1_us - _SECOND_US) <= _OFF_US and used == rx2
+        if in_rx1 or in_rx2:
+            self.on_air.append(answer)
+
+    def _accepts(self, message: Dnmsg, dev_nonce: int) -> Answer | None:
         if self.otaa is None:
-            return False
+            return None
         try:
             accept = open_join_accept(self.otaa.app_key, message.pdu)
         except MalformedFrame:
-            return False
-        self.join_nonce = max(self.join_nonce, accept.join_nonce)
+            return None
         keys = derive_session_keys(
             self.otaa.app_key,
             join_nonce=accept.join_nonce,
             net_id=accept.net_id,
-            dev_nonce=self._requests[message.xtime],
+            dev_nonce=dev_nonce,
         )
         if all(keys != session.keys for session in self.sessions):
             self.begin(accept.dev_addr, keys, f_cnt_up=self.first_f_cnt)
-        return True
+        is_newer = accept.join_nonce > self.join_nonce
+        self.join_nonce = max(self.join_nonce, accept.join_nonce)
+        return Answer.JOIN_ACCEPT if is_newer else Answer.OTHER
 
-    def _count_down(self, pdu: bytes) -> None:
+    def _count_down(self, pdu: bytes) -> Answer | None:
         try:
             frame = parse(pdu)
         except MalformedFrame:
-            return
+            return None
         if not isinstance(frame, Data) or frame.is_uplink:
-            return
+            return None
         for session in reversed(self.sessions):
             if session.dev_addr != frame.dev_addr:
                 continue
             for f_cnt in candidates(session.f_cnt_down, frame.f_cnt):
                 if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
-                    session.f_cnt_down = max(f_cnt, session.f_cnt_down or 0)
-                    return
+                    last = session.f_cnt_down
+                    is_newer = last is None or f_cnt > last
+                    session.f_cnt_down = max(f_cnt, last or 0)
+                    return Answer.ACK if frame.ack and is_newer else Answer.OTHER
+        return None
+
+
+def _forget_oldest(remembered: dict[int, Any]) -> None:
+    while len(remembered) > _REMEMBERED_MAX:
+        del remembered[next(iter(remembered))]

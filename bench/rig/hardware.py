@@ -159,7 +159,7 @@ class HardwareRig(WiredRig):
         found = self._known(text)
         if found is not None:
             device, known = found
-            device.book.asked_to_join(text)
+            device.book.asked(text)
             if is_new and not one.injected:
                 self._note(device, known, one, message)
         return self._hearing.is_audible(station, one)
@@ -189,9 +189,13 @@ class HardwareRig(WiredRig):
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write an event; the books learn from every downlink on its way."""
-        if kind == "station.text" and fields["direction"] == "down" and "dropped" not in fields:
+        if kind == "station.text" and "dropped" not in fields:
+            text = str(fields["text"])
             for device in self._own_devices():
-                device.book.hear_down(str(fields["text"]))
+                if fields["direction"] == "down":
+                    device.book.hear_down(text)
+                else:
+                    device.book.hear_report(text, self.region)
         super().record(source, kind, fields)
 
     # --- what devices ask ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record, Transmission
 from bench.rig.device import PAYLOAD, DeviceOfCase
-from bench.rig.device_book import DeviceBook, Known
+from bench.rig.device_book import Answer, DeviceBook, Known
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
@@ -109,6 +109,7 @@ class HardwareDevice(DeviceOfCase):
             await board.driver.set_retries(retries)
             self._retries = retries
         since, next_f_cnt = self._overheard.place, self._next_f_cnt
+        answers = len(self.book.on_air)
         ending = await board.driver.send(
             payload, port=port, confirmed=confirmed, transmissions=times
         )
@@ -135,6 +136,8 @@ class HardwareDevice(DeviceOfCase):
             raise StimulusMissed(
                 "air", f"of {times} transmissions of {board.name} {len(seen)} were heard"
             )
+        if ending.outcome is Outcome.FAILED:
+            self._insist_that_it_heard(Answer.ACK, answers)
         known = seen[0][0]
         assert known.session is not None
         sent = Sent(
@@ -148,6 +151,12 @@ class HardwareDevice(DeviceOfCase):
                 "air", f"{board.name} says it was acknowledged, but no station was told to answer"
             )
         return sent
+
+    def _insist_that_it_heard(self, answer: Answer, since: int) -> None:
+        """StimulusMissed if that was sent to it, in its window and as it had to be."""
+        if answer in self.book.on_air[since:]:
+            name = self.provisioned.record.name
+            raise StimulusMissed("air", f"{name} did not hear the {answer} that a gateway has sent")
 
     @property
     def _next_f_cnt(self) -> int:
@@ -170,7 +179,7 @@ class HardwareDevice(DeviceOfCase):
     async def join(self) -> Joining:
         board = await self._ready()
         await self._overheard.may_send(board.name, JOIN_BYTES, board.entry.dr, times=1)
-        since = self._overheard.place
+        since, answers = self._overheard.place, len(self.book.on_air)
         accepted = await board.driver.join()
 
         def wanted(known: Known) -> bool:
@@ -179,6 +188,8 @@ class HardwareDevice(DeviceOfCase):
         seen = await self._overheard.seen(self.provisioned.dev_eui, since, wanted)
         if not seen:
             raise StimulusMissed("air", f"no station heard the join request of {board.name}")
+        if not accepted:
+            self._insist_that_it_heard(Answer.JOIN_ACCEPT, answers)
         known = seen[0][0]
         assert isinstance(known.frame, JoinRequest)
         return Joining(

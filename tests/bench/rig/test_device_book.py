@@ -1,12 +1,16 @@
 """What is known of a device on the air by whoever has its keys?"""
 
+import pytest
+from msgspec.structs import replace
+
 from bench.device import crafted
 from bench.device.activation import Otaa
-from bench.rig.device_book import DeviceBook
+from bench.rig.device_book import Answer, DeviceBook
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_accept
 from lns.lorawan.identifiers import dev_addr, eui
-from lns.station.messages import Dnmsg, UpInfo
+from lns.lorawan.region import EU868
+from lns.station.messages import Dnmsg, UpInfo, dntxed_text
 from lns.station.spelling import dnmsg_text, frame_text
 
 DEV_EUI = eui("AC1F09FFFE000001")
@@ -93,7 +97,7 @@ def test_a_join_accept_opens_a_session_whose_frames_are_recognised() -> None:
     text = told(joining.phy, xtime=99)
     request = made.recognise(text)
     assert request is not None and request.payload is None
-    made.asked_to_join(text)
+    made.asked(text)
     made.sent(request)
     assert made.dev_nonce == 5
     fields = JoinAcceptFields(join_nonce=1, net_id="000013", dev_addr=ADDRESS)
@@ -102,3 +106,71 @@ def test_a_join_accept_opens_a_session_whose_frames_are_recognised() -> None:
     made.hear_down(accept)  # told by both taps
     assert made.session is not None and len(made.sessions) == 1
     assert made.recognise(told(data(0, keys=made.session.keys))) is not None
+
+
+JOINED = build_join_accept(
+    APP_KEY, JoinAcceptFields(join_nonce=7, net_id="000013", dev_addr=ADDRESS)
+)
+
+
+def reported(
+    pdu: bytes, *, up: bytes, after_us: int, dr: int = 5, freq_hz: int = 868_100_000
+) -> list[Answer]:
+    """What had to be heard of a downlink that a gateway has sent so long after an uplink."""
+    made = book()
+    made.otaa = OTAA
+    made.asked(told(up, xtime=99))
+    dnmsg = answer(pdu, xtime=99)
+    made.hear_down(dnmsg_text(dnmsg))
+    report = dntxed_text(dnmsg, dr=dr, freq_hz=freq_hz, xtime=99 + after_us, txtime=0.0)
+    for _ in range(2):  # told by both taps
+        made.hear_report(report, EU868)
+    return made.on_air
+
+
+def acknowledging(f_cnt: int = 7, keys: SessionKeys = KEYS) -> bytes:
+    return build_data(
+        MType.UNCONFIRMED_DOWN, dev_addr=ADDRESS, f_cnt=f_cnt, keys=keys, f_port=None, ack=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("pdu", "after_us", "dr", "freq_hz", "answers"),
+    [
+        (acknowledging(), 1_000_000, 5, 868_100_000, [Answer.ACK]),
+        (acknowledging(), 2_000_000, 0, 869_525_000, [Answer.ACK]),
+        (acknowledging(), 1_000_900, 5, 868_100_000, [Answer.ACK]),
+        # The network server, or the gateway, has not sent it as the device listens.
+        (acknowledging(), 1_010_000, 5, 868_100_000, []),
+        (acknowledging(), 1_000_000, 4, 868_100_000, []),
+        (acknowledging(), 1_000_000, 5, 868_300_000, []),
+        (acknowledging(), 2_000_000, 5, 868_100_000, []),
+        (acknowledging(), 5_000_000, 5, 868_100_000, []),
+        # Nothing that a device would believe.
+        (acknowledging(keys=SessionKeys(bytes(16), bytes(16))), 1_000_000, 5, 868_100_000, []),
+    ],
+)
+def test_an_acknowledgement_in_its_window_had_to_be_heard(
+    pdu: bytes, after_us: int, dr: int, freq_hz: int, answers: list[Answer]
+) -> None:
+    heard = reported(pdu, up=data(41), after_us=after_us, dr=dr, freq_hz=freq_hz)
+    assert heard == answers
+
+
+def test_a_used_counter_is_no_acknowledgement() -> None:
+    made = book()
+    for xtime in (99, 100):
+        made.asked(told(data(41), xtime=xtime))
+        dnmsg = replace(answer(acknowledging(7), xtime=xtime), diid=xtime)
+        made.hear_down(dnmsg_text(dnmsg))
+        report = dntxed_text(dnmsg, dr=5, freq_hz=868_100_000, xtime=xtime + 1_000_000, txtime=0.0)
+        made.hear_report(report, EU868)
+    assert made.on_air == [Answer.ACK, Answer.OTHER]
+
+
+@pytest.mark.parametrize(
+    ("after_us", "answers"), [(5_000_000, [Answer.JOIN_ACCEPT]), (1_000_000, [])]
+)
+def test_a_join_accept_in_its_window_had_to_be_heard(after_us: int, answers: list[Answer]) -> None:
+    joining = crafted.join(crafted.Identity(DEV_EUI, JOIN_EUI, APP_KEY), 5)
+    assert reported(JOINED, up=joining.phy, after_us=after_us) == answers

@@ -48,6 +48,37 @@ TWO = Table("""
 '''
 
 
+JOIN = '''
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from bench.emulation.control import ask
+
+
+def sends(rig):
+    sent = ("radio.transmit", "up")
+    return sum((e["kind"], e.get("direction")) == sent for e in rig.case.events)
+
+
+def boards(verb):
+    """In a moment, not only in that which a process takes to begin."""
+    async def every():
+        for board in ("dut", "spare", "e5"):
+            await ask(Path(os.environ["LAB"]), verb, board)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, every()).result()
+
+
+FIRST = Table("""
+    strategy kind      | first
+    None     join      | NonDuplicate dropped RX1
+    None     confirmed | NonDuplicate forwarded RX1
+""")
+
+'''
+
+
 def test_a_scenario_passes_on_boards_and_gateways(tmp_path: Path, lab: Lab) -> None:
     ran = hardware_in(tmp_path, lab, PASSES)
     assert ran.code == 0, ran.output
@@ -189,6 +220,87 @@ async def test_restarts(rig):
     assert ends[-1]["verdict"] in ("PASS", "INCONCLUSIVE", "ERROR"), ran.output
     assert all(event["verdict"] != "FAIL" for event in ends)
     assert hardware_in(tmp_path, lab, PASSES).code == 0
+
+
+def test_a_board_joins_again_and_again_in_one_run_after_the_other(tmp_path: Path, lab: Lab) -> None:
+    """Every run has a store of its own, the boards remember DevNonce and JoinNonce."""
+    scenarios = (
+        BOTH
+        + JOIN
+        + '''
+async def test_joins(rig):
+    """The boards draw or count their DevNonces, and check the JoinNonce or do not."""
+    rig.only("west")
+    for device in (rig.bravo, rig.provision("second", activation="otaa")):
+        join = await device.join()
+        rig.expect(join, FIRST, first="west")
+        rig.expect_reply(join, "+EVT:JOINED")
+'''
+    )
+    for night in ("first", "second"):
+        (tmp_path / night).mkdir()
+        ran = hardware_in(tmp_path / night, lab, scenarios)
+        assert ran.verdicts == {"here/joins": "PASS"}, ran.output
+    told = {e["lorawan"] for e in ran.events if e["kind"] == "case.device" and "join_eui" in e}
+    assert "1.0.3" in told, "one of the boards draws its DevNonces"
+
+
+def test_a_fresh_board_begins_with_the_counter_of_its_stack(tmp_path: Path, lab: Lab) -> None:
+    scenarios = (
+        BOTH
+        + '''
+async def test_fresh(rig):
+    """LoRaMac counts before it uses the counter."""
+    rig.only("west")
+    device = rig.provision("fresh", f_cnt=1)
+    sent = await device.send()
+    assert sent.f_cnt == 1
+    rig.expect(sent, TWO.only("first"), first="west")
+'''
+    )
+    ran = hardware_in(tmp_path, lab, scenarios)
+    assert ran.verdicts == {"here/fresh": "PASS"}, ran.output
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("join()", "did not hear the join accept that a gateway has sent"),
+        ("send(confirmed=True)", "did not hear the acknowledgement that a gateway has sent"),
+    ],
+    ids=["join accept", "acknowledgement"],
+)
+def test_an_answer_that_was_lost_on_the_air_proves_nothing(
+    tmp_path: Path, lab: Lab, act: str, said: str
+) -> None:
+    once = tmp_path / "once.toml"
+    once.write_text(lab.inventory.read_text() + "\n[limits]\nrf_attempts_max = 1\n")
+    scenarios = (
+        BOTH
+        + JOIN
+        + f'''
+async def test_unheard(rig):
+    """The boards are put into a box when the gateway has heard them."""
+    rig.only("west")
+    await rig.bravo.join()
+    asked = sends(rig)
+    acting = asyncio.ensure_future(rig.bravo.{act})
+    while sends(rig) == asked and not acting.done():
+        await asyncio.sleep(0.01)
+    try:
+        boards("deaf")
+        frame = await acting
+    finally:
+        boards("hearing")
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_reply(frame)
+'''
+    )
+    words = ("--rig", "hardware", "--bench", str(once))
+    ran = pytest_in(tmp_path, scenarios, *words, LAB=str(lab.folder))
+    [end] = [event for event in ran.events if event["kind"] == "case.end"]
+    assert (end["verdict"], end["owner"]) == ("INCONCLUSIVE", "air"), ran.output
+    assert said in end["reasons"][0]
 
 
 def test_a_deaf_gateway_makes_no_network_server_fail(tmp_path: Path, lab: Lab) -> None:
