@@ -40,6 +40,7 @@ class Doors:
         self._opening_max = opening_max
         self._opening: dict[Visitor, str] = {}
         self._of_host: dict[str, dict[Visitor, None]] = {}
+        self._turn = asyncio.Lock()
         self.dropped = 0
 
     @property
@@ -65,6 +66,15 @@ class Doors:
             del self._of_host[host][visitor]
             if not self._of_host[host]:
                 del self._of_host[host]
+
+    async def turn(self) -> None:
+        """Wait until it is one's turn: one in each turn of the event loop, in order of arrival.
+
+        A hundred connections are accepted at once; as many handshakes begun at once would keep
+        every station waiting.
+        """
+        async with self._turn:
+            await asyncio.sleep(0)
 
     def shut(self) -> None:
         """Drop all of them: the server goes away."""
@@ -140,6 +150,7 @@ class TlsDoor(asyncio.Protocol):
 
     async def _secured(self) -> asyncio.Transport | None:
         """The connection after its handshake; None when it ended without an error."""
+        await self._doors.turn()
         if self._plain.is_closing():
             return None
         return await asyncio.get_running_loop().start_tls(

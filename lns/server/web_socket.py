@@ -15,6 +15,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from lns.access import Shown
+from lns.clock import now_us
+from lns.deadline import rest_of
 from lns.lorawan.identifiers import Eui
 from lns.server.doors import Doors, host_of, peer_of
 from lns.station.link import LinkClosed
@@ -23,6 +25,10 @@ from lns.tls import shown_certificate
 _SOCKET_BUFFER_BYTES = 65_536
 # About 1 ms of work; a turn of its own for each message would cost an eighth more.
 _MESSAGES_A_TURN = 8
+# Where the work is more (a thousand devices of one address), a message is a turn, and whoever has
+# more to say leaves the others as much time as it took.
+_TURN_MAX_US = 5_000
+_LEFT_TO_OTHERS_MAX_US = 100_000
 _OPENED = 101  # Switching Protocols
 READS_TOO_SLOWLY = "reads too slowly"
 
@@ -110,6 +116,7 @@ class WebSocketLink:
         self.texts = 0
         self.binaries = 0
         self.cause = ""
+        self._turn_messages = self._left_in_turn = 1
 
     async def send(self, text: str) -> None:
         """Hand one text to the socket; LinkClosed if the connection is over or ending."""
@@ -122,11 +129,10 @@ class WebSocketLink:
     async def receive(self) -> str:
         """The next text; binary messages (the remote shell's) are counted and not read."""
         while True:
-            # Whoever sends a thousand messages at once gets turns like everybody else.
-            if (self.texts + self.binaries) % _MESSAGES_A_TURN == 0:
-                await asyncio.sleep(0)
+            if self._left_in_turn == 0:
+                await self._leave_to_others()
             try:
-                message = await self._connection.recv()
+                message = await self._next()
             except ConnectionClosed as error:
                 raise LinkClosed(self._ended(str(error))) from error
             if isinstance(message, str):
@@ -137,6 +143,29 @@ class WebSocketLink:
     def drop(self, cause: str) -> None:
         """End the connection at once."""
         self._connection.drop(cause)
+
+    async def _next(self) -> str | bytes:
+        work = self._connection.recv()
+        try:
+            waits_for = work.send(None)
+        except StopIteration as there_already:
+            self._left_in_turn -= 1
+            message: str | bytes = there_already.value
+            return message
+        self._turn_messages = self._left_in_turn = 1
+        return await rest_of(work, waits_for)
+
+    async def _leave_to_others(self) -> None:
+        """Whoever sends a thousand messages at once gets turns like everybody else."""
+        began_us = now_us()
+        await asyncio.sleep(0)
+        took_us = now_us() - began_us
+        if took_us < _TURN_MAX_US:
+            self._turn_messages = min(2 * self._turn_messages, _MESSAGES_A_TURN)
+        else:
+            await asyncio.sleep(min(took_us, _LEFT_TO_OTHERS_MAX_US) / 1_000_000)
+            self._turn_messages = 1
+        self._left_in_turn = self._turn_messages
 
     def _ended(self, cause: str) -> str:
         self.cause = self.cause or self._connection.dropped_for or cause

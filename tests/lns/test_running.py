@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -36,13 +37,13 @@ LNS = '[lns]\nid = "lns-a"\nlisten = "127.0.0.1:0"\n[capture]\npath = "var/lns-a
 class Process:
     """A network server in a process of its own; `tc_uri` is where it listens."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, stderr: TextIO | int = subprocess.PIPE) -> None:
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "lns", str(file)],
             cwd=ROOT,
             env=os.environ | {"PYTHONWARNINGS": "error"},
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         assert self.popen.stdout is not None
@@ -60,8 +61,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(file: Path) -> Iterator[Process]:
-    process = Process(file)
+def running(file: Path, stderr: TextIO | int = subprocess.PIPE) -> Iterator[Process]:
+    """`stderr`: where its log goes; a pipe that nobody reads holds 64 kB."""
+    process = Process(file, stderr)
     try:
         yield process
     finally:
