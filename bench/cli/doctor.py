@@ -30,10 +30,14 @@ def doctor(
     captures: Annotated[
         Path | None, Parameter(help="Folder with captures of real traffic, as for the nightly.")
     ] = None,
+    lns_capture: Annotated[
+        Path | None,
+        Parameter(help="Capture of a network server, to ask whom it cannot answer through."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Say what this machine has of what a nightly, an emulated and a hardware rig need."""
-    checks = diagnosis(Places(runs, lake, captures_in(captures)))
+    checks = diagnosis(Places(runs, lake, captures_in(captures), lns_capture))
     ready = works(checks, Purpose.NIGHTLY)
     code = ExitCode.PASSED if ready else ExitCode.BENCH_ERROR
     if as_json:

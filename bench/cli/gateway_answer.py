@@ -30,6 +30,8 @@ class Asked:
     gateway: GatewayEntry
     dry_run: bool
     lines_max: int
+    too_late: str | None = None
+    """What a network server said last of answers through it that came too late."""
 
 
 async def each(verb: Callable[[Asked], Awaitable[Told]], asked: Sequence[Asked]) -> list[Told]:

@@ -32,6 +32,11 @@ async def check(of: Asked) -> Told:
             f"its clock is {log.ahead_us / 1000:+.0f} ms from that of this host; let chrony on it"
             " follow this host (`chronyc tracking`)"
         )
+    if of.too_late is not None:
+        said.append(
+            f"{of.too_late}; restart it (`lorabench stations {name} restart`), and look at its"
+            " backhaul and its clock"
+        )
     state = "its station has started" if found.is_healthy else "its station has not started"
     ours = found.eui in (None, of.gateway.eui)
     code = ExitCode.PASSED if found.is_healthy and ours else ExitCode.BENCH_ERROR
@@ -42,6 +47,7 @@ async def check(of: Asked) -> Told:
         "eui": found.eui,
         "ahead_us": log.ahead_us,
         "duty_cycle_off": found.duty_cycle_off,
+        "too_late": of.too_late,
         "advice": said,
     }
     return Told(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)

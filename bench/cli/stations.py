@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from bench.capture.unanswering import captures_to_ask, unanswering
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.exit_code import Refused
 from bench.cli.gateway_answer import Asked, Told, each
-from bench.cli.options import AsJson
+from bench.cli.options import RUNS, AsJson, RunsWritten
 from bench.cli.output import print_json, print_lines
 from bench.cli.station_check import check, check_with_roll_call
 from bench.duration import seconds
@@ -56,6 +58,11 @@ def stations(
             help="With check: listen at the tap meanwhile, and wait that long for the gateways."
         ),
     ] = 0,
+    runs: RunsWritten = RUNS,
+    lns_capture: Annotated[
+        Path | None,
+        Parameter(help="With check: the capture of a network server; the newest run if left out."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the gateways of a bench, or do something with them.
@@ -76,7 +83,8 @@ def stations(
         raise Refused("--lines is 1 or more, --wait-s 0 or more.")
     if wait_s and verb != "check":
         raise Refused("--wait-s is for check.")
-    asked = [Asked(inventory, gateway, dry_run, lines) for gateway in chosen]
+    late = _late(runs, lns_capture) if verb == "check" else {}
+    asked = [Asked(inventory, gateway, dry_run, lines, late.get(gateway.eui)) for gateway in chosen]
     alone = wait_s > 0 or (verb in _CHANGING and not dry_run)
     with bench_taken(inventory) if alone else nullcontext():
         if wait_s:
@@ -88,6 +96,13 @@ def stations(
     else:
         print_lines(line for one in told for line in one.lines)
     return max(one.code for one in told)
+
+
+def _late(runs: Path, lns_capture: Path | None) -> dict[str, str]:
+    try:
+        return unanswering(captures_to_ask(runs, lns_capture))
+    except OSError as error:
+        raise Refused(f"{lns_capture or runs} cannot be read: {error.strerror or error}") from None
 
 
 async def _listed(of: Asked) -> Told:

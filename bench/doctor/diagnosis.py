@@ -16,6 +16,7 @@ class Places:
     runs: Path
     lake: str
     captures: Sequence[Path] = ()
+    lns_capture: Path | None = None
     root: Path = Path("/")
 
 
@@ -45,6 +46,7 @@ def diagnosis(places: Places) -> list[Check]:
         ("serial ports", hardware, partial(serial_ports.look_at_ports, root)),
         ("permission", hardware, partial(serial_ports.look_at_permission, root)),
         ("other programs", hardware, partial(serial_ports.look_at_intruders, root)),
+        ("answers", hardware, partial(machine.look_at_answers, places.runs, places.lns_capture)),
         ("wall clock", hardware, partial(machine.look_at_wall_clock, root)),
     ]
     return [checked(name, purpose, look) for name, purpose, look in looks]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench.capture.unanswering import captures_to_ask, unanswering
 from bench.doctor.check import Looked, missing, ok, warning
 from bench.doctor.listeners import listener
 from bench.doctor.programs import answer, install
@@ -70,6 +71,22 @@ def look_at_captures(files: Sequence[Path]) -> Looked:
             "none: the nightly runs without real traffic", "lorabench nightly --captures FOLDER"
         )
     return ok(f"{len(files)} in {files[0].parent}")
+
+
+def look_at_answers(runs: Path, capture: Path | None) -> Looked:
+    """Gateways that a network server could not answer through, in its capture or the newest run."""
+    try:
+        files = captures_to_ask(runs, capture)
+        late = unanswering(files)
+    except OSError as error:
+        said = f"{capture or runs} cannot be read: {error.strerror or error}"
+        return warning(said, "lorabench doctor --lns-capture FILE")
+    if late:
+        told = "; ".join(f"{eui}: {said}" for eui, said in sorted(late.items()))
+        return warning(told, "lorabench stations check")
+    if not files:
+        return ok("not asked yet: no run with gateways, and no --lns-capture")
+    return ok("no gateway that answers too late")
 
 
 def look_at_ports(root: Path) -> Looked:

@@ -239,3 +239,19 @@ def test_a_tap_in_use_is_told(host: GatewayHost, capsys: Capture) -> None:
         assert main(["stations", "check", "--wait-s", "1"]) == 12
     assert "Nobody can listen at the tap: " in capsys.readouterr().err
     assert main(["stations", "logs", "--wait-s", "1"]) == 4
+
+
+def test_a_check_says_that_a_server_cannot_answer_through_a_gateway(
+    host: GatewayHost, capsys: Capture
+) -> None:
+    log_of(host, START)
+    facts = {"kind": "lns.too_late", "lns": "lns-a", "station": "0016C001F1500001", "n": 5}
+    Path("lns-a.jsonl").write_text(
+        json.dumps({**facts, "stage": "going on", "cause": "the frame was told too late"}) + "\n"
+    )
+    main(["stations", "check", "--lns-capture", "lns-a.jsonl"])
+    said = capsys.readouterr().out
+    assert "lns-a could not answer through it 5 times in a row, at last because the frame" in said
+    assert "lorabench stations west restart" in said
+    assert main(["stations", "check", "--lns-capture", "nowhere.jsonl"]) == 4
+    assert "nowhere.jsonl cannot be read: No such file" in capsys.readouterr().err

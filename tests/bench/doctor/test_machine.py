@@ -1,3 +1,4 @@
+import json
 import os
 import resource
 import socket
@@ -162,3 +163,17 @@ def test_without_systemd_the_kernel_is_asked(
 
 def test_the_kernel_says_whether_its_clock_is_disciplined() -> None:
     assert machine.kernel_clock_is_synchronised() in (True, False)
+
+
+def test_a_gateway_that_a_network_server_cannot_answer_through_is_named(tmp_path: Path) -> None:
+    capture = tmp_path / "lns-a.jsonl"
+    capture.write_text("")
+    assert machine.look_at_answers(tmp_path, capture).state is State.OK
+    facts = {"kind": "lns.too_late", "lns": "lns-a", "station": "0016C001F1500001", "n": 5}
+    capture.write_text(json.dumps({**facts, "stage": "going on", "cause": "it is late"}) + "\n")
+    looked = machine.look_at_answers(tmp_path, capture)
+    assert looked.state is State.WARNING
+    assert looked.found.startswith("0016C001F1500001: lns-a could not answer through it 5 times")
+    assert looked.remedy == "lorabench stations check"
+    assert "cannot be read" in machine.look_at_answers(tmp_path, tmp_path / "nowhere").found
+    assert machine.look_at_answers(tmp_path / "runs", None).state is State.OK

@@ -177,6 +177,7 @@ def _every_verdict() -> Case:
         "right_body": [*good("right_body"), body("right_body", fCnt=10, dupMsg=None)],
         "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
         "no_window": [*good("no_window"), on_air("no_window", [])],
+        "cannot_answer": [*good("cannot_answer"), too_late(310, 5), too_late(320, 10)],
         "stalled": [*without("stalled", 7), stall(320, 179_600), stall(330, 60_000)],
         "stalled_a_little": [*without("stalled_a_little", 7), stall(320, STALL_US_MAX)],
         "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
@@ -204,6 +205,11 @@ def _every_verdict() -> Case:
 
 def missed(name: str, owner: str) -> Line:
     return "bench", 330, "stimulus.missed", {"case": name, "owner": owner, "reason": "not heard"}
+
+
+def too_late(t_us: int, n: int) -> Line:
+    facts = {"lns": "lns-a", "station": WEST, "stage": "going on", "n": n, "cause": "it is late"}
+    return "lns-a", t_us, "lns.too_late", facts
 
 
 def stall(t_us: int, late_us: int) -> Line:
@@ -315,6 +321,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
         "right_body": ("PASS", None),
         "wrong_window": ("FAIL", "gateway"),
         "no_window": ("PASS", None),
+        "cannot_answer": ("PASS", None),
         "stalled": ("INCONCLUSIVE", "bench"),
         "stalled_a_little": ("FAIL", "LNS"),
         "stalled_and_well": ("PASS", None),
@@ -326,7 +333,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(night.folders["verdicts"])
-    assert found["totals"] == {"PASS": 4, "FAIL": 12, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 5, "FAIL": 12, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
@@ -394,6 +401,17 @@ def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(night: Night) ->
         ("good", False, "RX1", "RX1", "tap"),
         ("stalled_and_well", True, "RX1", "RX1", "tap"),
     ]
+
+
+def test_a_station_that_cannot_answer_is_a_finding_of_its_gateway(night: Night) -> None:
+    found = night.scores["verdicts"]["findings"]
+    rows = [row for row in found if row["case"] == "cannot_answer"]
+    assert [(row["owner"], row["rule"], row["station"], row["n"]) for row in rows] == [
+        ("gateway", "too late", WEST, 10)
+    ]
+    assert rows[0]["text"] == (
+        "west cannot answer what it hears first: 10 TooLate in a row, at last because it is late"
+    )
 
 
 def test_every_law_that_is_broken_is_named(night: Night) -> None:
