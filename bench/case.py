@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.capture.reading import Event, contents
 from bench.evidence import ABSENT
-from bench.expectation import Due, Result, Verdict, judge
+from bench.expectation import Due, Result, Verdict, judge, unreached
 from lns.capture import Capture
 from lns.end_device import EndDevice
 from lns.lorawan.identifiers import Eui
@@ -218,15 +218,17 @@ class Case:
     ) -> Verdict:
         """Judge and close the case; `error` is what kept the bench from running it, and whose.
 
+        What went wrong because nothing reached a network server is a stimulus that was missed.
         Marked as `repeated` when that says that another attempt follows. What the case has written
         until then is in the operating system's hands, and counted in `books`.
         """
         self.begin()
-        verdict = judge(sorted(self._events, key=_in_order))
-        if error is not None and verdict.result is not Result.FAIL:
-            verdict = Verdict(Result.ERROR, owner, (error,))
-        elif error is not None:
-            verdict = replace(verdict, reasons=(*verdict.reasons, f"besides: {error}"))
+        verdict = self._judged(error, owner)
+        went_wrong = verdict.result is Result.FAIL or error is not None
+        why = unreached(self._in_order()) if went_wrong and owner != "LNS" else None
+        if why is not None:
+            self.missed("air", why if error is None else f"{why}; then: {error}")
+            verdict = self._judged(None, owner)
         fields: dict[str, object] = {
             "verdict": verdict.result,
             "reasons": list(verdict.reasons),
@@ -244,6 +246,17 @@ class Case:
         self._fact("case.end", fields)
         self._capture.flush()
         return verdict
+
+    def _judged(self, error: str | None, owner: str) -> Verdict:
+        verdict = judge(self._in_order())
+        if error is None:
+            return verdict
+        if verdict.result is Result.FAIL:
+            return replace(verdict, reasons=(*verdict.reasons, f"besides: {error}"))
+        return Verdict(Result.ERROR, owner, (error,))
+
+    def _in_order(self) -> list[Event]:
+        return sorted(self._events, key=_in_order)
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:
         self.record("bench", kind, fields)

@@ -17,6 +17,8 @@ from lns.station import messages
 from lns.station.json_fields import json_object
 
 ABSENT = "-"
+NO_LINK = "no link"
+"""Why a tap dropped a text: it had nobody to give it to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import cycle, zip_longest
 
 from bench.capture.reading import Event
 from bench.device_lines import without_signal
-from bench.evidence import ABSENT, Evidence, Heard, Words
+from bench.evidence import ABSENT, NO_LINK, Evidence, Heard, Words
 from bench.ledger import violations
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -197,6 +197,30 @@ def judge(events: Sequence[Event]) -> Verdict:
     if doubts:
         return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
     return Verdict(Result.PASS)
+
+
+def unreached(events: Sequence[Event]) -> str | None:
+    """Why a case that went wrong proves nothing: what was to reach a network server did not.
+
+    None where something that did reach one is wrong, or where stations had no link although nobody
+    had disturbed anything: that may be the doing of the server.
+    """
+    evidence = Evidence.of(events)
+    is_disturbed = any(event["kind"] == "fault.begin" for event in events)
+    if not is_disturbed and any(event.get("cause") == NO_LINK for event in events):
+        return None
+    wrong_words, _ = _compare(evidence)
+    if wrong_words or _wrong_bodies(evidence) or violations(evidence):
+        return None
+    if evidence.sent and not evidence.receptions:
+        return "nothing that was sent has reached a network server"
+    heard = evidence.heard
+    for frame_id, rows in evidence.expected.items():
+        for n, (row, reception) in enumerate(zip_longest(rows, heard.get(frame_id, ()))):
+            if row is not None and (reception is None or reception.station != row.station):
+                name = evidence.name(row.station)
+                return f"{frame_id} #{n} has not reached a network server through {name}"
+    return None
 
 
 Reasons = list[tuple[str, str]]  # (owner, reason)

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from bench.evidence import NO_LINK
 from bench.radio.medium import Record
 from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
@@ -241,11 +242,11 @@ class Tap:
         """Send a text on; it is recorded when it is sent, or dropped for want of a link."""
         connection = self._connection
         if connection is None:
-            return self._note(leaving, dropped=True)
+            return self._note(leaving, dropped=True, cause=NO_LINK)
         queue = connection.to_lns if leaving.direction == "up" else connection.to_station
         queue.put_nowait(leaving)
 
-    def _note(self, leaving: Leaving, *, dropped: bool) -> None:
+    def _note(self, leaving: Leaving, *, dropped: bool, cause: str | None = None) -> None:
         fields: dict[str, object] = {
             "station": self.station,
             "direction": leaving.direction,
@@ -255,6 +256,8 @@ class Tap:
             fields["held_us"] = leaving.held_us
         if dropped:
             fields["dropped"] = True
+        if cause is not None:
+            fields["cause"] = cause
         if leaving.origin is not None:
             fields["origin"] = leaving.origin
         self._record(f"tap-{self.station}", "station.text", fields)
@@ -281,13 +284,13 @@ class Tap:
                 self._connection = None
             for queue in (connection.to_lns, connection.to_station):
                 while not queue.empty():
-                    self._note(queue.get_nowait(), dropped=True)
+                    self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
 
     async def _send(self, link: TextLink, leaving: asyncio.Queue[Leaving]) -> None:
         while True:
             text = await leaving.get()
             # Noted before it is sent: the other process may answer before this one goes on.
-            self._note(text, dropped=link.closed)
+            self._note(text, dropped=link.closed, cause=NO_LINK if link.closed else None)
             await link.send(text.text)
 
 

@@ -204,3 +204,65 @@ def test_the_rows_of_a_race_have_its_number(open_case: Open, tmp_path: Path) -> 
         ("another", 0, 2, "Owner"), ("another", 1, 2, "NotOwner"),
         (FRAME, 2, None, None),
     ]  # fmt: skip
+
+
+HEARD_BY_NOBODY = ("published", "scheduled", "told west", "dnmsg", "told east", "said")
+
+
+def lost(*stations: str, cause: str | None = None) -> dict[str, Event]:
+    """The good case, but these stations could not deliver the frame, and nothing followed."""
+    why = {"dropped": True} | ({"cause": cause} if cause else {})
+    return {
+        name: {**event, **why} if name.removeprefix("heard ") in stations else event
+        for name, event in GOOD.items()
+        if name not in HEARD_BY_NOBODY
+    }
+
+
+def ended(case: Case, events: dict[str, Event], error: str | None = None) -> Verdict:
+    case.begin()
+    play(case, events)
+    if error is None:
+        expect(case)
+    return case.end(error)
+
+
+def test_what_never_reached_the_server_is_not_its_fault(open_case: Open, tmp_path: Path) -> None:
+    verdict = ended(open_case(), lost("west", "east"))
+    assert (verdict.result, verdict.owner) == ("INCONCLUSIVE", "air")
+    assert verdict.reasons[0] == "nothing that was sent has reached a network server"
+    assert [line["owner"] for line in written(tmp_path) if line["kind"] == "stimulus.missed"] == [
+        "air"
+    ]
+
+
+def test_an_error_proves_nothing_either_where_nothing_reached_the_server(open_case: Open) -> None:
+    verdict = ended(open_case(), lost("west", "east"), "LookupError: not delivered yet")
+    assert (verdict.result, verdict.owner) == ("INCONCLUSIVE", "air")
+    assert verdict.reasons[0].endswith("; then: LookupError: not delivered yet")
+
+
+def test_a_silent_device_proves_nothing_where_one_of_two_copies_was_lost(open_case: Open) -> None:
+    events = {name: event for name, event in GOOD.items() if name not in ("said", "told east")}
+    events["heard east"] = {**events["heard east"], "dropped": True}
+    verdict = ended(open_case(), events)
+    assert (verdict.result, verdict.owner) == ("INCONCLUSIVE", "air")
+    assert verdict.reasons[0] == f"{FRAME} #1 has not reached a network server through {EAST}"
+
+
+def test_what_was_delivered_and_is_wrong_fails_whatever_was_lost(open_case: Open) -> None:
+    events = {name: event for name, event in GOOD.items() if name not in ("said", "told east")}
+    events["heard east"] = {**events["heard east"], "dropped": True}
+    events["told west"] = outcome(WEST, 11, "SoftDuplicate forwarded - RX1")
+    verdict = ended(open_case(), events)
+    assert (verdict.result, verdict.owner) == ("FAIL", "LNS")
+
+
+def test_a_link_that_nobody_has_cut_may_be_the_servers_doing(open_case: Open) -> None:
+    events = lost("west", "east", cause="no link")
+    verdict = ended(open_case(), events)
+    assert (verdict.result, verdict.owner) == ("FAIL", "LNS")
+    case = open_case()
+    case.record("bench", "fault.begin", {"seam": "link", "fault": "cut"})
+    verdict = ended(case, events)
+    assert (verdict.result, verdict.owner) == ("INCONCLUSIVE", "air")

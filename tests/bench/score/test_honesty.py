@@ -20,6 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.capture.wholeness import wholeness
+from bench.cli.verdicts import exit_code_of, read_verdicts
 from bench.report import exit_code, write
 from bench.report.score_file import read_score
 from bench.score.job import score
@@ -250,6 +251,40 @@ def test_a_disk_that_is_full_is_refused_before_anything_plays(tmp_path: Path) ->
     assert done.returncode == BENCH_ERROR
     assert "File too large. Nothing was played." in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+DEAF = """
+from bench.station.tap import Leaving, Tap, is_reception
+
+_up = Tap._up
+
+
+def lose(tap, text):
+    if is_reception(text):
+        return tap._note(Leaving(text, "up"), dropped=True)
+    return _up(tap, text)
+
+
+Tap._up = lose
+"""
+
+
+def test_what_never_reached_a_network_server_is_nobodys_fault(tmp_path: Path) -> None:
+    (tmp_path / "deaf_taps.py").write_text(DEAF)
+    words = ["-p", "deaf_taps", "scenarios", "-q", "-p", "no:cacheprovider", "-k"]
+    words += ["second_station or joins or by_key or puback_is_lost", "--capture-dir"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path / "runs")],
+        cwd=ROOT,
+        env={**environment(), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    verdicts = read_verdicts(only_run_in(tmp_path / "runs"))
+    assert len(verdicts) > 30
+    assert {verdict.verdict for verdict in verdicts} == {"INCONCLUSIVE"}
+    assert exit_code_of(verdicts) == 11
 
 
 @pytest.mark.spark

@@ -242,7 +242,8 @@ def test_a_cut_ends_the_connection_until_it_is_restored() -> None:
 
     rig = play(scene)
     assert rig.arrived == [updf(2)]
-    assert rig.noted[0] == {"direction": "up", "held_us": 10_000, "dropped": True}
+    lost = {"direction": "up", "held_us": 10_000, "dropped": True, "cause": "no link"}
+    assert rig.noted[0] == lost
     assert ("fault.end", "cut") in rig.faults
 
 
