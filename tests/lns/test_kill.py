@@ -36,8 +36,9 @@ from lns.station.messages import Dnmsg, UpInfo, frame_text
 from tests.broker import Listener, Mosquitto
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
+from tests.sizes import size
 
-KILLS = int(os.environ.get("LORABENCH_KILLS", "20"))
+KILLS = int(os.environ.get("LORABENCH_KILLS", size(6, 100)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))
 JOIN_EUI = Eui("70B3D57ED0000000")
 LIFE_S = 0.5  # at most, from the moment stations can connect
@@ -335,9 +336,9 @@ def play(story: Story, kills: int) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(120 + 10 * KILLS)
+@pytest.mark.timeout(240 + 10 * KILLS)
 @pytest.mark.fault("LNS", "cut / restarted")
-@pytest.mark.parametrize(("kind", "kills"), [("sqlite", KILLS), ("redis", KILLS // 3)])
+@pytest.mark.parametrize(("kind", "kills"), [("sqlite", KILLS), ("redis", max(4, KILLS // 3))])
 def test_no_kill_loses_what_was_answered(
     kind: str, kills: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

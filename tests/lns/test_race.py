@@ -17,10 +17,11 @@ from lns.lorawan.frame import MType, build_data
 from tests.benchmarks.load import claiming
 from tests.broker import Listener, Mosquitto
 from tests.lns.store.lns_processes import KEYS, Server, addr, servers_in
+from tests.sizes import size
 
 SERVERS = 4
 DEVICES = 50
-ROUNDS = 40
+ROUNDS = size(12, 40)
 AT_ONCE = 10  # more could take longer than a claim may, where the servers share two cores
 FRAMES = DEVICES * ROUNDS
 UNAVAILABLE_MAX = FRAMES // 10

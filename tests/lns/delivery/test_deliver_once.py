@@ -3,8 +3,7 @@
 A network server, a broker and an inbox as real processes. Devices send confirmed uplinks as fast
 as they are answered; all three are killed with SIGKILL, in any combination. Mosquitto acknowledges
 before it writes, which it does once a second here; so the network server keeps messages for three.
-LORABENCH_KILLS, LORABENCH_KILL_SEED and LORABENCH_UPLINKS choose how often, when and how many: 200
-and 20000 are the full form.
+LORABENCH_KILLS, LORABENCH_KILL_SEED and LORABENCH_UPLINKS choose how often, when and how many.
 """
 
 import asyncio
@@ -35,10 +34,11 @@ from lns.station.link import LinkClosed
 from lns.station.messages import Dnmsg, UpInfo, frame_text
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
+from tests.sizes import size
 
-KILLS = int(os.environ.get("LORABENCH_KILLS", "12"))
+KILLS = int(os.environ.get("LORABENCH_KILLS", size(4, 200)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))
-UPLINKS = int(os.environ.get("LORABENCH_UPLINKS", "1500"))
+UPLINKS = int(os.environ.get("LORABENCH_UPLINKS", size(500, 20_000)))
 DEVICES = 40
 ANSWER_S = 1.5
 ATTEMPTS_MAX = 3
@@ -296,7 +296,7 @@ def tell(story: Story, figures: Figures, lost: int, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(120 + 5 * KILLS)
+@pytest.mark.timeout(240 + 10 * KILLS)
 @pytest.mark.fault("LNS", "cut / restarted")
 @pytest.mark.fault("upstream", "cut / restarted")
 def test_every_accepted_uplink_has_its_effect_once(

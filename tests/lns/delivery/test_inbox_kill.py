@@ -13,8 +13,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.sizes import size
+
 ROOT = Path(__file__).resolve().parents[3]
-KILLS = int(os.environ.get("LORABENCH_INBOX_KILLS", "12"))
+KILLS = int(os.environ.get("LORABENCH_INBOX_KILLS", size(4, 40)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))
 MESSAGES = 60 * KILLS
 AGAIN = 15  # so many that were acknowledged come again nevertheless
