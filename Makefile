@@ -32,7 +32,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench mutants fuzz lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench soak mutants fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -80,6 +80,9 @@ types_now:
 	@$(VENV) -m mypy
 	@MYPYPATH=firmware_scripts $(VENV) -m mypy --strict --explicit-package-bases firmware_scripts/*.py firmware_scripts/gateway/configure.py
 
+# Every test that asks tests/sizes.py.
+SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=test_*.py --include=conftest.py | sed 's:/conftest.py::')
+
 # 5: PYTEST_ARGS choose none of these.
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
@@ -104,6 +107,9 @@ emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strateg
 
 bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five
 	@$(VENV) -m tests.benchmarks
+
+soak: $(STAMP) mosquitto ## The tests that have a size, in full: kills, whole archives, long searches
+	@LORABENCH_SOAK=1 $(VENV) -m pytest $(SOAKS) -m "" -n 2 --dist loadgroup -q --timeout 7200 $(PYTEST_ARGS)
 
 mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 	@$(VENV) -m tests.mutants

@@ -1,12 +1,56 @@
-"""What every test of the suite shares: how long it may look for examples, and where Spark runs."""
+"""What every test of the suite shares: its profile, what runs where, and in which order.
+
+`pytest tests` is the everyday run: without Java, without programs of their own, on several workers.
+Whoever names a folder, a file or `-m` gets all that fits, in one process unless `-n` says more.
+"""
 
 import os
+import random
 import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 SPARK_TIMEOUT_S = 300
+EVERYDAY_WORKERS = 3
+LONG_FIRST = (
+    "tests/bench/run/test_hardware.py",
+    "tests/bench/run/test_emulated.py",
+    "tests/lns/test_kill.py",
+    "tests/lns/delivery/test_deliver_once.py",
+    "tests/bench/emulation/test_lab.py",
+    "tests/bench/test_pytest_plugin.py",
+    "tests/lns/test_race.py",
+    "tests/lns/test_redis_outage.py",
+    "tests/lns/delivery",
+    "tests/bench/cli",
+    "tests/bench/emulation",
+    "tests/bench/device",
+    "tests/bench/host",
+    "tests/contracts",
+    "tests/fuzz",
+)
+"""What takes longest begins first, so that at the end no worker is left alone with it."""
+STARTERS = (
+    "bench.host.mosquitto",
+    "bench.host.network_server",
+    "bench.host.program",
+    "bench.host.valkey",
+    "tests.broker",
+    "tests.bench.run.lab",
+    "tests.bench.test_pytest_plugin",
+)
+"""Whoever imports something of these starts programs, as a rule."""
+
+# Every worker would compile what it imports anew, and every program that a test starts.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The everyday profile is derandomised: the same commit gives the same result. The fuzz profile
 # looks for new examples (`make fuzz`), and prints what repeats a failure.
@@ -23,6 +67,7 @@ settings.load_profile(PROFILE)
 
 
 EXAMPLES = pytest.StashKey[dict[str, int]]()
+EVERYDAY = pytest.StashKey[bool]()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
@@ -46,11 +91,107 @@ def pytest_terminal_summary(
     terminalreporter.write_line(f"{sum(looked.values()):8d}  in {len(looked)} tests")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need Spark share one worker, so one JVM, and have the time to start it."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the order be another one."""
+    parser.addoption(
+        "--order-seed",
+        type=int,
+        metavar="N",
+        help="shuffle files, and tests within a file: no result may depend on the order",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The everyday run has workers; a worker has none, and no run that a test has started."""
+    if hasattr(config, "workerinput"):
+        return
+    options = config.option
+    config.stash[EVERYDAY] = _is_everyday(config)
+    inner = {"PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST"} & set(os.environ)
+    if config.stash[EVERYDAY] and not (inner or options.usepdb or options.collectonly):
+        options.numprocesses = EVERYDAY_WORKERS
+    if getattr(options, "numprocesses", None):
+        options.dist = "loadgroup"
+        options.loadscopereorder = False  # what begins first is decided here
+
+
+def _is_everyday(config: pytest.Config) -> bool:
+    """Whether nobody has said which tests, nor on how many workers."""
+    options = config.option
+    chosen = {Path(word).resolve() for word in config.args} - {Path(__file__).parent}
+    said = chosen or options.keyword or options.markexpr != "not spark"
+    return not said and getattr(options, "numprocesses", None) is None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what was asked of its controller."""
+    node.workerinput["everyday"] = node.config.stash[EVERYDAY]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    """Say what must run on one worker, what is left out of the everyday run, and in which order."""
     for item in items:
-        if item.get_closest_marker("spark") is None:
-            continue
+        if _may_start_programs(item.module):
+            item.add_marker("programs")
+        _prepare(item)
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker.get("everyday", config.stash.get(EVERYDAY, False)):
+        left_out = [item for item in items if item.get_closest_marker("programs")]
+        items[:] = [item for item in items if not item.get_closest_marker("programs")]
+        config.hook.pytest_deselected(items=left_out)
+    seed = config.getoption("--order-seed")
+    if seed is not None:
+        _shuffle(items, random.Random(seed))
+    elif getattr(config.option, "dist", "no") != "no":
+        items.sort(key=_rank)  # a stable sort: within a file the order stays
+
+
+@cache
+def _may_start_programs(module: ModuleType) -> bool:
+    """Whether a file knows what starts programs; single tests say so with the marker."""
+    return any(
+        value is subprocess or getattr(value, "__module__", None) in STARTERS
+        for value in vars(module).values()
+    )
+
+
+def _prepare(item: pytest.Item) -> None:
+    """Tests that need Spark share one worker, so one JVM, and have the time to start it.
+
+    What shares a fixture runs on one worker too; so does a file of quick tests, for fewer trips.
+    """
+    if item.get_closest_marker("spark") is not None:
         item.add_marker(pytest.mark.xdist_group("spark"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+    elif item.get_closest_marker("xdist_group") is not None:
+        return
+    elif item.get_closest_marker("programs") is None or _shares_a_fixture(item):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_a_fixture(item: Any) -> bool:
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    used = [definition for several in definitions for definition in several]
+    return any(one.scope != "function" and one.baseid.startswith("tests") for one in used)
+
+
+def _rank(item: pytest.Item) -> int:
+    file = item.nodeid.partition("::")[0]
+    found = [rank for rank, part in enumerate(LONG_FIRST) if file.startswith(part)]
+    return found[0] if found else len(LONG_FIRST)
+
+
+def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:
+    """Files in any order, and the tests of a file in any order, so that a file stays together."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    parts = list(files.values())
+    chance.shuffle(parts)
+    for part in parts:
+        chance.shuffle(part)
+    items[:] = [item for part in parts for item in part]
