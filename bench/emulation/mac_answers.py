@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bench.device.link_adr import judge, masked_channels
 from bench.emulation.mac_session import Session
 from bench.emulation.mac_settings import MacSettings
 from lns.lorawan.mac_commands import (
@@ -17,8 +18,7 @@ from lns.lorawan.mac_commands import (
 _DUTY_CYCLE, _RX_PARAM_SETUP, _NEW_CHANNEL, _RX_TIMING_SETUP = 0x04, 0x05, 0x07, 0x08
 _KEEP = 15
 _BATTERY_UNKNOWN = 255
-_CHANNELS_OF_A_MASK = 16
-_ALL_CHANNELS = 6
+_ALL_RIGHT = 3
 _POWER_STEP_DB = 2
 
 
@@ -29,7 +29,7 @@ def obey(
     for command in commands:
         match command:
             case LinkADRReq():
-                session.answers += encode([_link_adr(command, settings)])
+                session.answers += encode([_link_adr(command, session, settings)])
             case DevStatusReq():
                 margin_db = max(-32, min(31, round(snr_db)))
                 session.answers += encode([DevStatusAns(_BATTERY_UNKNOWN, margin_db)])
@@ -39,31 +39,30 @@ def obey(
                 pass
 
 
-def _link_adr(command: LinkADRReq, settings: MacSettings) -> LinkADRAns:
-    """All or nothing; nothing while ADR is off (RUI3, LoRaMac.c)."""
-    if not settings.adr:
-        return LinkADRAns(power_ack=False, dr_ack=False, ch_mask_ack=False)
+def _link_adr(command: LinkADRReq, session: Session, settings: MacSettings) -> LinkADRAns:
+    """All or nothing; without ADR all is granted, and nothing but the mask is done."""
     region = settings.region
-    dr_ack = command.dr == _KEEP or command.dr < len(region.rx1_drs)
-    masked = _masked(command)
-    answer = LinkADRAns(dr_ack=dr_ack, ch_mask_ack=masked is None or bool(masked))
+    added = len(session.more_channels_hz or settings.added_channels_hz)
+    answer, dr = judge(command, region, dr=settings.dr, adr=settings.adr, added=added)
     if answer == LinkADRAns():
-        if command.dr != _KEEP:
-            settings.dr = command.dr
-        if command.tx_power != _KEEP:
-            settings.power_dbm = region.max_eirp_dbm - _POWER_STEP_DB * command.tx_power
-        settings.nb_trans = command.nb_trans or settings.nb_trans
-        settings.masked = masked
+        settings.masked = masked_channels(command, len(region.uplink_channels) + added)
+        if settings.adr:
+            settings.dr = dr
+            if command.tx_power != _KEEP:
+                settings.power_dbm = region.max_eirp_dbm - _POWER_STEP_DB * command.tx_power
+            settings.nb_trans = max(command.nb_trans, 1)
     return answer
 
 
-def _masked(command: LinkADRReq) -> frozenset[int] | None:
-    """The channels that a mask leaves; None for all."""
-    if command.ch_mask_cntl >= _ALL_CHANNELS:
-        return None
-    first = command.ch_mask_cntl * _CHANNELS_OF_A_MASK
-    bits = range(_CHANNELS_OF_A_MASK)
-    return frozenset(first + bit for bit in bits if command.ch_mask >> bit & 1)
+def _add_channel(body: bytes, session: Session, settings: MacSettings) -> bool:
+    """Add a channel behind those of the region, or replace one; whether it could be done."""
+    number = body[0] - len(settings.region.uplink_channels)
+    more = session.more_channels_hz or settings.added_channels_hz
+    if not 0 <= number <= len(more):
+        return False
+    freq_hz = int.from_bytes(body[1:4], "little") * 100
+    session.more_channels_hz = (*more[:number], freq_hz, *more[number + 1 :])
+    return True
 
 
 def _other(cid: int, body: bytes, session: Session, settings: MacSettings) -> bytes:
@@ -74,7 +73,7 @@ def _other(cid: int, body: bytes, session: Session, settings: MacSettings) -> by
         settings.rx2_freq_hz = int.from_bytes(body[1:4], "little") * 100
         return bytes([cid, 7])
     if cid == _NEW_CHANNEL:
-        return bytes([cid, 0])  # its channels come with the join-accept
+        return bytes([cid, _ALL_RIGHT if _add_channel(body, session, settings) else 0])
     if cid == _RX_TIMING_SETUP:
         settings.rx1_delay_us = max(body[0] & 15, 1) * 1_000_000
         settings.rx2_delay_us = settings.rx1_delay_us + 1_000_000

@@ -13,12 +13,17 @@ from bench.emulation.radio import TOLERANCE_US, Received, Window
 from bench.emulation.rui3_memory import Rui3Memory
 from bench.emulation.rui3_status import Status
 from bench.emulation.rui3_version import Rui3Version
-from lns.lorawan.mac_commands import LinkCheckAns, LinkCheckReq, OtherCommand, encode
+from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
+    LinkCheckAns,
+    LinkCheckReq,
+    encode,
+)
 
 _SEND = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
 _PORTS = range(1, 224)
 _RX2_TIMEOUT = 4
-_DEVICE_TIME = 0x0D
 
 
 class Rui3Traffic:
@@ -177,7 +182,7 @@ class Rui3Traffic:
         if self._memory.number("LINKCHECK"):
             asked += encode([LinkCheckReq()])
         if self._memory.number("TIMEREQ"):
-            asked += bytes([_DEVICE_TIME])
+            asked += encode([DeviceTimeReq()])
         session.answers += asked
         return asked
 
@@ -193,7 +198,7 @@ class Rui3Traffic:
                 self._say(f"+EVT:LINKCHECK:0:{margin}:{count}:{signal}")
             if self._memory.number("LINKCHECK") == 1:
                 self._memory.keep(LINKCHECK="0")
-        if bytes([_DEVICE_TIME]) in asked:
-            known = any(isinstance(c, OtherCommand) and c.cid == _DEVICE_TIME for c in commands)
+        if encode([DeviceTimeReq()]) in asked:
+            known = any(isinstance(command, DeviceTimeAns) for command in commands)
             self._say(f"+EVT:TIMEREQ_{'OK' if known else 'FAILED'}")
             self._memory.keep(TIMEREQ="0")

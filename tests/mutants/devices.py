@@ -99,4 +99,48 @@ MUTANTS = (
         "return True",
         MAC,
     ),
+    Mutant(
+        "a dialect of its own in the plan",
+        "bench/plan/abilities.py",
+        "return Board(name=name, dialect=dialect, traits=dialect_of(dialect).traits)",
+        "from dataclasses import replace\n\n"
+        "    traits = replace(dialect_of(dialect).traits, sets_counters=dialect == 'lora-e5')\n"
+        "    return Board(name=name, dialect=dialect, traits=traits)",
+        "tests/bench/plan/test_needs.py",
+    ),
+    Mutant(
+        "any board begins with FCnt 0",
+        "bench/plan/planned_case.py",
+        "return says and self.next_f_cnt != first_f_cnt",
+        "return says and bool(self.next_f_cnt)",
+        "tests/bench/plan/test_planned_case.py",
+    ),
+    Mutant(
+        "whatever a gateway sends has to be heard",
+        "bench/rig/device_book.py",
+        "        if in_rx1 or in_rx2:\n",
+        "        if True:\n",
+        "tests/bench/rig/test_device_book.py",
+    ),
+    Mutant(
+        "an answer on the air is never missed",
+        "bench/rig/device_book.py",
+        "            self.on_air.append(answer)\n",
+        "            pass\n",
+        "tests/bench/rig/test_device_book.py",
+    ),
+    Mutant(
+        "a virtual device obeys without ADR",
+        "bench/device/firmware.py",
+        "if settings.adr and said == LinkADRAns():",
+        "if said == LinkADRAns():",
+        "tests/bench/device/test_firmware.py",
+    ),
+    Mutant(
+        "a virtual device takes any JoinNonce",
+        "bench/device/firmware.py",
+        "answer.content.join_nonce <= self.join_nonce",
+        "False",
+        "tests/bench/device/test_firmware.py",
+    ),
 )

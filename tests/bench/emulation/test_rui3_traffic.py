@@ -8,6 +8,7 @@ from bench.emulation.emission import Modulation
 from lns.clock import now_us
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
     LinkADRAns,
     LinkADRReq,
     LinkCheckAns,
@@ -177,7 +178,7 @@ async def a_confirmed_downlink_makes_it_send_once_more_by_itself(desk: Desk) -> 
 
 
 @SCENES
-async def link_adr_is_refused_without_adr_and_sets_the_repetitions_with_it(desk: Desk) -> None:
+async def link_adr_is_granted_without_adr_and_only_done_with_it(desk: Desk) -> None:
     gateway = await desk.gateway()
     request = encode([LinkADRReq(dr=5, tx_power=1, ch_mask=7, nb_trans=2)])
     first = [True]
@@ -194,9 +195,8 @@ async def link_adr_is_refused_without_adr_and_sets_the_repetitions_with_it(desk:
     await board.set("AT+CFM=1")
     await board.ask("AT+SEND=2:03")
     assert await board.until(b"\r\n", 12) == MISSED
-    refused, accepted, again = (f for f in gateway.frames[1:4] if isinstance(f, Data))
-    no = LinkADRAns(power_ack=False, dr_ack=False, ch_mask_ack=False)
-    assert parse_uplink(refused.f_opts) == (no,)
+    ignored, accepted, again = (f for f in gateway.frames[1:4] if isinstance(f, Data))
+    assert parse_uplink(ignored.f_opts) == (LinkADRAns(),)
     assert parse_uplink(accepted.f_opts) == (LinkADRAns(),)
     assert again == accepted and len(gateway.frames) == 4
 
@@ -241,6 +241,41 @@ async def a_radio_of_class_c_hears_rx2_at_any_time(desk: Desk) -> None:
     assert await unasked() == b""
     await board.set("AT+CLASS=C")
     assert await unasked() == b"+EVT:RX_C:-44:12:UNICAST:4:c0\r\n"
+
+
+@SCENES
+async def the_time_is_asked_for_once_and_told(desk: Desk) -> None:
+    gateway = await desk.gateway()
+    gateway.answer = lambda frame: (
+        1,
+        gateway.down(f_opts=encode([DeviceTimeAns(1_479_175_218, 64)])),
+    )
+    board = await desk.board("dut", RUI5, *READY, "AT+TIMEREQ=1")
+    await board.ask("AT+SEND=2:01")
+    assert await board.until(b"TIMEREQ_OK\r\n") == b"+EVT:TX_DONE\r\n+EVT:TIMEREQ_OK\r\n"
+    await board.ask("AT+SEND=2:02")
+    assert await board.until(b"TX_DONE\r\n") == b"+EVT:TX_DONE\r\n"
+    first, second = (frame for frame in gateway.frames[:2] if isinstance(frame, Data))
+    assert (first.f_opts, second.f_opts) == (b"\x0d", b"")
+
+
+@SCENES
+async def mac_commands_are_answered_as_the_real_stack_does(desk: Desk) -> None:
+    """LoRaMac-node 4.7, as it was seen: DR7 with default channels, an empty mask, a new channel."""
+    gateway = await desk.gateway()
+    requests = [
+        encode([LinkADRReq(dr=7, tx_power=15, ch_mask=7)]),
+        encode([LinkADRReq(dr=5, tx_power=15, ch_mask=0)]),
+        bytes.fromhex("0703" + (867_100_000 // 100).to_bytes(3, "little").hex() + "50"),
+        b"",
+    ]
+    gateway.answer = lambda frame: (1, gateway.down(f_opts=requests.pop(0))) if requests else None
+    board = await desk.board("dut", RUI5, *READY, "AT+ADR=1")
+    for _ in range(4):
+        await board.ask("AT+SEND=2:01")
+        await board.until(b"+EVT:TX_DONE\r\n")
+    frames = [frame for frame in gateway.frames if isinstance(frame, Data)]
+    assert [frame.f_opts.hex() for frame in frames] == ["", "0305", "0304", "0703"]
 
 
 @SCENES
