@@ -77,6 +77,7 @@ def lns_toml(tmp_path: Path) -> Path:
     (tmp_path / "devices.toml").chmod(0o600)
     file = tmp_path / "lns.toml"
     file.write_text(LNS)
+    file.chmod(0o600)
     return file
 
 
@@ -88,7 +89,8 @@ def events(file: Path) -> list[dict[str, object]]:
 async def written(file: Path, text: str, times: int) -> None:
     """Wait until the capture has this text so often."""
     async with asyncio.timeout(20):
-        while (file.parent / "var" / "lns-a.jsonl").read_text().count(text) < times:
+        capture = file.parent / "var" / "lns-a.jsonl"
+        while capture.read_text().count(text) < times:  # noqa: ASYNC110 - a file tells nobody
             await asyncio.sleep(0.01)
 
 

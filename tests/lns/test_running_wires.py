@@ -183,7 +183,7 @@ async def outcomes(file: Path, number: int) -> None:
         ),
     ],
 )
-def test_what_cannot_be_opened_ends_it_with_2_and_the_line(
+def test_what_cannot_be_opened_ends_it_with_4_and_the_line(
     lns_toml: Path, text: str, sentence: str
 ) -> None:
     lns_toml.write_text(LNS + text)
@@ -191,6 +191,6 @@ def test_what_cannot_be_opened_ends_it_with_2_and_the_line(
         status = process.popen.wait(20)
         assert process.popen.stderr is not None
         said = process.popen.stderr.read()
-    assert (status, process.first_line) == (2, "")
+    assert (status, process.first_line) == (4, "")
     assert said.startswith(f"{lns_toml}{sentence}")
     assert "Traceback" not in said and "geheim" not in said

@@ -282,9 +282,9 @@ def test_openssl_shakes_hands_and_verifies_the_name(version: str) -> None:
     asyncio.run(body())
 
 
-def test_a_taken_port_is_told_and_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_told_and_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         make("--port", str(taken.getsockname()[1]))
         capsys.readouterr()
-        assert main(["lns", "certificates/lns.toml"]) == 2
+        assert main(["lns", "certificates/lns.toml"]) == 4
     assert "lns.toml:4: lns.listen: cannot listen on" in capsys.readouterr().err
