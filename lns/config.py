@@ -18,6 +18,7 @@ from lns.address import host_and_port, public_uri
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
+from lns.delivery.remove_duplicates_keys import RETRY_US
 from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
@@ -191,7 +192,7 @@ class UpstreamSection(Section):
     `client_id` names the connection to the broker, the LNS id if absent; no two may be the same.
     `keep_s`: how long a message stays after its acknowledgement, to go out again when the broker
     or this server is lost meanwhile; longer than the broker takes to write, 0 for one that writes
-    before it acknowledges.
+    before it acknowledges. `retry_max_s`: a message that waits for longer is parked in the outbox.
     """
 
     url: str = "memory://"
@@ -199,7 +200,8 @@ class UpstreamSection(Section):
     ca: str | None = None
     messages_max: Annotated[int, Field(ge=1)] | None = None
     client_id: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    keep_s: Annotated[int, Field(ge=0, le=3600)] = 0
+    keep_s: Annotated[int, Field(ge=0, le=3600)] = 3
+    retry_max_s: Annotated[int, Field(ge=1, le=1_296_000)] = RETRY_US // 1_000_000
 
 
 class CaptureSection(Section):

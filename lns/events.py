@@ -171,6 +171,20 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     wants: str | None = None
 
 
+class Parked(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message waited for the broker for longer than `retry_max_s` (`upstream.parked`).
+
+    It is in the outbox still, and is not sent until a person lets it go on. `waiting` as below.
+    """
+
+    kind: ClassVar[str] = "upstream.parked"
+    lns: str
+    topic: str
+    message_id: str
+    sequence_number: int
+    waiting: int
+
+
 class Acknowledged(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The broker has a message, so it left the outbox (`upstream.acknowledged`).
 
@@ -217,6 +231,7 @@ Event = (
     | Turned
     | Request
     | Acknowledged
+    | Parked
     | Connection
 )
 

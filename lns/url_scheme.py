@@ -11,14 +11,17 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from lns.config import Config
 from lns.dedup.claim import Claims, SoleServer
 from lns.delivery.broker import broker
+from lns.delivery.inbox import utc_us
 from lns.delivery.memory import MemoryUpstream
+from lns.delivery.min_msg_time import statement, topic_of
 from lns.delivery.mqtt import MqttUpstream
+from lns.delivery.mqtt_sender import Producer
 from lns.delivery.outbox import MESSAGES_MAX, Entry
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.delivery.subscription import Subscription
 from lns.downlink_queue import topic_filter
-from lns.events import Acknowledged
+from lns.events import Acknowledged, Parked
 from lns.outage import StoreUnavailable
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
@@ -27,7 +30,7 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
 
-Acknowledge = Callable[[Acknowledged], None]
+Acknowledge = Callable[[Acknowledged | Parked], None]
 OpenUpstream = Callable[[Acknowledge], AbstractAsyncContextManager[Application]]
 OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
 OpenClaims = Callable[[], AbstractAsyncContextManager[Claims]]
@@ -70,6 +73,18 @@ def _mqtt(config: Config) -> OpenUpstream:
                 )
             )
 
+        def parked(entry: Entry, waiting: int) -> None:
+            acknowledge(
+                Parked(
+                    lns=lns,
+                    topic=entry.topic,
+                    message_id=entry.message_id,
+                    sequence_number=entry.sequence_number,
+                    waiting=waiting,
+                )
+            )
+
+        retry_us = section.retry_max_s * 1_000_000
         upstream = MqttUpstream(
             there,
             outbox,
@@ -78,6 +93,13 @@ def _mqtt(config: Config) -> OpenUpstream:
             messages_max=section.messages_max or MESSAGES_MAX,
             acknowledged=acknowledged,
             keep_us=section.keep_s * 1_000_000,
+            producer=Producer(
+                topic=topic_of(lns),
+                body_of=lambda at_us: statement(lns, at_us, retry_us),
+                retry_us=retry_us,
+                parked=parked,
+                utc_us=utc_us,
+            ),
         )
         async with AsyncExitStack() as stack:
             try:

@@ -294,10 +294,38 @@ async def test_keys_are_kept_while_a_queue_is_stuck(rig, knows_oldest):
 
     Catalogue: J22. The queue is blocked for two days, its messages live one.
     """
-    rig.consumer(window=None, keys=True, retention=DAY, knows_oldest=knows_oldest)
+    times = {"retention": DAY, "retry": minutes(1)}
+    rig.consumer(window=None, keys=True, knows_oldest=knows_oldest, **times)
     message = await rig.inject(rig.alpha, message_id="x", key="k")
     await rig.kill_consumer()
     await rig.inject(rig.alpha, message_id="x", key="k")
     await rig.wait(2 * DAY)
     await rig.start_consumer()
     rig.expect_effects(message, 1 if knows_oldest else 2)
+
+
+@pytest.mark.fault("consumer", "away")
+@pytest.mark.parametrize(("knows_oldest", "effects"), [(True, 1), (False, 2)])
+async def test_keys_outlive_a_consumer_that_is_away(rig, knows_oldest, effects):
+    """What waits at the broker is older than all that the formula with retention remembers.
+
+    The servers retain of what time their oldest message is; the consumer goes by what it has heard
+    of that before it was killed.
+    """
+    times = {"retention": seconds(1), "retry": seconds(2), "network": seconds(1)}
+    rig.consumer(window=None, sequence=False, keys=True, knows_oldest=knows_oldest, **times)
+    rig.only("west")
+    before = await rig.alpha.send()
+    await rig.until_published(before)
+    await rig.wait(seconds(6))
+    uplink = await rig.alpha.send()
+    await rig.until_published(uplink)
+    await rig.redeliver()
+    await rig.kill_consumer()
+    await rig.republish(uplink, after=seconds(1))
+    await rig.wait(seconds(8))
+    await rig.start_consumer()
+    for one in (before, uplink):
+        rig.expect(one, FIRST, first="west")
+    rig.expect_effects(uplink, effects)
+    rig.expect_ignored(uplink, by="key", times=2 - effects)

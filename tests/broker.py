@@ -76,10 +76,14 @@ class Heard:
 
 
 class Listener:
-    """An application with a lasting session: what the broker acknowledged, it hears."""
+    """An application with a lasting session: what the broker acknowledged, it hears.
+
+    What servers say of themselves is in `statements`, by topic.
+    """
 
     def __init__(self, port: int, **login: str) -> None:
         self.heard: list[Heard] = []
+        self.statements: dict[str, list[bytes]] = {}
         self._changed = Condition()
         self._subscribed = Event()
         self._client = Client(CallbackAPIVersion.VERSION2, "listener", protocol=MQTTv5)
@@ -114,6 +118,10 @@ class Listener:
     def _hear(self, client: Client, data: Any, message: MQTTMessage) -> None:
         pairs = getattr(message.properties, "UserProperty", [])
         with self._changed:
+            if message.topic.endswith("/min_msg_time"):
+                self.statements.setdefault(message.topic, []).append(bytes(message.payload))
+                self._changed.notify_all()
+                return
             self.heard.append(
                 Heard(message.topic, bytes(message.payload), message.qos, tuple(map(tuple, pairs)))
             )

@@ -1,15 +1,16 @@
 """What runs while `lorabench inbox` runs, and how does it end?"""
 
 import asyncio
+import logging
 import os
 import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NoReturn, cast
 
 from bench.cli.exit_code import Refused
 from bench.cli.output import print_error
@@ -22,7 +23,9 @@ from lns.delivery.held_subscription import Delivery, HeldSubscription
 from lns.delivery.inbox_events import Event
 from lns.delivery.inbox_figures import Figures, figures_in, figures_of
 from lns.delivery.json_lines import json_lines
+from lns.delivery.min_msg_time import TOPIC, MinMsgTime, known_us, time_us
 from lns.delivery.mqtt_sender import MqttSender
+from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.delivery.republishing import Republishing
 from lns.delivery.waiting_messages import InboxFull
 from lns.outage import StoreUnavailable
@@ -34,6 +37,11 @@ from lns.store.redis_server import redis_server
 _LOOK_S = 0.1
 _SETTLE_S = 10
 _REPUBLISH = "mqtt:"
+_COMMAND = "command:"
+_ASK_S = 2.0
+_COMMAND_S = 60
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,40 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyTimes:
+    """How long Remove Duplicates keys are remembered (µs).
+
+    `oldest` tells of what time the oldest message is that may still come (CMQ's second formula): a
+    topic filter of retained messages, `command:…`, or None: the first formula.
+    """
+
+    retention_us: int
+    retry_us: int
+    network_us: int
+    oldest: str | None = None
+
+    @property
+    def command(self) -> str | None:
+        """The command that tells the time, if it is one."""
+        oldest = self.oldest or ""
+        return oldest.removeprefix(_COMMAND) if oldest.startswith(_COMMAND) else None
+
+    @property
+    def topic(self) -> str:
+        """Where producers say how long they try, and perhaps of what time their oldest is."""
+        return TOPIC if self.oldest is None or self.command is not None else self.oldest
+
+    def detector(self, oldest_us: Callable[[], int | None]) -> RemoveDuplicatesKeys:
+        """The detector; ConfigurationError."""
+        return RemoveDuplicatesKeys(
+            retention_us=self.retention_us,
+            retry_us=self.retry_us,
+            network_us=self.network_us,
+            min_msg_time_us=None if self.oldest is None else oldest_us,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Consumer:
     """What a person asked for; `idle_us` None: until somebody stops it.
 
@@ -83,6 +125,7 @@ class Consumer:
     to: str
     detectors: Detectors
     keeps_window: bool
+    keys: KeyTimes | None
     capture: Path | None
     idle_us: int | None
     every_us: int
@@ -131,6 +174,8 @@ class _Running:
         self._subscription: HeldSubscription | None = None
         self._heard_us = now_us()
         self._told = ""
+        self._oldest = MinMsgTime(None, self._compare_retries)
+        self._warned: set[str] = set()
 
     def open_capture(self, path: Path) -> Capture:
         """The capture that decisions are written to; Refused, OSError."""
@@ -167,11 +212,17 @@ class _Running:
         """Take messages until `stopped`, then finish those that were taken."""
         asked = self._asked
         subscription = self._subscription = HeldSubscription(
-            asked.broker, asked.topic, asked.client_id, self._deliver, patient=True
+            asked.broker,
+            asked.topic,
+            asked.client_id,
+            self._deliver,
+            patient=True,
+            retained=None if asked.keys is None else asked.keys.topic,
+            told=self._hear_producer,
         )
         async with AsyncExitStack() as stack:
             inbox = self._inbox = await stack.enter_async_context(
-                Inbox(store, effect, await _detectors(asked, store), told=self._tell)
+                Inbox(store, effect, await self._detectors(store), told=self._tell)
             )
             if isinstance(effect, Republishing):
                 sender = MqttSender(
@@ -181,7 +232,12 @@ class _Running:
                     chance=random.SystemRandom(),
                 )
                 effect.look = (await stack.enter_async_context(sender)).look
+            if asked.keys is not None and asked.keys.command is not None:
+                await self._run(asked.keys.command)  # before anything is decided on
             await stack.enter_async_context(subscription)
+            if asked.keys is not None:
+                asking = asyncio.create_task(self._ask(asked.keys, subscription))
+                stack.push_async_callback(_end, asking)
             await self._wait(inbox, subscription)
             subscription.stop_listening()
             if not self.failed:
@@ -190,6 +246,70 @@ class _Running:
                     async with asyncio.timeout(_SETTLE_S):
                         await inbox.settled()
         await self._statistics(inbox)
+
+    async def _detectors(self, store: InboxStore) -> Detectors:
+        """What was asked for; the window is the one of the store where nothing was said of it."""
+        asked, numbers = self._asked, (await store.summary()).numbers
+        detectors = (
+            asked.detectors.with_window_of(numbers) if asked.keeps_window else asked.detectors
+        )
+        if asked.keys is None:
+            return detectors
+        self._oldest = MinMsgTime(known_us(numbers), self._compare_retries)
+        return replace(detectors, keys=asked.keys.detector(lambda: self._oldest.oldest_us))
+
+    async def _ask(self, keys: KeyTimes, subscription: HeldSubscription) -> NoReturn:
+        """Ask, again and again, of what time the oldest message is, and how long producers try."""
+        while True:
+            if subscription.connected:
+                if keys.command is None:
+                    self._oldest.next_round()
+                subscription.ask()
+            await asyncio.sleep(_ASK_S)
+            if keys.command is not None:
+                await self._run(keys.command)
+
+    async def _run(self, command: str) -> None:
+        """Let a command say it; one that fails changes nothing."""
+        program = await asyncio.create_subprocess_shell(
+            command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            async with asyncio.timeout(_COMMAND_S):
+                said, _ = await program.communicate()
+            if program.returncode:
+                raise ValueError(f"it ended with {program.returncode}")
+            self._oldest.set(time_us(said.decode()))
+        except (ValueError, TimeoutError) as error:
+            log.warning("--min-msg-time: %s: %s", command, str(error) or "no answer in time")
+        finally:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
+
+    def _hear_producer(self, topic: str, payload: bytes) -> None:
+        try:
+            if self._asked.keys is not None and self._asked.keys.command is not None:
+                MinMsgTime(None, self._compare_retries).hear(topic, payload)
+            else:
+                self._oldest.hear(topic, payload)
+        except ValueError as error:
+            self._warn(topic, f"{topic} holds no time: {error}")
+
+    def _compare_retries(self, topic: str, retry_us: int) -> None:
+        keys = self._asked.keys
+        if keys is not None and keys.retry_us < retry_us:
+            self._warn(
+                topic,
+                f"--retry is {keys.retry_us // 1_000_000} s, and whoever retains {topic} sends a"
+                f" message again for {retry_us // 1_000_000} s: a key may be forgotten too early",
+            )
+
+    def _warn(self, topic: str, said: str) -> None:
+        """Say it once of each topic."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            log.warning("%s", said)
 
     async def _wait(self, inbox: Inbox, subscription: HeldSubscription) -> None:
         """Wait until somebody stops it, or nothing has come for long enough."""
@@ -267,10 +387,9 @@ class _Output:
         """Nothing is kept back."""
 
 
-async def _detectors(asked: Consumer, store: InboxStore) -> Detectors:
-    """What was asked for; the window is the one of the store where nothing was said of it."""
-    numbers = (await store.summary()).numbers
-    return asked.detectors.with_window_of(numbers) if asked.keeps_window else asked.detectors
+async def _end(task: asyncio.Task[NoReturn]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def _sentence(error: Exception) -> str:

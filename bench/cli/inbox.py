@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from bench.cli.consumer import Consumer, Store, consume, figures_at
+from bench.cli.consumer import Consumer, KeyTimes, Store, consume, figures_at
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import labelled, print_json, print_lines
@@ -19,7 +19,6 @@ from lns.delivery import (
     ConfigurationError,
     Detectors,
     MessageIdWindow,
-    RemoveDuplicatesKeys,
     SequenceTracker,
 )
 from lns.delivery.broker import Broker, broker
@@ -119,7 +118,19 @@ def inbox(
         ),
     ] = False,
     retention: Annotated[str, Parameter(help="Keys: the broker keeps a message so long.")] = "15d",
-    retry: Annotated[str, Parameter(help="Keys: a server sends a message again so long.")] = "1min",
+    retry: Annotated[
+        str,
+        Parameter(help="Keys: a server sends a message again so long: its `retry_max_s`, or more."),
+    ] = "1d",
+    min_msg_time: Annotated[
+        str | None,
+        Parameter(
+            help="Keys: what tells of what time the oldest message is that may still come, instead"
+            " of --retention: `lorawan/+/min_msg_time`, where network servers retain it, or"
+            " `command:…`, which prints a time (ISO 8601 or seconds since 1970, or nothing: the"
+            " queue is empty)."
+        ),
+    ] = None,
     network: Annotated[str, Parameter(help="Keys: a message is on its way so long.")] = "10s",
     capture: Annotated[
         Path | None, Parameter(help="Write every decision to this file, as lines of a capture.")
@@ -168,6 +179,9 @@ def inbox(
             "A shared subscription needs --no-sequence: a message that another one overtakes at"
             " another consumer would count as a duplicate."
         )
+    times = _key_times(retention, retry, network, min_msg_time, topic) if keys else None
+    if min_msg_time is not None and not keys:
+        raise Refused("--min-msg-time goes with --keys.")
     idle = until_idle or (ONCE_S if once else None)
     consumer = Consumer(
         broker=_broker(broker_url, ca),
@@ -179,8 +193,8 @@ def inbox(
         detectors=Detectors(
             window=_window(window or "10min", partitioned=partitioned, sessions=sessions),
             sequence=SequenceTracker(perform_duplicate_checking=sequence),
-            keys=_keys(retention, retry, network) if keys else None,
         ),
+        keys=times,
         capture=capture,
         idle_us=None if idle is None else time_span_us(idle, "--until-idle"),
         every_us=max(time_span_us(every, "--every"), 100_000),
@@ -219,15 +233,28 @@ def _window(text: str, *, partitioned: bool, sessions: bool) -> MessageIdWindow 
         raise Refused(f"--window: {error}") from None
 
 
-def _keys(retention: str, retry: str, network: str) -> RemoveDuplicatesKeys:
+def _key_times(
+    retention: str, retry: str, network: str, oldest: str | None, topic: str
+) -> KeyTimes:
+    times = KeyTimes(
+        retention_us=time_span_us(retention, "--retention"),
+        retry_us=time_span_us(retry, "--retry"),
+        network_us=time_span_us(network, "--network"),
+        oldest=oldest,
+    )
     try:
-        return RemoveDuplicatesKeys(
-            retention_us=time_span_us(retention, "--retention"),
-            retry_us=time_span_us(retry, "--retry"),
-            network_us=time_span_us(network, "--network"),
-        )
+        times.detector(lambda: None)
+        expect_topic_filter(times.topic)
     except ConfigurationError as error:
         raise Refused(f"--keys: {error}") from None
+    except ValueError as error:
+        raise Refused(f"--min-msg-time: {error}.") from None
+    if oldest is not None and times.command is None and topic.startswith("$share/"):
+        raise Refused(
+            "--min-msg-time with a shared subscription is a command: what another consumer has not"
+            " done yet, the topic of the servers cannot tell."
+        )
+    return times
 
 
 def _show(store: str, *, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """`lorabench outbox`: what did a network server promise, and has not delivered yet?"""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,16 @@ from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import labelled, print_json, print_lines, shown_path
 from bench.report.foreign_text import shown
+from lns.delivery.inbox import utc_us
+from lns.delivery.outbox import Outbox
 from lns.delivery.outbox_state import OutboxState, Stream, Waiting, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 
-EXAMPLES = ("lorabench outbox var/lns-a.outbox", "lorabench outbox var/lns-a.outbox --json")
+EXAMPLES = (
+    "lorabench outbox var/lns-a.outbox",
+    "lorabench outbox var/lns-a.outbox --json",
+    "lorabench outbox var/lns-a.outbox --release",
+)
 
 STREAMS_MAX = 20
 
@@ -25,13 +32,25 @@ def outbox(
     streams_max: Annotated[
         int, Parameter(help="At most so many streams, those with the most messages first.")
     ] = STREAMS_MAX,
+    release: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Let what is parked be sent after all, under new numbers, when the network server"
+            " runs again; it must not run now.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the messages of a network server that no broker has acknowledged yet.
 
-    Only looks; the network server may run meanwhile.
+    Only looks; the network server may run meanwhile. What waited for longer than `retry_max_s` is
+    parked: applications may have forgotten that they have had it, so a person decides.
     """
     try:
+        if release and state_of(file).parked:
+            asyncio.run(_release(file))
         state = state_of(file)
     except UpstreamUnavailable as unusable:
         raise Refused(
@@ -52,6 +71,8 @@ def _page(file: Path, state: OutboxState, streams_max: int) -> list[str]:
     ]
     if state.oldest and state.newest:
         rows += [("oldest", _told(state.oldest)), ("newest", _told(state.newest))]
+    if state.parked:
+        rows.append(("parked", _messages(len(state.parked))))
     lines = labelled(rows)
     busiest = sorted(state.streams, key=lambda stream: (-stream.waiting, stream.topic))
     if busiest:
@@ -59,7 +80,22 @@ def _page(file: Path, state: OutboxState, streams_max: int) -> list[str]:
         lines += ["", *labelled([(shown(one.topic), _stream(one)) for one in listed])]
         if len(busiest) > len(listed):
             lines.append(f"and {len(busiest) - len(listed)} more streams; --streams-max shows them")
+    for message in state.parked[: max(0, streams_max)]:
+        lines.append(f"parked: {_told(message)}, {shown(message.topic)}")
+    if len(state.parked) > streams_max:
+        lines.append(f"and {len(state.parked) - max(0, streams_max)} more; --json shows them all")
+    if state.parked:
+        lines.append("--release lets them be sent after all.")
     return lines
+
+
+async def _release(file: Path) -> None:
+    """Let go on what is parked; UpstreamUnavailable, also while the network server runs."""
+    outbox = Outbox(file)
+    try:
+        await outbox.release(utc_us())
+    finally:
+        outbox.close()
 
 
 def _told(message: Waiting) -> str:

@@ -213,6 +213,10 @@ def _upstream_acknowledged(event: Event, cast: Cast) -> str:
     return f"the broker has the message {event.get('message_id')}"
 
 
+def _upstream_parked(event: Event, cast: Cast) -> str:
+    return f"the message {event.get('message_id')} is parked: it waited for too long"
+
+
 def _case_left_out(event: Event, cast: Cast) -> str:
     missing = event.get("missing")
     named = ", ".join(map(str, missing)) if isinstance(missing, list) else "?"
@@ -247,6 +251,7 @@ _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
     "upstream.published": _upstream_published,
     "upstream.failed": _upstream_failed,
     "upstream.acknowledged": _upstream_acknowledged,
+    "upstream.parked": _upstream_parked,
     "case.left_out": _case_left_out,
     "host.stalled": _host_stalled,
 }

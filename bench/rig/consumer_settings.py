@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lns.delivery import Detectors, MessageIdWindow, RemoveDuplicatesKeys, SequenceTracker
+from lns.delivery.min_msg_time import TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class ConsumerSettings:
         if self.keys:
             options += ["--keys", "--retention", _span(self.retention_us)]
             options += ["--retry", _span(self.retry_us), "--network", _span(self.network_us)]
+            options += ["--min-msg-time", TOPIC] if self.knows_oldest else []
         return options
 
 

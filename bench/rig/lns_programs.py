@@ -90,6 +90,7 @@ class LnsPrograms:
             "upstream": {
                 "url": f"mqtt://{LOOPBACK}:{broker_port}",
                 "outbox": "outbox.sqlite",
+                "keep_s": 0,
                 "client_id": client_id or name,
             },
             "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},

@@ -32,8 +32,6 @@ class WiredConsumption(WiredFaults):
     def new_consumer(self, settings: ConsumerSettings) -> WiredConsumer:
         if settings.elsewhere or settings.refuses is not None:
             raise self._is_missing("crash in a transaction")
-        if settings.knows_oldest:
-            raise self._is_missing("virtual time")
         self.own_servers()
         return WiredConsumer(settings, self.record, self.case.collect)
 

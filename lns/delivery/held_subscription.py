@@ -5,23 +5,30 @@ queues: on a living connection the broker never brings a message again (MQTT 5.0
 long it is held. It does so with the next connection only.
 """
 
+import logging
 import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.client import Client, MQTTMessage, topic_matches_sub
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from lns.delivery.back_off import BackOff
 from lns.delivery.broker import Broker
 from lns.delivery.mqtt_wire import MqttWire, Patience
-from lns.delivery.subscription import SESSION_S, Subscription, user_properties
+from lns.delivery.subscription import SESSION_S, Subscription, expect_topic_filter, user_properties
 
 HELD_MAX = 200
 # A consumer may be of other producers too; more would hold up what comes behind it.
 PACKET_BYTES_MAX = 1 << 20
 _QOS = 1
+_PASSES = -1  # no packet identifier: a message that nobody has to acknowledge
+_RETAINED = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,11 @@ class HeldSubscription(Subscription):
     delivered and not acknowledged; the broker keeps the rest. Acknowledgements go out in order of
     arrival (MQTT 5.0, 4.6), so one that waits holds up those of later messages. A packet of more
     than 1 MiB does not come.
+
+    `retained`: a topic filter whose retained messages are brought when they are asked for (`ask`),
+    behind what the broker has for this session; `told` gets topic and payload of each when all that
+    came before it is acknowledged. There is no subscription to them in between, so that none is
+    kept for a subscriber that is away.
     """
 
     def __init__(
@@ -62,6 +74,8 @@ class HeldSubscription(Subscription):
         patience: Patience | None = None,
         back_off: BackOff | None = None,
         session_s: int = SESSION_S,
+        retained: str | None = None,
+        told: Callable[[str, bytes], None] = lambda topic, payload: None,
     ) -> None:
         super().__init__(
             broker,
@@ -78,6 +92,17 @@ class HeldSubscription(Subscription):
         self._held_max = held_max
         self._packet_bytes_max = PACKET_BYTES_MAX
         self._held: _Held | None = None
+        if retained is not None:
+            expect_topic_filter(retained)
+        self._retained = retained
+        self._told = told
+
+    def ask(self) -> None:
+        """Have what is retained brought once more, if the broker is there."""
+        wire = self._wire
+        if self._retained is not None and wire is not None and not wire.is_lost:
+            wire.client.subscribe(self._retained, options=_RETAINED)
+            wire.write_when_possible()
 
     def stop_listening(self) -> None:
         """Take no more messages; those that were delivered may still be acknowledged."""
@@ -93,6 +118,9 @@ class HeldSubscription(Subscription):
         held = self._held = _Held(wire, self._held_max)
 
         def take(client: Client, data: Any, message: MQTTMessage) -> None:
+            topic, payload = message.topic, bytes(message.payload)
+            if self._is_retained(message):
+                return held.pass_by(message.mid, lambda: self._told(topic, payload))
             self._delivered(
                 Delivery(
                     message.topic,
@@ -105,6 +133,18 @@ class HeldSubscription(Subscription):
             )
 
         return take
+
+    def _granted_later(self, wire: MqttWire, said: ReasonCode) -> None:
+        """What is retained is on its way, behind everything else; that was all."""
+        assert self._retained is not None
+        if said.is_failure:
+            log.warning("%s lets nobody read %s: %s", self._broker, self._retained, said)
+        wire.client.unsubscribe(self._retained)
+        wire.write_when_possible()
+
+    def _is_retained(self, message: MQTTMessage) -> bool:
+        wanted = self._retained
+        return wanted is not None and message.retain and topic_matches_sub(wanted, message.topic)
 
 
 class _Held:
@@ -120,7 +160,8 @@ class _Held:
         self._packet_bytes_max = PACKET_BYTES_MAX
         self._listening = True
         self._order: deque[int] = deque()
-        self._done: set[int] = set()
+        self._done: set[int] = {_PASSES}
+        self._passing: deque[tuple[int, Callable[[], None]]] = deque()
 
     def hold(self, mid: int) -> Callable[[], None]:
         """Hold one more message, by its packet identifier; what is returned lets it go."""
@@ -135,6 +176,12 @@ class _Held:
 
         return acknowledge
 
+    def pass_by(self, mid: int, then: Callable[[], None]) -> None:
+        """Let one go when its turn comes, and do this then; `mid` 0: nobody waits for it."""
+        self._order.append(_PASSES)
+        self._passing.append((mid, then))
+        self._let_go()
+
     def stop_listening(self) -> None:
         """Read nothing more."""
         self._held_max = -1
@@ -143,8 +190,12 @@ class _Held:
     def _let_go(self) -> None:
         while self._order and self._order[0] in self._done:
             mid = self._order.popleft()
-            self._done.discard(mid)
-            if not self._wire.is_lost:
+            if mid == _PASSES:
+                mid, then = self._passing.popleft()
+                then()
+            else:
+                self._done.discard(mid)
+            if mid and not self._wire.is_lost:
                 self._wire.client.ack(mid, _QOS)
         self._wire.write_when_possible()
         self._listen()

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from lns.delivery.back_off import BackOff
 from lns.delivery.broker import Broker
-from lns.delivery.mqtt_sender import MqttSender
+from lns.delivery.mqtt_sender import MqttSender, Producer
 from lns.delivery.mqtt_wire import Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
@@ -40,6 +40,7 @@ class MqttUpstream:
         back_off: BackOff | None = None,
         drain_us: int = 1_000_000,
         keep_us: int = 0,
+        producer: Producer | None = None,
     ) -> None:
         self._broker = broker
         self._path, self._messages_max = outbox, messages_max
@@ -57,6 +58,7 @@ class MqttUpstream:
                 back_off=back_off,
                 drain_us=drain_us,
                 keep_us=keep_us,
+                producer=producer,
             )
 
         self._new_sender = sender

@@ -38,6 +38,7 @@ class MqttConnection:
         self._in_flight: dict[int, Entry] = {}
         self._acknowledged: list[Entry] = []
         self._progress_us = 0
+        self._told: set[int] = set()
         self.useful = False  # whether anything was ever acknowledged on it
         self._wire = MqttWire(broker, client_id, patience, self._tell_acknowledged)
         self._wire.client.on_publish = self._published
@@ -45,7 +46,8 @@ class MqttConnection:
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        return self._wire.receive_max - len(self._in_flight) if self._wire.is_open else 0
+        in_flight = len(self._in_flight) + len(self._told)
+        return self._wire.receive_max - in_flight if self._wire.is_open else 0
 
     def unacknowledged(self) -> list[Entry]:
         """What was sent and not acknowledged, in the order of sending."""
@@ -65,6 +67,12 @@ class MqttConnection:
             )
             # What could not be sent is unacknowledged like the rest, and goes out with it.
             self._in_flight[sent.mid] = entry
+        self._wire.write_when_possible()
+
+    def tell(self, topic: str, body: bytes) -> None:
+        """Let the broker retain something; there must be `room` for it. It is not sent again."""
+        sent = self._wire.client.publish(topic, body, qos=_QOS, retain=True)
+        self._told.add(sent.mid)
         self._wire.write_when_possible()
 
     async def watch(self) -> NoReturn:
@@ -87,6 +95,9 @@ class MqttConnection:
             self._tell(told)
 
     def _published(self, client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
+        if mid in self._told:
+            self._told.discard(mid)
+            return  # a broker that lets nobody retain anything takes the messages
         if said.is_failure:
             topic = self._in_flight[mid].topic if mid in self._in_flight else "?"
             self._wire.lose(f"refuses a message on {topic}: {said}")

@@ -11,7 +11,8 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _READY_MAX = 1000  # messages held in memory beside those in flight
 _GATHER_S = 0.02  # acknowledgements wait so long for others to be removed with
+_TELL_S = 10.0  # so often it is told how far messages have come
 _AGAIN_S = 1.0  # a disk that refused is asked again after this
 
 
@@ -47,8 +49,27 @@ class Pending(Protocol):
     async def remove(self, positions: Sequence[int]) -> None:
         """Forget messages that were acknowledged."""
 
+    async def park(self, positions: Sequence[int]) -> None:
+        """Put messages aside that are not to be sent any more; only asked for with `retry_us`."""
+
     async def compact(self) -> None:
         """Give space back that is not needed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """What a producer says of itself to those who remove its duplicates.
+
+    It sends no message that waits for longer than `retry_us`: that is parked, and `parked` told.
+    `topic` has, retained, a time such that everything of before is with the broker (`body_of`, µs
+    since 1970, UTC, as `utc_us` tells it).
+    """
+
+    topic: str
+    body_of: Callable[[int], bytes]
+    retry_us: int
+    parked: Callable[[Entry, int], None]
+    utc_us: Callable[[], int]
 
 
 class MqttSender:
@@ -63,6 +84,8 @@ class MqttSender:
     message stays for so long after its acknowledgement, and goes out again, before any later one,
     if the connection or this process ends meanwhile. That must be longer than the broker takes to
     write (Mosquitto: `autosave_interval`); then nothing is lost, and more arrives twice.
+
+    With a `producer` what waits for too long is parked, and how far the rest has come is told.
     """
 
     def __init__(
@@ -77,9 +100,12 @@ class MqttSender:
         back_off: BackOff | None = None,
         drain_us: int = 1_000_000,
         keep_us: int = 0,
+        producer: Producer | None = None,
     ) -> None:
         self._broker = broker
         self._keep_us = keep_us
+        self._producer = producer
+        self._overdue: dict[int, Entry] = {}
         self._client_id = client_id
         self._tell_acknowledged = acknowledged
         self._patience = patience or Patience()
@@ -91,7 +117,7 @@ class MqttSender:
         self._read_to = 0
         self._acknowledged: deque[tuple[int, Entry]] = deque()  # since when, what
         self._more, self._tidy = asyncio.Event(), asyncio.Event()
-        self._empty = asyncio.Event()
+        self._empty, self._connected = asyncio.Event(), asyncio.Event()
         self._trouble = Trouble(log, "is not connected yet")
         self._work: list[asyncio.Task[None]] = []
         self._tasks = asyncio.TaskGroup()
@@ -113,7 +139,9 @@ class MqttSender:
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
-        work = (self._deliver(), self._read_on(), self._clear())
+        work = [self._deliver(), self._read_on(), self._clear()]
+        if self._producer is not None:
+            work += [self._park(self._producer), self._tell_oldest(self._producer)]
         self._work = [self._tasks.create_task(task) for task in work]
         self._more.set()
         return self
@@ -160,6 +188,7 @@ class MqttSender:
                 self._connection = connection
                 self._say(None)
                 self._send()
+                self._connected.set()
                 await connection.watch()
             except BrokerLost as lost:
                 self._say(str(lost))
@@ -211,6 +240,65 @@ class MqttSender:
                 await asyncio.sleep(min(_AGAIN_S, self._keep_us / 1_000_000))
                 self._tidy.set()
 
+    async def _park(self, producer: Producer) -> None:
+        """Put aside what is too old to be sent, the oldest first."""
+        while True:
+            await asyncio.sleep(_AGAIN_S)
+            busy = {entry.position for entry in self._with_the_broker()}
+            try:
+                head = await self._pending.after(0, _READY_MAX + len(busy)) if self.waiting else []
+                old = {entry.position: entry for entry in head if self._is_overdue(entry)}
+                old = {at: entry for at, entry in (old | self._overdue).items() if at not in busy}
+                if not old:
+                    continue
+                await self._pending.park(sorted(old))
+            except UpstreamUnavailable as unavailable:
+                log.warning("%s", unavailable)
+                continue
+            self._overdue = {}
+            self._ready = deque(entry for entry in self._ready if entry.position not in old)
+            for _, entry in sorted(old.items()):
+                producer.parked(entry, self.waiting)
+            log.warning(
+                "%d messages are parked: they wait for longer than %d s",
+                len(old),
+                producer.retry_us // 1_000_000,
+            )
+            if not self.waiting:
+                self._empty.set()
+
+    def _is_overdue(self, entry: Entry) -> bool:
+        """Whether nobody expects a message any more: whoever has had it may have forgotten it."""
+        producer = self._producer
+        if producer is None:
+            return False
+        since_us = entry.waits_since_us
+        return since_us is not None and producer.utc_us() - since_us > producer.retry_us
+
+    async def _tell_oldest(self, producer: Producer) -> None:
+        """Say of what time the oldest message is that the broker may not have."""
+        while True:
+            self._connected.clear()
+            at_us = self._oldest_us(producer)
+            connection = self._connection
+            if connection is not None and at_us is not None and connection.room > 0:
+                connection.tell(producer.topic, producer.body_of(at_us))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TELL_S):
+                    await self._connected.wait()
+
+    def _oldest_us(self, producer: Producer) -> int | None:
+        """None when that cannot be said yet."""
+        first = [*self._with_the_broker(), *self._overdue.values(), *islice(self._ready, 1)]
+        if first:
+            return min(first, key=lambda entry: entry.position).waits_since_us
+        return None if self._pending.waiting else producer.utc_us()
+
+    def _with_the_broker(self) -> list[Entry]:
+        """What was sent, and may have to be sent again."""
+        sent = [] if self._connection is None else self._connection.unacknowledged()
+        return [*sent, *(entry for _, entry in self._acknowledged)]
+
     def _done(self) -> list[int]:
         """The positions that nobody will ask for again, oldest first."""
         until_us = now_us() - self._keep_us
@@ -249,9 +337,15 @@ class MqttSender:
         connection = self._connection
         if connection is None:
             return
-        count = min(connection.room, len(self._ready))
-        if count > 0:
-            connection.send([self._ready.popleft() for _ in range(count)])
+        batch: list[Entry] = []
+        while self._ready and len(batch) < connection.room:
+            entry = self._ready.popleft()
+            if self._is_overdue(entry):
+                self._overdue[entry.position] = entry
+            else:
+                batch.append(entry)
+        if batch:
+            connection.send(batch)
         if len(self._ready) < _READY_MAX // 2:
             self._more.set()
 

@@ -9,16 +9,19 @@ a session.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from sqlite3 import Connection
 
 import msgspec
+from msgspec import Struct
 
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable, remove_duplicates_key
 from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
 
 MESSAGES_MAX = 100_000
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -36,6 +39,11 @@ def _add_keys(db: Connection) -> None:
         )
 
 
+def _add_parked(db: Connection) -> None:
+    """Messages waited for ever once; what is too old for that is put aside since."""
+    db.execute("ALTER TABLE message ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0")
+
+
 OUTBOX = Kind(
     name="the outbox of a network server",
     letters=b"LNSo",
@@ -44,11 +52,15 @@ OUTBOX = Kind(
         "CREATE TABLE IF NOT EXISTS message (position INTEGER PRIMARY KEY AUTOINCREMENT,"
         " topic TEXT NOT NULL, message_id TEXT NOT NULL, partition_key TEXT NOT NULL,"
         " sequence_number INTEGER NOT NULL, body BLOB NOT NULL,"
-        " remove_duplicates_key TEXT NOT NULL DEFAULT '')",
+        " remove_duplicates_key TEXT NOT NULL DEFAULT '', since_us INTEGER NOT NULL DEFAULT 0)",
+        "CREATE TABLE IF NOT EXISTS parked (position INTEGER PRIMARY KEY,"
+        " topic TEXT NOT NULL, message_id TEXT NOT NULL, partition_key TEXT NOT NULL,"
+        " sequence_number INTEGER NOT NULL, body BLOB NOT NULL,"
+        " remove_duplicates_key TEXT NOT NULL, since_us INTEGER NOT NULL)",
         "CREATE TABLE IF NOT EXISTS stream"
         " (topic TEXT PRIMARY KEY, sequence_number INTEGER NOT NULL) WITHOUT ROWID",
     ),
-    upgrades=(_add_keys,),
+    upgrades=(_add_keys, _add_parked),
     shrinks=True,
 )
 _NUMBER = (
@@ -62,9 +74,19 @@ _ADD = (
 )
 
 
+_ADD_AGAIN = (
+    "INSERT INTO message"
+    " (topic, message_id, partition_key, sequence_number, body, remove_duplicates_key, since_us)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message in the outbox; `position` orders it among all, `body` is its JSON in UTF-8."""
+    """One message in the outbox; `position` orders it among all, `body` is its JSON in UTF-8.
+
+    `since_us`: since when it waits (UTC), 0: since its frame was received.
+    """
 
     position: int
     topic: str
@@ -73,10 +95,31 @@ class Entry:
     sequence_number: int
     body: bytes
     remove_duplicates_key: str
+    since_us: int = 0
+
+    @property
+    def waits_since_us(self) -> int | None:
+        """Since when it waits, in µs since 1970 (UTC); None where nobody can tell."""
+        if self.since_us:
+            return self.since_us
+        try:
+            received_at = _decode_time(self.body).received_at
+        except msgspec.DecodeError:
+            return None
+        return None if received_at is None else (received_at - _EPOCH) // timedelta(microseconds=1)
+
+
+class _Body(Struct):
+    received_at: datetime | None = msgspec.field(name="receivedAt", default=None)
+
+
+_decode_time = msgspec.json.Decoder(_Body).decode
 
 
 class Outbox:
     """The messages between acceptance and acknowledgement, at most `messages_max`.
+
+    What is parked waits for a person, and takes room as well.
 
     Numbers each stream, which is a topic, from 1, and remembers the numbers for ever. The file
     belongs to one process: UpstreamUnavailable when another one has it.
@@ -86,15 +129,18 @@ class Outbox:
         self._messages_max = messages_max
         try:
             self._file = SqliteFile(path, OUTBOX)
-            self.waiting = self._file.read_at_once(_count)
+            self.waiting = self._file.read_at_once(lambda db: _count(db, "message"))
+            self.parked = self._file.read_at_once(lambda db: _count(db, "parked"))
         except FileUnusable as unusable:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def add(self, message: ForApplication) -> None:
         """Make a message durable; UpstreamUnavailable when the outbox is full or unwritable."""
-        if self.waiting >= self._messages_max:
+        if self.waiting + self.parked >= self._messages_max:
+            parked = f", {self.parked} of them parked" if self.parked else ""
             raise UpstreamUnavailable(
-                f"the outbox {self._file.path} is full: {self.waiting} messages wait"
+                f"the outbox {self._file.path} is full:"
+                f" {self.waiting + self.parked} messages wait{parked}"
             )
         topic, message_id, body = message.topic, message.message_id, message.body(0)
 
@@ -145,6 +191,46 @@ class Outbox:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
         self.waiting -= removed
 
+    async def park(self, positions: Sequence[int]) -> None:
+        """Put messages aside until a person lets them go on; UpstreamUnavailable."""
+
+        def change(db: Connection) -> int:
+            rows = [(position,) for position in positions]
+            db.executemany("INSERT INTO parked SELECT * FROM message WHERE position = ?", rows)
+            return db.executemany("DELETE FROM message WHERE position = ?", rows).rowcount
+
+        try:
+            moved = await self._file.write(change)
+        except FileUnusable as unusable:
+            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
+        self.waiting -= moved
+        self.parked += moved
+
+    async def release(self, now_us: int) -> int:
+        """Let all parked messages go on, behind the others; how many. UpstreamUnavailable.
+
+        They keep id and key and wait since `now_us` (UTC). Their numbers are new: consumers have
+        seen greater ones since.
+        """
+
+        def change(db: Connection) -> int:
+            rows = db.execute("SELECT * FROM parked ORDER BY position").fetchall()
+            for _, topic, message_id, partition_key, _, body, key, _ in rows:
+                [number] = db.execute(_NUMBER, (topic,)).fetchone()
+                text = _encode(_decode(body) | {"sequenceNumber": number})
+                row = topic, message_id, partition_key, number, text, key, now_us
+                db.execute(_ADD_AGAIN, row)
+            db.execute("DELETE FROM parked")
+            return len(rows)
+
+        try:
+            released = await self._file.write(change)
+        except FileUnusable as unusable:
+            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
+        self.parked -= released
+        self.waiting += released
+        return released
+
     async def compact(self) -> None:
         """Make the file small again where most of it is empty; UpstreamUnavailable."""
         try:
@@ -161,6 +247,6 @@ class Outbox:
             self.waiting -= 1
 
 
-def _count(db: Connection) -> int:
-    [count] = db.execute("SELECT count(*) FROM message").fetchone()
+def _count(db: Connection, table: str) -> int:
+    [count] = db.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(count)

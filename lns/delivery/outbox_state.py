@@ -35,14 +35,21 @@ class Stream(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OutboxState:
-    """One moment of an outbox; `file_bytes` is its size on the disk together with its log."""
+    """One moment of an outbox; `file_bytes` is its size on the disk together with its log.
+
+    `parked` were not sent in time, and wait for a person.
+    """
 
     waiting: int
     body_bytes: int
     file_bytes: int
     oldest: Waiting | None
     newest: Waiting | None
+    parked: tuple[Waiting, ...]
     streams: tuple[Stream, ...]
+
+
+_WHICH = "SELECT topic, message_id, remove_duplicates_key, sequence_number, body"
 
 
 class _Body(Struct):
@@ -77,17 +84,17 @@ def _state(db: Connection, path: Path) -> OutboxState:
         ),
         oldest=_message(db, "ASC"),
         newest=_message(db, "DESC"),
+        parked=tuple(_told(row) for row in db.execute(f"{_WHICH} FROM parked ORDER BY position")),
         streams=streams,
     )
 
 
 def _message(db: Connection, order: str) -> Waiting | None:
-    row = db.execute(
-        "SELECT topic, message_id, remove_duplicates_key, sequence_number, body FROM message"
-        f" ORDER BY position {order} LIMIT 1"
-    ).fetchone()
-    if row is None:
-        return None
+    row = db.execute(f"{_WHICH} FROM message ORDER BY position {order} LIMIT 1").fetchone()
+    return None if row is None else _told(row)
+
+
+def _told(row: tuple[str, str, str, int, bytes]) -> Waiting:
     topic, message_id, key, number, body = row
     try:
         received_at = msgspec.json.decode(body, type=_Body).received_at

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from lns.delivery.detection import DAY_US, ConfigurationError, Detector, Duplicate, duration
 from lns.delivery.incoming import Incoming
+from lns.delivery.min_msg_time import MIN_MSG_TIME
 from lns.store.inbox_entries import Entries, Mark, Place, Table
 
 RETENTION_MAX_US = 15 * DAY_US  # "a maximum message validity period of 15 days"
-RETRY_US = 60_000_000
+RETRY_US = DAY_US  # as long as a network server tries to send a message, by default
 NETWORK_US = 10_000_000
 
 
@@ -99,5 +100,8 @@ class RemoveDuplicatesKeys:
         return duplicate
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
-        """Let go of keys that can arrive no more."""
+        """Let go of keys that can arrive no more, and keep what the second formula went by."""
+        oldest_us = None if self._min_msg_time_us is None else self._min_msg_time_us()
+        if oldest_us is not None and (by := oldest_us - entries.number(MIN_MSG_TIME)) != 0:
+            entries.add(MIN_MSG_TIME, by)
         entries.forget(Table.KEY, self.cut_off_us(now_us), at_most)

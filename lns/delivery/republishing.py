@@ -100,6 +100,9 @@ class Republishing:
             raise UpstreamUnavailable(str(unavailable)) from unavailable
         self._kept -= removed
 
+    async def park(self, positions: Sequence[int]) -> None:
+        """Nothing is too old to be published again."""
+
     async def compact(self) -> None:
         """The file is as long as the inbox needs it."""
 

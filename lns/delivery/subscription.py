@@ -147,9 +147,11 @@ class Subscription:
         def subscribed(
             client: Client, data: Any, mid: int, said: list[ReasonCode], more: Any
         ) -> None:
-            if said[0].is_failure:
+            if granted.done():
+                self._granted_later(wire, said[0])
+            elif said[0].is_failure:
                 wire.lose(f"refuses the subscription to {self._topic_filter}: {said[0]}")
-            elif not granted.done():
+            else:
                 granted.set_result(None)
 
         wire.client.on_subscribe = subscribed
@@ -163,6 +165,9 @@ class Subscription:
             wire.close()
             raise
         return wire
+
+    def _granted_later(self, wire: MqttWire, said: ReasonCode) -> None:
+        """The broker has answered another request than the one for the topic filter."""
 
     def _taker(self, wire: MqttWire) -> Callable[[Client, Any, MQTTMessage], None]:
         """What takes the messages of one connection."""

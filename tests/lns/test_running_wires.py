@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.program import main
 from bench.host.valkey import Valkey
 from tests.broker import Listener, Mosquitto
+from tests.lns.delivery.sending import until
 from tests.lns.served_network import WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.lns.test_running import LNS, Process, events, hear, lns_toml, running
@@ -90,6 +92,37 @@ def test_what_the_broker_missed_comes_with_the_next_start(
     try:
         with running(lns_toml):
             assert [one.body["fCnt"] for one in listener.count(1)] == [10]
+    finally:
+        listener.close()
+
+
+@pytest.mark.broker
+def test_what_the_broker_missed_for_too_long_is_parked_told_and_shown(
+    lns_toml: Path, mosquitto: Mosquitto, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`retry_max_s`: never lost, and sent when a person says so."""
+    listener = Listener(mosquitto.port)
+    mosquitto.stop()
+    lns_toml.write_text(LNS + SQLITE + upstream(mosquitto) + "retry_max_s = 1\n")
+    outbox = lns_toml.parent / "var" / "lns-a.outbox"
+    with running(lns_toml) as process:
+        hear(BasicsStation(WEST, process.tc_uri), 10)
+        asyncio.run(until(lambda: bool(of_kind(lns_toml, "upstream.parked"))))
+        assert main(["outbox", str(outbox), "--release"]) == 4
+        assert "is in use by another process" in capsys.readouterr().err
+        assert process.stop()[0] == 0
+    [told] = of_kind(lns_toml, "upstream.parked")
+    assert (told["message_id"], told["waiting"]) == ("70B3D57ED0000001-01ABCDEF-10", 0)
+    assert main(["outbox", str(outbox)]) == 0
+    assert "parked: 70B3D57ED0000001-01ABCDEF-10, number 1" in capsys.readouterr().out
+    assert main(["outbox", str(outbox), "--release"]) == 0
+    assert "parked" not in capsys.readouterr().out
+    lns_toml.write_text(LNS + SQLITE + upstream(mosquitto))
+    mosquitto.start()
+    try:
+        with running(lns_toml):
+            [one] = listener.count(1)
+            assert (one.body["fCnt"], one.body["sequenceNumber"]) == (10, 2)
     finally:
         listener.close()
 

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 HELD = "tests/lns/delivery/test_held_subscription.py"
+PRODUCER = "tests/lns/delivery/test_producer.py"
 DETECTORS = "scenarios/test_detectors.py"
 
 MUTANTS = (
@@ -76,5 +77,69 @@ MUTANTS = (
         "        checks_sequence = bool(numbers.get(PERFORMS, 1))",
         "        checks_sequence = True",
         "tests/lns/delivery/test_inbox_figures.py",
+    ),
+    Mutant(
+        "min_msg_time forgotten over a restart",
+        "lns/delivery/remove_duplicates_keys.py",
+        "            entries.add(MIN_MSG_TIME, by)",
+        "            pass",
+        "tests/lns/delivery/test_min_msg_time.py",
+    ),
+    Mutant(
+        "min_msg_time before what the broker still has",
+        "lns/delivery/held_subscription.py",
+        "                return held.pass_by(message.mid, lambda: self._told(topic, payload))",
+        "                self._told(topic, payload)\n"
+        "                return held.pass_by(message.mid, lambda: None)",
+        HELD,
+    ),
+    Mutant(
+        "retained statements kept for who is away",
+        "lns/delivery/held_subscription.py",
+        "        wire.client.unsubscribe(self._retained)",
+        "        pass",
+        HELD,
+    ),
+    Mutant(
+        "sent again for ever",
+        "lns/delivery/mqtt_sender.py",
+        "producer.utc_us() - since_us > producer.retry_us",
+        "False",
+        PRODUCER,
+    ),
+    Mutant(
+        "what is parked is lost",
+        "lns/delivery/outbox.py",
+        '"INSERT INTO parked SELECT * FROM message WHERE position = ?"',
+        '"DELETE FROM message WHERE position = ?"',
+        PRODUCER,
+    ),
+    Mutant(
+        "parked while the broker has it",
+        "lns/delivery/mqtt_sender.py",
+        "(old | self._overdue).items() if at not in busy}",
+        "(old | self._overdue).items()}",
+        PRODUCER,
+    ),
+    Mutant(
+        "released under its old number",
+        "lns/delivery/outbox.py",
+        '                text = _encode(_decode(body) | {"sequenceNumber": number})',
+        "                text = body",
+        PRODUCER,
+    ),
+    Mutant(
+        "oldest message is always now",
+        "lns/delivery/mqtt_sender.py",
+        "            return min(first, key=lambda entry: entry.position).waits_since_us",
+        "            return producer.utc_us()",
+        PRODUCER,
+    ),
+    Mutant(
+        "keys by retention though the oldest is known",
+        "bench/cli/consumer.py",
+        "            min_msg_time_us=None if self.oldest is None else oldest_us,",
+        "            min_msg_time_us=None,",
+        "tests/bench/cli/test_inbox.py",
     ),
 )

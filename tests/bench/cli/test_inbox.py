@@ -4,19 +4,22 @@ import asyncio
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paho.mqtt import publish
 
 from bench.cli.program import main
 from bench.host.valkey import Valkey
 from lns.delivery.broker import broker
+from lns.delivery.min_msg_time import statement
 from lns.delivery.posting import post
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import message, way
@@ -102,6 +105,10 @@ def send_again(url: str, f_cnt: int, *, number: int) -> None:
     """A message under the number that it had."""
     sent = message(f_cnt)
     asyncio.run(post(broker(url), sent.topic, json.dumps(sent.body(number)).encode()))
+
+
+def retain(mosquitto: Mosquitto, topic: str, body: bytes) -> None:
+    publish.single(topic, body, qos=1, retain=True, hostname="127.0.0.1", port=mosquitto.port)
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -192,6 +199,52 @@ def test_keys_recognise_what_ids_do_not_and_numbers_can_be_left_alone(
     done = once(*off)
     assert len(done.out.splitlines()) == 2
     assert "ignored 1 (window 0, sequence 0, key 1)" in done.err
+
+
+@pytest.mark.broker
+def test_a_producer_that_tries_for_longer_is_warned_of_and_its_time_is_heard(
+    asked: list[str], mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    retain(mosquitto, "lorawan/lns-a/min_msg_time", statement("lns-a", 10**15, 600_000_000))
+    retain(mosquitto, "lorawan/lns-b/min_msg_time", b"nonsense")
+    keys = ["--keys", "--retry", "5min", "--to", str(tmp_path / "to"), "--every", "100ms"]
+    for more in ([], ["--min-msg-time", "lorawan/+/min_msg_time"]):
+        with running(*asked, *keys, *more) as inbox:
+            said = until_it_says(inbox, "--retry is 300 s")
+            assert "lorawan/lns-a/min_msg_time sends a message again for 600 s" in said
+            assert "lorawan/lns-b/min_msg_time holds no time" in until_it_says(inbox, "holds no")
+            send(mosquitto.url, tmp_path, 1)
+            until_it_says(inbox, "accepted 1")
+            stop(inbox)
+    with closing(sqlite3.connect(tmp_path / "inbox.sqlite")) as db:
+        rows = db.execute("SELECT value FROM inbox_number WHERE name = 'min_msg_time_us'")
+        assert rows.fetchall() == [(10**15,)]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(("time", "accepted"), [("2001-01-01T00:00:00Z", 1), ("4102444800", 2)])
+def test_a_command_says_of_what_time_the_oldest_message_is(
+    time: str, accepted: int, asked: list[str], once: Once, mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """With an old one the key is still known; with one in the future it is forgotten."""
+    keys = [*asked, "--window", "off", "--no-sequence", "--keys"]
+    keys += ["--min-msg-time", f"command:echo {time}"]
+    once(*keys)
+    send(mosquitto.url, tmp_path, 1)
+    once(*keys)
+    send_again(mosquitto.url, 1, number=1)
+    assert f"accepted {accepted}," in once(*keys).err
+
+
+@pytest.mark.broker
+def test_a_command_that_fails_is_told(asked: list[str]) -> None:
+    command = [*RUN, *asked, "--keys", "--min-msg-time", "command:exit 3"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as inbox:
+        try:
+            until_it_says(inbox, "--min-msg-time: exit 3: it ended with 3")
+            stop(inbox)
+        finally:
+            inbox.kill()
 
 
 @pytest.mark.broker
@@ -353,6 +406,16 @@ def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) ->
         (["--broker", "mqtt://h", "--store", "s", "--client-id", ""], "--client-id is empty"),
         (["--broker", "mqtt://h", "--store", "redis://127.0.0.1:1"], "('127.0.0.1', 1).\n"),
         (["--broker", "mqtt://h", "--store", "s", "--ids-max", "0"], "--ids-max is 1 or more"),
+        (["--broker", "mqtt://h", "--store", "s", "--min-msg-time", "a"], "goes with --keys"),
+        (
+            ["--broker", "mqtt://h", "--store", "s", "--keys", "--min-msg-time", "a/#/b"],
+            "--min-msg-time: a/#/b is no",
+        ),
+        (
+            "--broker mqtt://h --store s --keys --min-msg-time a"
+            " --topic $share/a/b --no-sequence".split(),
+            "with a shared subscription is a command",
+        ),
         (["--show", "nowhere"], "nowhere is no file"),
     ],
 )

@@ -10,6 +10,7 @@ from bench.host import relay
 from lns.delivery.back_off import BackOff
 from lns.delivery.broker import broker
 from lns.delivery.mqtt import MqttUpstream
+from lns.delivery.mqtt_sender import Producer
 from lns.delivery.mqtt_wire import Patience
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import Message
@@ -17,9 +18,10 @@ from lns.delivery.publisher import Message
 ALPHA, BETA = "70B3D57ED0000001", "70B3D57ED0000002"
 QUICK = BackOff(first_us=20_000, max_us=100_000)
 WAIT_S = 20
+RECEIVED_AT = datetime(2026, 11, 20, 2, 0, 30, 393_000, tzinfo=UTC)
 
 
-def message(f_cnt: int, dev_eui: str = ALPHA) -> Message:
+def message(f_cnt: int, dev_eui: str = ALPHA, received_at: datetime = RECEIVED_AT) -> Message:
     return Message(
         message_id=f"{dev_eui}-01ABCDEF-{f_cnt}",
         remove_duplicates_key=f"{dev_eui}-01ABCDEF-{f_cnt}",
@@ -35,7 +37,7 @@ def message(f_cnt: int, dev_eui: str = ALPHA) -> Message:
         snr_db=9.5,
         freq_hz=868_100_000,
         dr=5,
-        received_at=datetime(2026, 11, 20, 2, 0, 30, 393_000, tzinfo=UTC),
+        received_at=received_at,
         dup_msg=False,
     )
 
@@ -50,6 +52,7 @@ def way(
     ca: Path | None = None,
     drain_us: int = 1_000_000,
     keep_us: int = 0,
+    producer: Producer | None = None,
 ) -> MqttUpstream:
     """The way upstream that keeps its outbox in this folder, and tries again at once."""
     return MqttUpstream(
@@ -63,6 +66,7 @@ def way(
         back_off=QUICK,
         drain_us=drain_us,
         keep_us=keep_us,
+        producer=producer,
     )
 
 

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
 
 from lns.delivery.broker import broker
 from lns.delivery.held_subscription import Delivery, HeldSubscription
@@ -161,6 +163,56 @@ def test_what_was_acknowledged_right_before_a_close_never_comes_again(
 
     asyncio.run(body())
     assert numbers(got) == list(range(3 * CLOSES))
+
+
+def test_what_is_retained_is_told_behind_what_the_broker_had_before(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """It is asked for, and there is no subscription to it: none is kept for who is away."""
+    got: list[Delivery] = []
+    told: list[tuple[str, bytes]] = []
+    client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
+    client.connect("127.0.0.1", mosquitto.port)
+    client.loop_start()
+
+    def retain(body: bytes) -> None:
+        client.publish("said/a", body, qos=1, retain=True).wait_for_publish(10)
+
+    def asking() -> HeldSubscription:
+        return HeldSubscription(
+            broker(mosquitto.url), "lorawan/+/+/up", "inbox", got.append, back_off=QUICK,
+            retained="said/+", told=lambda topic, payload: told.append((topic, payload)),
+        )  # fmt: skip
+
+    async def body() -> None:
+        await asyncio.to_thread(retain, b"1")
+        async with asking():
+            pass
+        await send(mosquitto.url, tmp_path, range(3))
+        async with asking() as heard:
+            heard.ask()
+            await until(lambda: len(got) == 3)
+            for one in (got[0], got[2]):
+                one.acknowledge()
+            await asyncio.sleep(0.3)
+            assert told == [], "one of before is still held"
+            got[1].acknowledge()
+            await until(lambda: told == [("said/a", b"1")])
+            await asyncio.to_thread(retain, b"2")
+            heard.ask()
+            await until(lambda: len(told) == 2)
+        await asyncio.to_thread(retain, b"3")
+        async with asking():
+            await send(mosquitto.url, tmp_path, range(3, 4))
+            await until(lambda: len(got) == 4)
+
+    try:
+        asyncio.run(body())
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    assert [payload for _, payload in told] == [b"1", b"2"]
+    assert numbers(got) == [0, 1, 2, 3]
 
 
 def test_acknowledgements_leave_in_the_order_of_arrival(

@@ -1,0 +1,216 @@
+"""What waits for too long is parked and never lost; and how far the rest has come is retained."""
+
+import asyncio
+import json
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lns.delivery.min_msg_time import statement, topic_of
+from lns.delivery.mqtt import MqttUpstream
+from lns.delivery.mqtt_sender import Producer
+from lns.delivery.outbox import Entry, Outbox
+from lns.delivery.outbox_state import state_of
+from lns.delivery.publisher import UpstreamUnavailable
+from tests.broker import Listener, Mosquitto
+from tests.lns.delivery.sending import RECEIVED_AT, Relay, message, until, way
+
+SECOND_US = 1_000_000
+RETRY_US = 60 * SECOND_US
+TOPIC = topic_of("lns-a")
+RECEIVED_US = round(RECEIVED_AT.timestamp() * 1000) * 1000
+
+
+class Clock:
+    """A wall clock that a test sets, and what was told as parked."""
+
+    def __init__(self) -> None:
+        self.now_us = RECEIVED_US
+        self.parked: list[tuple[str, int]] = []
+
+    @property
+    def producer(self) -> Producer:
+        return Producer(
+            topic=TOPIC,
+            body_of=lambda at_us: statement("lns-a", at_us, RETRY_US),
+            retry_us=RETRY_US,
+            parked=self._park,
+            utc_us=lambda: self.now_us,
+        )
+
+    def up(self, url: str, folder: Path, *, keep_us: int = 0) -> MqttUpstream:
+        return way(url, folder, producer=self.producer, keep_us=keep_us)
+
+    def _park(self, entry: Entry, waiting: int) -> None:
+        self.parked.append((entry.message_id[-2:], waiting))
+
+
+def wait_for_statement(listener: Listener, said: str) -> None:
+    listener.wait_for(
+        lambda heard: any(said in one.decode() for one in listener.statements.get(TOPIC, []))
+    )
+
+
+@pytest.mark.broker
+def test_what_waits_for_too_long_is_parked_and_goes_on_when_a_person_says_so(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    clock, listener = Clock(), Listener(mosquitto.port)
+    mosquitto.stop()
+
+    async def park() -> None:
+        async with clock.up(mosquitto.url, tmp_path) as up:
+            await up.publish(message(1))
+            await up.publish(message(2))
+            await up.publish(message(3, received_at=RECEIVED_AT + timedelta(seconds=30)))
+            clock.now_us += RETRY_US
+            await asyncio.sleep(1.5)
+            assert clock.parked == [], "at exactly that time it is still sent"
+            clock.now_us += 1
+            await until(lambda: len(clock.parked) == 2)
+            assert (clock.parked, up.waiting) == ([("-1", 1), ("-2", 1)], 1)
+            mosquitto.start()
+            await up.drained()
+
+    async def release() -> None:
+        with closing(Outbox(tmp_path / "lns-a.outbox")) as outbox:
+            assert await outbox.release(clock.now_us) == 2
+        async with clock.up(mosquitto.url, tmp_path) as up:
+            await up.drained()
+
+    try:
+        asyncio.run(park())
+        assert [one.message_id[-2:] for one in listener.count(1)] == ["-3"]
+        parked = state_of(tmp_path / "lns-a.outbox").parked
+        assert [(one.message_id[-2:], one.sequence_number) for one in parked] == [
+            ("-1", 1),
+            ("-2", 2),
+        ]
+        clock.now_us += 10 * RETRY_US
+        asyncio.run(release())
+        heard = listener.count(3)
+    finally:
+        listener.close()
+    told = [(one.message_id[-2:], one.body["sequenceNumber"]) for one in heard]
+    assert told == [("-3", 3), ("-1", 4), ("-2", 5)]
+    assert dict(heard[1].properties)["sequenceNumber"] == "4"
+    assert state_of(tmp_path / "lns-a.outbox").parked == ()
+
+
+@pytest.mark.broker
+def test_what_comes_back_with_a_lost_connection_is_not_sent_when_it_is_too_old(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """The broker has it, and may have said so; its consumers may have forgotten the key."""
+    clock, listener = Clock(), Listener(mosquitto.port)
+
+    async def body() -> None:
+        async with Relay(mosquitto.port) as relay, clock.up(relay.url, tmp_path) as up:
+            await until(lambda: up.connected)
+            relay.swallow("down")
+            await up.publish(message(1))
+            await asyncio.to_thread(listener.count, 1)
+            clock.now_us += RETRY_US + 1
+            await asyncio.sleep(1.5)
+            assert clock.parked == [], "it is on its way"
+            await relay.restore()
+            relay.interrupt()
+            await until(lambda: clock.parked == [("-1", 0)])
+            await up.drained()
+
+    try:
+        asyncio.run(body())
+        assert [one.message_id[-2:] for one in listener.heard] == ["-1"]
+    finally:
+        listener.close()
+
+
+@pytest.mark.broker
+def test_what_is_only_kept_is_not_parked(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def body() -> None:
+        async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
+            await up.publish(message(1))
+            await up.drained()
+            clock.now_us += RETRY_US + 1
+            await asyncio.sleep(1.5)
+
+    asyncio.run(body())
+    assert clock.parked == []
+
+
+def test_what_is_parked_takes_room(tmp_path: Path) -> None:
+    async def body() -> None:
+        with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
+            await outbox.add(message(1))
+            await outbox.add(message(2))
+            await outbox.park([1])
+            assert (outbox.waiting, outbox.parked) == (1, 1)
+            with pytest.raises(UpstreamUnavailable, match="2 messages wait, 1 of them parked"):
+                await outbox.add(message(3))
+        with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
+            assert (outbox.waiting, outbox.parked) == (1, 1)
+
+    asyncio.run(body())
+
+
+@pytest.mark.broker
+def test_the_time_of_the_oldest_message_is_retained(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    """When nothing waits, it is the time at which that is said."""
+    clock = Clock()
+    clock.now_us += SECOND_US
+
+    async def body() -> None:
+        async with Relay(mosquitto.port) as relay, clock.up(relay.url, tmp_path) as up:
+            await until(lambda: up.connected)
+            await asyncio.to_thread(wait_for_statement, listener, "02:00:31.393")
+            relay.swallow("down")
+            await up.publish(message(1))
+            clock.now_us += SECOND_US
+            await relay.restore()
+            relay.interrupt()
+            await asyncio.to_thread(wait_for_statement, listener, "02:00:3")
+            await up.drained()
+            clock.now_us += SECOND_US
+            relay.interrupt()
+            await asyncio.to_thread(wait_for_statement, listener, "02:00:33.393")
+
+    asyncio.run(body())
+    said = [json.loads(one) for one in listener.statements[TOPIC]]
+    assert said[0] == {
+        "lns": "lns-a",
+        "minMsgTime": "2026-11-20T02:00:31.393000Z",
+        "retryMaxS": 60,
+    }
+    later = Listener(mosquitto.port)
+    try:
+        wait_for_statement(later, "02:00:33.393")
+    finally:
+        later.close()
+
+
+@pytest.mark.broker
+def test_what_waits_holds_the_time_back(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    clock = Clock()
+    clock.now_us += 30 * SECOND_US
+
+    async def body() -> None:
+        async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
+            await up.publish(message(1))
+            await up.drained()
+        # It is kept, so it may go out again: that is what the next process begins with.
+        async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
+            await up.drained()
+            mosquitto.stop()
+            await until(lambda: not up.connected)
+            mosquitto.start()
+            await asyncio.to_thread(wait_for_statement, listener, "02:00:30.393")
+
+    asyncio.run(body())
