@@ -133,9 +133,10 @@ def _opened(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
-    _check(db, path, kind)
-    # Counts in a file that is still empty only.
-    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    is_new = _check(db, path, kind)
+    if is_new:
+        # Counts in a file that is still empty only; another one would be written to all the same.
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     [mode] = db.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise FileUnusable(f"{path} cannot be used: its file system takes no write-ahead log")
@@ -155,11 +156,13 @@ def _prepare(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
     db.execute("PRAGMA busy_timeout = 0")
 
 
-def _check(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
+def _check(db: sqlite3.Connection, path: Path, kind: Kind) -> bool:
+    """Whether nothing is in the file yet; FileUnusable when it is of another kind."""
     [found] = db.execute("PRAGMA application_id").fetchone()
     [tables] = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if found != kind.application_id and (found or tables):
         raise FileUnusable(f"{path} holds something else than {kind.name}")
+    return not tables
 
 
 def _make(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
