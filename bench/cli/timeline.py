@@ -1,7 +1,7 @@
 """`lorabench timeline`: what happened in this one case?"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bench.capture.reading import Event
+from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsRead
 from bench.cli.output import print_json, shown_path
@@ -62,7 +63,10 @@ class NoSuchCase(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One case, read and compared with what was due; `places` are those of the events to show."""
+    """One case, read and compared with what was due; `places` are those of the events to show.
+
+    `missing`: why nobody can judge it, None where it is whole.
+    """
 
     folder: Path
     record: CaseRecord
@@ -71,6 +75,7 @@ class Told:
     scene: Scene
     comparison: Comparison
     places: range
+    missing: str | None = None
 
 
 def timeline(
@@ -94,8 +99,10 @@ def timeline(
     if limit < 1:
         raise Refused("--limit must be 1 or more: so many events are shown at most.")
     (folder,) = resolve([run], runs=runs)
-    records = cases_of(folder)
-    told = _told(folder, _chosen(folder, records, case), records, limit)
+    records, books = cases_of(folder), wholeness(folder)
+    chosen = _chosen(folder, records, case, books)
+    withheld = {one.case: one.reason for one in books.withheld}
+    told = replace(_told(folder, chosen, records, limit), missing=withheld.get(chosen.case))
     if as_json:
         print_json(_document(told))
     else:
@@ -104,8 +111,12 @@ def timeline(
     return ExitCode.PASSED
 
 
-def _chosen(folder: Path, records: Sequence[CaseRecord], wanted: str) -> CaseRecord:
+def _chosen(
+    folder: Path, records: Sequence[CaseRecord], wanted: str, books: Wholeness
+) -> CaseRecord:
     path = shown_path(folder)
+    if (unplayed := _unplayed(books, wanted)) and not matching(records, wanted):
+        raise NoSuchCase(f"{shown(unplayed, 300)} is not there: {path} is {books.sentence}.")
     if not records:
         raise NoSuchCase(
             f"{path} holds no case: its bench.jsonl is missing or has no case.begin. "
@@ -126,6 +137,13 @@ def _chosen(folder: Path, records: Sequence[CaseRecord], wanted: str) -> CaseRec
             + _list(verdicts)
         )
     return found[0]
+
+
+def _unplayed(books: Wholeness, wanted: str) -> str | None:
+    """The planned case that is not there and that a person means."""
+    words = [word.removeprefix("test_") for word in wanted.lower().split()]
+    named = (case for case in books.unplayed if all(word in case.lower() for word in words))
+    return next(named, None)
 
 
 def _list(names: Sequence[str]) -> str:
@@ -178,6 +196,8 @@ def _head(told: Told) -> Iterator[tuple[str, str]]:
     yield shown(f"{record.wording}  {record.case}"), _VERDICT_STYLES.get(record.verdict, "bold red")
     for reason in record.reasons:
         yield f"  {shown(reason)}", ""
+    if told.missing is not None:
+        yield f"  Nobody can judge it: {shown(told.missing)}", "bold red"
     if told.judgement is not None and told.judgement.verdict != record.verdict:
         yield f"  Spark's verdict is another one: {shown(told.judgement.verdict)}", "bold red"
     if first is not None:
@@ -208,6 +228,7 @@ def _document(told: Told) -> dict[str, Any]:
         "owner": record.owner,
         "reasons": [visible(reason) for reason in record.reasons],
         "attempt": record.attempt,
+        "missing": told.missing,
         "spark_verdict": None if told.judgement is None else told.judgement.verdict,
         "devices": told.scene.cast.devices,
         "stations": told.scene.cast.stations,

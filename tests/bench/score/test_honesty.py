@@ -253,6 +253,21 @@ def test_a_disk_that_is_full_is_refused_before_anything_plays(tmp_path: Path) ->
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+def test_a_timeline_says_what_is_missing_of_its_case(made: Made) -> None:
+    killed = made.folders["killed"]
+    books = wholeness(killed)
+    case = books.unplayed[-1]
+    told = ran("timeline", str(killed), case)
+    assert told.returncode == USAGE
+    assert f"{case} is not there: " in told.stderr
+    assert "incomplete: killed at case" in told.stderr
+    deleted_line = made.folders["a line is deleted"]
+    [withheld] = wholeness(deleted_line).withheld
+    told = ran("timeline", str(deleted_line), withheld.case)
+    assert told.returncode == 0
+    assert "Nobody can judge it: incomplete: 1 of its" in told.stdout
+
+
 DEAF = """
 from bench.station.tap import Leaving, Tap, is_reception
 
