@@ -2,7 +2,7 @@ import pytest
 
 from bench.report import exit_code
 from bench.report.conclusion import conclusion
-from bench.report.score_file import Counts, Finding, Score, Verdict
+from bench.report.score_file import Books, Counts, Finding, Score, Verdict, Withheld
 
 
 def scored(*words: str) -> dict:
@@ -121,4 +121,17 @@ def test_a_good_night_with_findings_says_so() -> None:
         "1 finding to read: the network server 1.",
         "1 capture line could not be read.",
         "The server forgot 2 sightings before the time was up.",
+    )
+
+
+def test_a_run_that_is_not_whole_is_never_a_good_one() -> None:
+    books = {"whole": False, "sentence": "incomplete: killed at case 3 of 9"}
+    assert exit_code({**scored("PASS", "PASS"), "wholeness": books}) == 12
+    assert exit_code({**scored("PASS", "FAIL"), "wholeness": books}) == 12
+    assert exit_code({**scored("PASS"), "wholeness": {"whole": True}}) == 0
+    found = Books(False, books["sentence"], "killed", 9, 2, (Withheld("case-2", "cut"),))
+    told = conclusion(night("PASS", "FAIL", "ERROR", wholeness=found))
+    assert told.verdict == "ERROR"
+    assert told.sentence == (
+        "Incomplete: killed at case 3 of 9. 2 whole cases were judged: 1 FAIL, 1 PASS."
     )

@@ -24,6 +24,23 @@ def test_the_facts_of_a_run() -> None:
     }
 
 
+def test_code_that_differs_from_its_commit_is_alarming() -> None:
+    dut = {"name": "lns", "version": "0.1.0", "commit": "4f1c2d9e0aa1", "dirty": False}
+    clean = facts(SCORE, {"dut": dut})
+    assert "Uncommitted changes" not in dict(clean.rows)
+    about = facts(SCORE, {"dut": {**dut, "dirty": True, "difference": "0123456789abcdef"}})
+    found = dict(about.rows)
+    assert found["Server under test"] == "lns 0.1.0"
+    assert found["Uncommitted changes"].endswith("hash of the difference 0123456789abcdef")
+    assert about.alarming == {"Uncommitted changes"}
+
+
+def test_how_and_when_the_run_ended() -> None:
+    ended = {"how": "stopped", "reason": "no board", "at": "2026-11-20T03:00:00Z"}
+    about = dict(facts(SCORE, {"ended": ended, "host": "lab-pc"}).rows)
+    assert (about["Ended"], about["Host"]) == ("2026-11-20T03:00:00Z, stopped: no board", "lab-pc")
+
+
 def test_the_command_repeats_the_run_with_its_seed() -> None:
     assert facts(SCORE, {}).command == "lorabench run --rig simulated --seed 7"
     argv = ["/opt/bin/pytest", "scenarios", "--rig=simulated"]
