@@ -157,7 +157,6 @@ class _Held:
     def __init__(self, wire: MqttWire, held_max: int) -> None:
         self._wire = wire
         self._held_max = held_max
-        self._packet_bytes_max = PACKET_BYTES_MAX
         self._listening = True
         self._order: deque[int] = deque()
         self._done: set[int] = {_PASSES}

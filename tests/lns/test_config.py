@@ -68,6 +68,12 @@ def test_the_smallest_configuration_has_the_defaults_of_the_interface(folder: Pa
     assert [device.name for device in config.devices] == ["alpha", "beta"]
 
 
+def test_a_message_is_kept_and_tried_for_as_long_as_is_safe(folder: Path) -> None:
+    """Mosquitto writes what it has acknowledged within a second, when it is told to."""
+    upstream = load(folder / "lns.toml").settings.upstream
+    assert (upstream.keep_s, upstream.retry_max_s) == (3, 86_400)
+
+
 def test_a_whole_configuration(folder: Path) -> None:
     (folder / "lns.toml").write_text(
         """[lns]

@@ -142,4 +142,18 @@ MUTANTS = (
         "            min_msg_time_us=None,",
         "tests/bench/cli/test_inbox.py",
     ),
+    Mutant(
+        "acknowledged messages not kept",
+        "lns/config.py",
+        "    keep_s: Annotated[int, Field(ge=0, le=3600)] = 3",
+        "    keep_s: Annotated[int, Field(ge=0, le=3600)] = 0",
+        "tests/lns/test_config.py",
+    ),
+    Mutant(
+        "written to when it is opened",
+        "lns/store/sqlite_kind.py",
+        "    if is_new:",
+        "    if is_new or path:",
+        "tests/lns/delivery/test_outbox_disk_full.py",
+    ),
 )

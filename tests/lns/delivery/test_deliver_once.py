@@ -158,7 +158,7 @@ class Story:
             {
                 "lns": {"id": "lns-a"},
                 "store": {"url": "sqlite://var/lns-a.store"},
-                "upstream": {"url": self.broker.url, "keep_s": 3},
+                "upstream": {"url": self.broker.url},
                 "capture": {"path": "var/lns-a.jsonl"},
             },
             [device.table for device in self.devices],
