@@ -6,6 +6,7 @@ import gc
 import logging
 import sys
 from pathlib import Path
+from time import gmtime
 
 from lns.complaints import SafeFormatter, without_controls
 from lns.config import ConfigError, load
@@ -37,7 +38,11 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as stop:
         raise SystemExit(WRONG if stop.code else 0) from None
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(SafeFormatter("%(levelname)s %(message)s"))
+    formatter = SafeFormatter(
+        "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    formatter.converter = gmtime
+    handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     # Every handshake and close of a socket; what matters of them is told by lns itself.
     logging.getLogger("websockets").setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ from lns.class_c import ClassC
 from lns.clock import Utc, now_us
 from lns.device_status import StatusRequests
 from lns.downlink_frame import Content, DownlinkFrames
-from lns.downlink_queue import ApplicationDownlink, DownlinkQueues, Waiting
+from lns.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
 from lns.end_device import Session
 from lns.events import Downlink, Request
 from lns.lorawan.identifiers import Eui
@@ -80,25 +80,25 @@ class Downlinks:
         self._unreported = Unreported(lns, record)
         self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
 
-    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
-        """Send a device something of the application when it can be; False when it is refused."""
+    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> str | None:
+        """Send a device something of the application when it can be; or why it is refused."""
         reason = self._refusal(dev_eui, downlink)
         if reason is not None:
             self._queues.refuse(reason, dev_eui, downlink)
-            return False
+            return reason
         if not self._queues.add(dev_eui, downlink):
-            return False
+            return QUEUE_FULL
         self._class_c.stir(dev_eui)
-        return True
+        return None
 
-    def want_status(self, dev_eui: Eui) -> bool:
-        """Ask a device for its status with its next answer; False when that is refused."""
+    def want_status(self, dev_eui: Eui) -> str | None:
+        """Ask a device for its status with its next answer; or why that is refused."""
         reason = self._refusal(dev_eui)
         if reason is not None:
             self._queues.refuse(reason, dev_eui)
-            return False
+            return reason
         self.statuses.want(dev_eui)
-        return True
+        return None
 
     def refuse(self, reason: str) -> None:
         """Tell of a request that could not be read."""

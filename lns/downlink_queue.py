@@ -25,6 +25,7 @@ from lns.events import Request
 from lns.lorawan.identifiers import Eui, eui
 
 QUEUE_MAX = 16
+QUEUE_FULL = "QueueFull"
 """Downlinks that wait for one device; more are refused."""
 SENDINGS_MAX = 3
 """How often one downlink is handed to a station until it is proven."""
@@ -117,7 +118,7 @@ class DownlinkQueues:
         """Queue a downlink; False when too many wait already."""
         queue = self._queues.setdefault(dev_eui, deque())
         if len(queue) >= QUEUE_MAX:
-            self.refuse("QueueFull", dev_eui, downlink)
+            self.refuse(QUEUE_FULL, dev_eui, downlink)
             return False
         queue.append(Waiting(downlink))
         self._tell("queued", dev_eui, downlink)

@@ -122,7 +122,7 @@ class NetworkServer:
 
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
         """Send a device something of the application when it can be; False when it is refused."""
-        return self._downlinks.enqueue(dev_eui, downlink)
+        return self._downlinks.enqueue(dev_eui, downlink) is None
 
     def receive_request(self, topic: str, body: bytes) -> None:
         """Take what an application asks for on `lorawan/<lns id>/<dev_eui>/down`."""
@@ -133,15 +133,15 @@ class NetworkServer:
             return self._complaints.complain("%s: %s", printable(topic), why)
         dev_eui, wanted = asked
         if isinstance(wanted, StatusWanted):
-            taken = self.want_status(dev_eui)
+            refused = self._downlinks.want_status(dev_eui)
         else:
-            taken = self.enqueue(dev_eui, wanted)
-        if not taken:
-            self._complaints.complain("%s: the downlink is refused", printable(topic))
+            refused = self._downlinks.enqueue(dev_eui, wanted)
+        if refused is not None:
+            self._complaints.complain("%s: the downlink is refused: %s", printable(topic), refused)
 
     def want_status(self, dev_eui: Eui) -> bool:
         """Ask a device for its status with its next answer; False when that is refused."""
-        return self._downlinks.want_status(dev_eui)
+        return self._downlinks.want_status(dev_eui) is None
 
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""

@@ -24,6 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lns.delivery.broker import Broker
 
 _AT_ONCE = 65_536  # octets
+_UNSPECIFIED = "Unspecified error"
 PACKET_BYTES_MAX = 65_536  # what an application asks for has less than 1 kB
 _TICK_S = 0.5  # how often deadlines are looked at
 
@@ -251,8 +252,17 @@ class MqttWire:
     def _disconnected(
         self, client: Client, data: Any, flags: DisconnectFlags, said: ReasonCode, more: Any
     ) -> None:
-        by = "ended the connection" if flags.is_disconnect_packet_from_server else "is gone"
-        self.lose(f"{by}: {said}")
+        if flags.is_disconnect_packet_from_server:
+            self.lose(f"ended the connection: {said}")
+        elif not self._accepted.done():
+            self.lose(
+                "is gone before the login; is it a broker of MQTT v5, and with TLS or without as"
+                " the URL says?"
+            )
+        elif str(said) == _UNSPECIFIED:  # all that paho says of a connection that was closed
+            self.lose("is gone: the connection was closed without a word")
+        else:
+            self.lose(f"is gone: {said}")
 
     def _let_go(self, client: Client, data: Any, sock: Any) -> None:
         self._loop.remove_reader(sock)

@@ -290,6 +290,7 @@ def test_what_comes_by_the_broker_is_read_strictly(caplog: pytest.LogCaptureFixt
     assert unread is not None and "unknown field" in unread
     assert unknown == "UnknownDevice"
     assert len(caplog.messages) == 2
+    assert caplog.messages[1] == "lorawan/lns-a/::1/down: the downlink is refused: UnknownDevice"
 
 
 async def heard(network: Network, f_cnt: int = 10) -> None:

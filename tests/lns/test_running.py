@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -118,6 +119,8 @@ def test_it_listens_says_so_in_one_line_and_stops_when_told(lns_toml: Path, numb
         status, out, err = process.stop(number)
     assert (status, out) == (0, "")
     assert "Traceback" not in err
+    for line in err.splitlines():
+        assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO|WARNING) ", line), line
     kinds = [event["kind"] for event in events(lns_toml)]
     assert kinds == ["lns.connection", "lns.downlink", "lns.outcome", "lns.connection"]
 
@@ -266,8 +269,7 @@ def test_a_capture_that_cannot_be_written_costs_nobody_his_answer(lns_toml: Path
     told = events(lns_toml)
     assert [event["seq"] for event in told] == list(range(len(told)))
     [gap] = [event for event in told if event["kind"] == "lns.unrecorded"]
-    # RLIMIT_FSIZE was set, and lifted again, while an outcome or a downlink was under way.
-    assert gap["events"] in range(19, 24)
+    assert gap["events"] in range(18, 24)  # of the first and the last uplink some may be under way
     assert told[told.index(gap) + 1]["kind"] in ("lns.downlink", "lns.outcome")
     outcomes = [event["f_cnt"] for event in told if event["kind"] == "lns.outcome"]
     assert outcomes[-1] == 21 and 15 not in outcomes

@@ -269,3 +269,28 @@ def test_a_message_that_is_refused_stays(mosquitto: Mosquitto, tmp_path: Path) -
         asyncio.run(body())
     finally:
         server.stop()
+
+
+def test_a_broker_that_dies_is_told_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1000)
+            if accepts:
+                writer.write(bytes.fromhex("2003000000"))  # CONNACK
+                await reader.read(1000)
+            writer.close()
+
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, way(f"mqtt://127.0.0.1:{port}", tmp_path) as upstream:
+            await until(lambda: "is gone before the login; is it a broker" in caplog.text)
+            accepts.append(True)
+            await upstream.publish(message(1))
+            await until(lambda: "is gone: the connection was closed without a word" in caplog.text)
+
+    accepts: list[bool] = []
+    with caplog.at_level(logging.INFO):
+        asyncio.run(body())
+    assert "Unspecified" not in caplog.text

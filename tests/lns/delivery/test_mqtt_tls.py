@@ -96,4 +96,4 @@ def test_without_tls_a_guarded_broker_is_not_reached(
 
     with caplog.at_level(logging.INFO):
         asyncio.run(body())
-    assert f"mqtt://127.0.0.1:{guarded.port} is gone" in caplog.text
+    assert f"mqtt://127.0.0.1:{guarded.port} is gone before the login; is it" in caplog.text
