@@ -154,3 +154,26 @@ async def test_two_servers_never_give_one_join_nonce_twice(rig, strategy):
     for join, station in joins:
         rig.expect(join, FIRST, first=station)
         rig.expect_reply(join, "+EVT:JOINED")
+
+
+@pytest.mark.parametrize("by", ["west", "east"])
+@pytest.mark.parametrize("version", ["1.0.2", "1.0.3"])
+async def test_a_join_that_nobody_heard_ends_no_session(rig, strategy, version, by):
+    """Recorded, never heard, replayed after the real join and before its first uplink.
+
+    By the same server or by another one; the accept of the replay opens a session that waits.
+    """
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joiner", activation="otaa", strategy=strategy, lorawan=version)
+    rig.only()
+    unheard = [await device.join() for _ in range(2)]
+    rig.only("west")
+    join = await device.join()
+    for frame in unheard:
+        await rig.say(rig.told(frame, by=by), by=by)
+    uplinks = [await device.send() for _ in range(2)]
+    rig.expect(join, FIRST, first="west")
+    for frame in unheard:
+        rig.expect(frame, FIRST, first=by)
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")

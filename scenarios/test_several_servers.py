@@ -10,6 +10,11 @@ JOINED_ELSEWHERE = Table("""
     strategy kind | elsewhere
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
 """)
+# A session that a later one has ended belongs to nobody.
+OVER = Table("""
+    strategy kind        | over
+    *        *           | - dropped(UnknownDevice) NotAsked
+""")
 NOT_HERE = Table("""
     strategy kind        | elsewhere
     *        confirmed   | - dropped(BelongsToAnotherServer) Suppressed
@@ -222,3 +227,40 @@ async def test_a_new_session_owes_nothing_to_the_old_one(rig, strategy, confirme
         rig.expect(uplink, FIRST, first="west")
     rig.expect(new, FIRST, first="east")
     rig.expect_reply(new)
+
+
+async def test_a_copy_of_a_session_that_was_learnt_is_a_copy(rig, strategy, confirmed):
+    """Who joined through one server is known to the other by its first frame, which is a copy."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await rig.bravo.join()
+    rig.only("west", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    for uplink in [await rig.bravo.send(confirmed=confirmed) for _ in range(2)]:
+        rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+        rig.expect_reply(uplink)
+
+
+async def test_a_session_that_ended_at_one_server_is_over_for_the_other(rig, strategy, confirmed):
+    """A frame of it that nobody had heard is replayed to the server that has not met the new one.
+
+    The device joined again through the first server, and was heard there since.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await rig.bravo.join()
+    old = await rig.bravo.send(confirmed=confirmed)
+    rig.only("east")
+    known = await rig.bravo.send(confirmed=confirmed)
+    unheard = [await rig.craft(rig.bravo, confirmed=confirmed) for _ in range(2)]
+    rig.only("west")
+    await rig.bravo.join()
+    new = await rig.bravo.send(confirmed=confirmed)
+    for frame in unheard:
+        await rig.say(rig.told(frame, by="east"), by="east")
+    rig.only("east")
+    after = await rig.bravo.send(confirmed=confirmed)
+    for uplink, station in ((old, "west"), (known, "east"), (new, "west"), (after, "east")):
+        rig.expect(uplink, FIRST, first=station)
+    for frame in unheard:
+        rig.expect(frame, OVER, over="east")

@@ -190,9 +190,18 @@ class Rig(Faults, Consuming):
 
     @abstractmethod
     async def craft(
-        self, device: RigDevice, *, confirmed: bool = False, payload: bytes = ..., port: int = 2
+        self,
+        device: RigDevice,
+        *,
+        confirmed: bool = False,
+        payload: bytes = ...,
+        port: int = 2,
+        f_cnt: int | None = None,
     ) -> Sent:
-        """The next frame of a device, built by the bench; nobody hears it before `say`."""
+        """The next frame of a device, built by the bench; nobody hears it before `say`.
+
+        With `f_cnt` one that it sent some time ago, and that somebody recorded.
+        """
 
     @abstractmethod
     async def flood(self, device: RigDevice, *, by: str, frames: int) -> list[Sent]:

@@ -69,11 +69,18 @@ class Stimulation(Assembly):
         return joining
 
     async def craft(
-        self, device: Any, *, confirmed: bool = False, payload: bytes = PAYLOAD, port: int = 2
+        self,
+        device: Any,
+        *,
+        confirmed: bool = False,
+        payload: bytes = PAYLOAD,
+        port: int = 2,
+        f_cnt: int | None = None,
     ) -> Sent:
         await self.start()
         session = device.session
-        f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
+        if f_cnt is None:
+            f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
         sent = crafted.data(
             device.provisioned.dev_eui,
             session.dev_addr,

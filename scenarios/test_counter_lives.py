@@ -1,0 +1,131 @@
+"""A relaxed counter that begins again, or seems to: one life of a session for all servers."""
+
+import pytest
+
+from bench.duration import milliseconds
+from bench.expectation import Table
+from scenarios.words import COPY, ELSEWHERE, FIRST
+
+# A frame of the life before, bit by bit, in the life that began since: a first message once more.
+AGAIN = Table("""
+    strategy kind        | again
+    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) RX1
+    Mark     confirmed   | DuplicateDueToResubmission marked RX1
+    None     confirmed   | DuplicateDueToResubmission forwarded RX1
+    Drop     unconfirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
+    Mark     unconfirmed | DuplicateDueToResubmission marked NotAsked
+    None     unconfirmed | DuplicateDueToResubmission forwarded NotAsked
+""")
+FAR = pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
+
+
+def key_of(device, f_cnt, life=0):
+    """The key that all copies of a frame share."""
+    begun = f".{life}" if life else ""
+    return f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}{begun}-{f_cnt}"
+
+
+@FAR
+async def test_a_replayed_first_message_mutes_nobody(rig, strategy, confirmed, f_cnt):
+    """It counts as a restart; the next frame takes the session back to the life it continues."""
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=f_cnt)
+    rig.only("west")
+    before = await device.send(confirmed=confirmed)
+    old = await rig.craft(device, f_cnt=0)
+    await rig.say(rig.told(old, by="west"), by="west")
+    after = [await device.send(confirmed=confirmed) for _ in range(2)]
+    for uplink in (before, old, *after):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_upstream(old, through="west", removeDuplicatesKey=key_of(device, 0, life=1))
+    for uplink in after:
+        rig.expect_reply(uplink)
+        key = key_of(device, uplink.f_cnt)
+        rig.expect_upstream(uplink, through="west", messageId=key, removeDuplicatesKey=key)
+
+
+@FAR
+async def test_a_replay_to_one_server_mutes_nobody_at_the_other(rig, strategy, confirmed, f_cnt):
+    """Both servers know of the life that went on, whichever of them hears the next frame."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=f_cnt)
+    before = await device.send(confirmed=confirmed)
+    old = await rig.craft(device, f_cnt=0)
+    await rig.say(rig.told(old, by="east"), by="east")
+    after = await device.send(confirmed=confirmed)
+    rig.only("east")
+    last = await device.send(confirmed=confirmed)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    for uplink in (old, last):
+        rig.expect(uplink, FIRST, first="east")
+    for uplink in (after, last):
+        rig.expect_upstream(
+            uplink, through="east", removeDuplicatesKey=key_of(device, uplink.f_cnt)
+        )
+
+
+async def test_a_restart_that_one_server_heard_is_one_for_the_other(rig, strategy, confirmed):
+    """The other one has heard the same counter in the life before: equal to it, and yet new."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    device = rig.provision("relaxed", strategy=strategy)
+    both = ("west", "east")
+    rig.heard_by(both, both, both, "west", "west", "east")
+    before = [await device.send(b"old", confirmed=confirmed) for _ in range(3)]
+    await device.restart(memory=False)
+    here = [await device.send(b"new", confirmed=confirmed) for _ in range(2)]
+    there = await device.send(b"new", confirmed=confirmed)
+    for uplink in before:
+        rig.expect(uplink, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    for uplink in here:
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(there, FIRST, first="east")
+    rig.expect_reply(there)
+
+
+async def test_the_copies_of_a_restart_have_one_key(rig, strategy, confirmed):
+    """Whichever server hears of it first."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=5)
+    rig.only("west", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await device.send(b"old", confirmed=confirmed)
+    await device.restart(memory=False)
+    rig.west.delay_uplinks(milliseconds(400))
+    after = [await device.send(b"new", confirmed=confirmed) for _ in range(2)]
+    rig.expect(before, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    for uplink in after:
+        rig.expect(uplink, FIRST + ELSEWHERE, first="east", elsewhere="west")
+        for station in ("west", "east"):
+            key = key_of(device, uplink.f_cnt, life=1)
+            rig.expect_upstream(uplink, through=station, removeDuplicatesKey=key)
+
+
+async def test_an_equal_frame_of_the_next_life_is_a_first_message(rig, strategy, confirmed):
+    """Its counter is newer than that of the life it is in, though level 1 has heard it before."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    for payload in (b"old", b"old", b"old"):
+        await device.send(payload, confirmed=confirmed)
+    equal = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    for payload in (b"new", b"new", b"new"):
+        await device.send(payload, confirmed=confirmed)
+    await device.send(b"21.5 C", confirmed=confirmed)
+    after = await device.send(b"new", confirmed=confirmed)
+    rig.expect(equal, FIRST + AGAIN, first="west", again="west")
+    rig.expect(after, FIRST, first="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_newer_frame_makes_no_copy_old_that_waits(rig, strategy, confirmed):
+    """A copy waits for the fate of its first one, which the application takes its time for."""
+    rig.delay_upstream(milliseconds(300))
+    waits = await rig.craft(rig.alpha, confirmed=confirmed)
+    newer = await rig.craft(rig.alpha, confirmed=confirmed)
+    for frame, station in ((waits, "west"), (waits, "east"), (newer, "west")):
+        await rig.say(rig.told(frame, by=station), by=station)
+        await rig.wait(milliseconds(20))
+    rig.expect(waits, FIRST + COPY, first="west", copy="east")
+    rig.expect(newer, FIRST, first="west")
