@@ -135,7 +135,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     owner = None if seen is None else seen.owner
     where = standing(counter, bid.f_cnt)
     is_higher = where in (Standing.NEWER, Standing.TOO_FAR)
-    if seen is not None and owner and (bid.is_first or (is_higher and not mine)):
+    elsewhere = is_higher and not (mine and owner == bid.lns)
+    if seen is not None and owner and (bid.is_first or elsewhere):
         return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
     if where is Standing.TOO_FAR and bid.too_far:
         return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)

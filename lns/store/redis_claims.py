@@ -62,7 +62,8 @@ for before_it, its in former:gmatch('(%d+):(%d+)') do
 end
 local granted, is_new, too_far, frame = false, false, false, nil
 local is_higher = f_cnt > far
-if seen_owner ~= '' and (is_first or (is_higher and not mine)) then
+local elsewhere = is_higher and not (mine and seen_owner == lns)
+if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif ARGV[17] == '1' and f_cnt - math.max(far, 0) > MAX_GAP then
     too_far, frame = true, life .. 'x'

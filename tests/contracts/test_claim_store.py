@@ -329,6 +329,14 @@ def test_who_was_granted_a_frame_answers_its_copies_and_not_who_owns_the_session
     assert store.word("lns-a", 0, **FIRST, is_first=False) == OWN_B
 
 
+def test_a_frame_of_another_server_is_not_answered_after_a_restart_here(store: Asked) -> None:
+    """Level 1 of this one knows it, and its counter is newer than that of the life it is in now."""
+    store.claim("lns-a", 1, **FIRST)
+    store.claim("lns-b", 1, **FIRST)
+    store.claim("lns-b", 0, **SECOND)
+    assert store.word("lns-b", 1, **FIRST, is_first=False)[0] is Level2.NOT_OWNER
+
+
 def test_other_bytes_with_a_used_counter_are_told_apart(store: Asked) -> None:
     store.claim("lns-a", 10, mic=MIC)
     assert store.claim("lns-a", 10, mic=OTHER_MIC).lived == Lived(0, odd=True)

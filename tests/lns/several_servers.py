@@ -157,7 +157,10 @@ def serve_both_over_redis(
     scenario: Scenario, valkey: Valkey, *devices: EndDevice, on_outage: OnOutage = OnOutage.OPEN
 ) -> Servers:
     """Play over a Redis, with connections of its own for each server."""
-    return asyncio.run(play_over_redis(scenario, valkey.url, *devices, on_outage=on_outage))
+    playing = play_over_redis(
+        scenario, valkey.url, *devices, on_outage=on_outage, claims_us=PATIENCE_US
+    )
+    return asyncio.run(playing)
 
 
 async def play_over_redis(

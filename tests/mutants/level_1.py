@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "late copy of an older frame passes",
         "lns/dedup/strategy.py",
-        "return done if standing is Standing.EQUAL or may_have_restarted else _INVALID",
+        "return done if admitted else _INVALID",
         "return done",
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "no gap check",
-        "lns/end_device.py",
+        "lns/dedup/life.py",
         "return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR",
         "return Standing.NEWER",
     ),

@@ -8,6 +8,7 @@ DECISION = "tests/lns/dedup/test_claim.py"
 SERVERS = "tests/lns/test_several_servers.py"
 OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
 OUTAGE = "tests/lns/test_claims_outage.py"
+LIVES = "tests/lns/test_lives.py"
 
 STRATEGY = "lns/dedup/strategy.py"
 UPLINK = "lns/uplink.py"
@@ -17,25 +18,15 @@ MUTANTS = (
     Mutant(
         "claim after publish",
         UPLINK,
-        "        facts, bid = await self._claim(facts)\n"
-        "        done = facts.disposition\n"
-        "        if done.reason is Reason.STORE_UNAVAILABLE:\n"
-        "            self._roll_back(facts, before)\n"
-        "            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)\n"
-        "        try:\n"
-        "            await self._publish(facts)\n",
-        "        bid = None\n"
-        "        try:\n"
-        "            await self._publish(facts)\n"
-        "            facts, bid = await self._claim(facts)\n"
-        "            done = facts.disposition\n",
+        "            facts, bid = await self._claim(facts)\n        if facts.claim.outdated:",
+        "            pass\n        if facts.claim.outdated:",
         COMBINED,
     ),
     Mutant(
         "SoftDuplicate asks",
         UPLINK,
-        "if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(device):",
-        "if not self._claiming.is_asked_for(device):",
+        "        if facts.status is Status.SOFT_DUPLICATE or not self._claiming",
+        "        if not self._claiming",
         SERVERS,
     ),
     Mutant(
@@ -99,8 +90,8 @@ MUTANTS = (
     Mutant(
         "loser spends the answers it may repeat",
         UPLINK,
-        "        self._give_back(facts)\n        left = after_claim(",
-        "        left = after_claim(",
+        "            self._give_back(facts)\n            left = after_claim(",
+        "            left = after_claim(",
         OWNER_FAILS,
     ),
     Mutant(
@@ -109,6 +100,56 @@ MUTANTS = (
         "if claim.given_back and facts.status is Status.RESUBMISSION:",
         "if False:",
         OWNER_FAILS,
+    ),
+    Mutant(
+        "equal counter of another life is old",
+        UPLINK,
+        "            and (standing is Standing.TOO_FAR or (is_old and device.may_restart_counter))",
+        "            and standing is Standing.TOO_FAR",
+        LIVES,
+    ),
+    Mutant(
+        "copy judged by a counter that was learnt",
+        UPLINK,
+        "standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)",
+        "standing = session.standing(f_cnt)",
+        SEVERAL,
+    ),
+    Mutant(
+        "answers of another server counted",
+        UPLINK,
+        "resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,",
+        "resubmissions=session.resubmissions.get(f_cnt, 0),",
+        SERVERS,
+    ),
+    Mutant(
+        "waiting copy made old",
+        UPLINK,
+        "if waited and status is not Status.NON_DUPLICATE:",
+        "if False:",
+        "tests/lns/test_uplink_upstream.py",
+    ),
+    Mutant(
+        "hit with a newer counter refused",
+        STRATEGY,
+        "        # A relaxed device has restarted and sends an equal frame again.\n"
+        "        return _with(done, advances=True)",
+        "        return _INVALID",
+        LIVES,
+    ),
+    Mutant(
+        "ended session written back",
+        "lns/store/memory.py",
+        "        if theirs is not None or not _same(session, known):",
+        "        if True:",
+        SERVERS,
+    ),
+    Mutant(
+        "pending sessions dropped by a join",
+        "lns/registry.py",
+        "joined = (session, *_bounded(before))",
+        "joined = (session, *(old for old in before if old.f_cnt_up is not None))",
+        "scenarios/test_joins.py",
     ),
     Mutant(
         "forgotten claims are all there is",
@@ -169,8 +210,8 @@ MUTANTS = (
     Mutant(
         "unverified not told",
         UPLINK,
-        "unverified=facts.claim.level2 is Level2.UNAVAILABLE,",
-        "unverified=False,",
+        "            unverified=facts.claim.level2 is Level2.UNAVAILABLE,\n        )\n",
+        "            unverified=False,\n        )\n",
         OUTAGE,
     ),
     Mutant(
