@@ -1,22 +1,26 @@
-"""`lorabench report`: how does a person read a scored run?"""
+"""`lorabench report`: how does a person read a run?"""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 import bench.report
 from bench.cli.exit_code import ExitCode, Refused, worst
 from bench.cli.options import RUNS, AsJson, RunNames, RunsRead
-from bench.cli.output import labelled, print_json, print_lines, shown_path
+from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.run_folders import resolve
 from bench.cli.verdicts import in_words
 
 EXAMPLES = ("lorabench report latest", "lorabench report runs/20261120T020003Z-7f3a")
 PAGE = "report.html"
+_WORDS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 
 
 class NotScored(Refused):
-    """The run has no score yet, or one that this version cannot read."""
+    """The run has no verdict yet, or a score that this version cannot read."""
 
 
 def report(
@@ -26,7 +30,10 @@ def report(
     runs: RunsRead = RUNS,
     as_json: AsJson = False,
 ) -> int:
-    """Write the report of scored runs: a page, a JUnit file and a summary."""
+    """Write the report of runs: a page, a JUnit file and a summary.
+
+    Of a run that was not scored yet it shows the verdicts that the run itself reached.
+    """
     folders = resolve(run, runs=runs)
     scores = [write_report(folder) for folder in folders]
     codes = [ExitCode(bench.report.exit_code(score)) for score in scores]
@@ -44,6 +51,7 @@ def report(
                     [
                         ("run", shown_path(folder)),
                         ("verdicts", in_words(score.get("totals", {}))),
+                        *_unscored_rows(folder, score),
                         ("report", shown_path(folder / PAGE)),
                     ]
                 )
@@ -52,10 +60,24 @@ def report(
 
 
 def write_report(folder: Path) -> dict[str, Any]:
-    """Write report.html, junit.xml and summary.md; returns the score. NotScored without one."""
+    """Write report.html, junit.xml and summary.md; returns the score, or what stands for it.
+
+    NotScored when the run has no verdict yet, or a score that cannot be read.
+    """
     try:
-        bench.report.write(folder)
+        score = bench.report.score_of(folder)
+        bench.report.write(folder, score)
     except bench.report.ReportError as error:
         raise NotScored(str(error)) from None
-    score: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
-    return score
+    if score.is_scored:
+        said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
+        return said
+    totals = Counter(verdict.verdict for verdict in score.verdicts)
+    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in _WORDS}}
+
+
+def _unscored_rows(folder: Path, score: dict[str, Any]) -> list[tuple[str, object]]:
+    if score.get("is_scored", True):
+        return []
+    command = command_line("score", shown_path(folder))
+    return [("score", f"none yet, so these are the run's own verdicts; score it: {command}")]

@@ -10,6 +10,8 @@ from bench.report.score_file import Finding, Score, Verdict
 WORDS = ("PASS", "PASS on repeat", "FAIL", "INCONCLUSIVE", "ERROR")
 SEVERITY = ("FAIL", "ERROR", "INCONCLUSIVE", "PASS on repeat", "PASS")  # the worst one first
 
+UNSCORED = "Not scored yet: these are the verdicts that the run itself reached."
+
 _BENCH_ERROR, _FAILED, _UNPROVEN, _REPEATED, _PASSED = 12, 1, 11, 10, 0
 
 
@@ -124,7 +126,7 @@ def _unproven_sentence(words: Counter[str], cases: int) -> str:
 
 
 def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
-    remarks = []
+    remarks = [] if score.is_scored else [UNSCORED]
     if words["INCONCLUSIVE"] and verdict != "INCONCLUSIVE":
         remarks.append(
             f"{_of(words['INCONCLUSIVE'], len(score.verdicts), 'proved')} nothing, because the "

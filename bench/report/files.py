@@ -5,16 +5,17 @@ from pathlib import Path
 from bench.capture.whole_file import replace
 from bench.report.junit import junit
 from bench.report.page import page
-from bench.report.score_file import read_manifest, read_score
+from bench.report.score_file import Score, read_manifest, score_of
 from bench.report.summary import summary
 
 
-def write(run_folder: Path) -> Path:
-    """Write junit.xml, summary.md and report.html into a scored run folder; the path of the page.
+def write(run_folder: Path, score: Score | None = None) -> Path:
+    """Write junit.xml, summary.md and report.html into a run folder; the path of the page.
 
-    The same folder gives the same bytes. ReportError if the run has not been scored.
+    `score` is that of the folder, for who has read it already. The same folder gives the same
+    bytes. ReportError if the run has no verdict yet.
     """
-    score = read_score(run_folder)
+    score = score or score_of(run_folder)
     manifest = read_manifest(run_folder)
     replace(run_folder / "junit.xml", junit(score))
     replace(run_folder / "summary.md", _utf8(summary(score, manifest)))

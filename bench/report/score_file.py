@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from bench.capture.reading import Event, capture_files
+from bench.capture.wholeness import wholeness
+from bench.report.evidence import read_events
 from bench.report.foreign_text import decode, shown
 
 SCHEMA = 1
@@ -233,7 +236,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """Which Spark scored the run, and how long it took in seconds."""
+    """Which Spark scored the run, and how long it took in seconds; "" where none did."""
 
     version: str = ""
     master: str = ""
@@ -242,7 +245,10 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """score.json, schema 1, as `bench.score.job` leaves it in the run folder."""
+    """score.json, schema 1, as `bench.score.job` leaves it in the run folder.
+
+    `is_scored` is false where the run was not scored yet, and the verdicts are its own.
+    """
 
     schema: int
     run: str
@@ -263,6 +269,7 @@ class Score:
     left_out: tuple[LeftOut, ...] = ()
     host: Host = field(default_factory=Host)
     wholeness: Books = field(default_factory=Books)
+    is_scored: bool = True
 
 
 def read_score(run_folder: Path) -> Score:
@@ -287,6 +294,62 @@ def read_score(run_folder: Path) -> Score:
         raise ReportError(
             f"{path} cannot be read ({shown(str(error))}). "
             f"Score the run again: lorabench score {run_folder}"
+        ) from None
+
+
+def score_of(run_folder: Path) -> Score:
+    """The scores of a run; of one that was not scored yet, the verdicts that it reached itself.
+
+    ReportError if the scores are torn or of another schema, or if there is no verdict either.
+    """
+    if (run_folder / "score.json").is_file() or not capture_files(run_folder, "bench"):
+        return read_score(run_folder)
+    return unscored(run_folder)
+
+
+def unscored(run_folder: Path) -> Score:
+    """What a run says of itself, without Spark: its verdicts, what was left out, what is missing.
+
+    A case that proved nothing and was played again does not count; of a case that is not whole
+    there is no verdict but an ERROR of the bench.
+    """
+    books = wholeness(run_folder)
+    withheld = {one.case: one.reason for one in books.withheld}
+    begins: dict[str, Event] = {}
+    verdicts: dict[str, dict[str, Any]] = {}
+    left_out = []
+    for event in read_events(run_folder, sources="bench"):
+        kind, case = event.get("kind"), event.get("case")
+        if not isinstance(case, str):
+            continue
+        if kind == "case.begin":
+            begins[case] = event
+        elif kind == "case.left_out":
+            left_out.append(event)
+        elif kind == "case.end" and case in begins and case not in withheld:
+            verdicts[case] = {**begins[case], **event, "begin_us": begins[case]["t_us"]}
+    for case, reason in withheld.items():
+        found = begins.get(case, {})
+        broken = {"case": case, "verdict": "ERROR", "owner": "bench", "reasons": [reason]}
+        verdicts[case] = {"scenario": case, **found, "begin_us": found.get("t_us"), **broken}
+    said = {
+        "schema": SCHEMA,
+        "run": run_folder.name,
+        "verdicts": [
+            {**row, "end_us": row.get("t_us"), "reasons": row.get("reasons") or ()}
+            for row in verdicts.values()
+            if not (row.get("repeated") and row.get("verdict") == "INCONCLUSIVE")
+        ],
+        "left_out": left_out,
+        "wholeness": books.as_json(),
+        "is_scored": False,
+    }
+    try:
+        return msgspec.convert(said, Score)
+    except msgspec.ValidationError as error:
+        raise ReportError(
+            f"{run_folder}: its own verdicts cannot be read ({shown(str(error))}). "
+            f"First: lorabench score {run_folder}"
         ) from None
 
 
