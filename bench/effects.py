@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from bench.capture.reading import Event
 
 _MESSAGE_ID = re.compile(
-    r"([0-9A-F]{16})-([0-9A-F]{8})(?:\.[0-9]+)?-([0-9]+)(?:-[0-9A-F]{16}-[0-9]+)?"
+    r"([0-9A-F]{16})-([0-9A-F]{8})(?:\.[0-9]+)?-([0-9]+)(?:\.[0-9A-F]{8})?(?:-[0-9A-F]{16}-[0-9]+)?"
 )
 
 
