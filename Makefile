@@ -32,7 +32,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench soak mutants fuzz lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench cluster soak mutants fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -105,8 +105,12 @@ once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets,
 emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
 	@.ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
 
-bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five
+bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five; then Spark beside DuckDB
 	@$(VENV) -m tests.benchmarks
+	@$(VENV) -m tests.benchmarks.scoring --rows 1000000,10000000,50000000
+
+cluster: $(STAMP) ## Score on a cluster of Spark that loses an executor
+	@$(VENV) -m pytest tests/bench/score/lost_executor.py -q $(PYTEST_ARGS)
 
 soak: $(STAMP) mosquitto ## The tests that have a size, in full: kills, whole archives, long searches
 	@LORABENCH_SOAK=1 $(VENV) -m pytest $(SOAKS) -m "" -n 2 --dist loadgroup -q --timeout 7200 $(PYTEST_ARGS)

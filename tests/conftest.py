@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-SPARK_TIMEOUT_S = 300
+SPARK_TIMEOUT_S = 900
 EVERYDAY_WORKERS = 3
 LONG_FIRST = (
     "tests/bench/run/test_hardware.py",

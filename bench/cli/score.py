@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bench.cli.exit_code import Refused, worst
+from bench.cli.exit_code import BenchBroken, Refused, worst
 from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunNames, RunsRead
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import Progress, ProgressDisplay
@@ -50,10 +50,12 @@ def score_runs(
 ) -> dict[str, dict[str, Any]]:
     """The score of each run by its folder's name; starts Spark, which takes seconds.
 
-    NotScorable when there is no Java, or two of the folders have the same name.
+    NotScorable when there is no Java, two of the folders have the same name, or the executors of a
+    cluster do not see the captures; BenchBroken while another process writes to the lake.
     """
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.score.java import JavaMissing
+    from bench.score.lake import CapturesOutOfReach, LakeBusy
+    from bench.spark import JavaMissing
 
     if len({folder.name for folder in folders}) < len(folders):
         raise NotScorable(
@@ -64,6 +66,10 @@ def score_runs(
         return job.score(folders, lake=lake, master=master, progress=progress)
     except JavaMissing as error:
         raise NotScorable(f"{error}.") from None
+    except CapturesOutOfReach as error:
+        raise NotScorable(str(error)) from None
+    except LakeBusy as error:
+        raise BenchBroken(str(error)) from None
 
 
 def missing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:

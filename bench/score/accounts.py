@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.effects import EFFECT, uplink_key, uplink_of
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 
 DELIVERED = "delivered"
 _AT_BROKER = ("upstream.published", "upstream.repeated", "upstream.injected")
@@ -51,13 +51,11 @@ def accounts(lines: DataFrame, outcomes: DataFrame, due: DataFrame) -> DataFrame
 
 def _grouped(lines: DataFrame, outcomes: DataFrame) -> DataFrame:
     """All entries of one uplink side by side."""
-    kind, message_id = (
-        F.col("kind"),
-        F.coalesce("message_id", F.get_json_object("body", "$.messageId")),
-    )
+    message_id = F.coalesce("message_id", F.get_json_object("body", "$.messageId"))
     names = [name for name in _ENTRY if name != "message_id"]
     said = (
-        lines.where(kind.isin(*_AT_BROKER, *_DECIDED, _EFFECT) & F.col("case").isNotNull())
+        of_kind(lines, *_AT_BROKER, *_DECIDED, _EFFECT)
+        .where(F.col("case").isNotNull())
         .withColumn("message_id", message_id)
         .where(F.col("message_id").isNotNull())
         .join(_firsts(lines), on=["run", "case", "first_position"], how="left")
@@ -104,7 +102,8 @@ def _firsts(lines: DataFrame) -> DataFrame:
     """What the consumers of a case had at a position of their stores."""
     had = F.struct("consumer", "message_id", "key")
     return (
-        lines.where(F.col("kind").isin("inbox.accepted", _EFFECT) & F.col("case").isNotNull())
+        of_kind(lines, "inbox.accepted", _EFFECT)
+        .where(F.col("case").isNotNull())
         .groupBy("run", "case", F.col("position").alias("first_position"))
         .agg(F.collect_set(had).alias("first"))
         .select("run", "case", "first_position", "first")
@@ -118,7 +117,8 @@ def _cases(lines: DataFrame) -> DataFrame:
     of_fault = F.get_json_object("detail", "$.consumer").alias("consumer")
     faults = F.collect_list(F.when(fault, F.struct("t_us", "seam", of_fault)))
     return (
-        lines.where((kind.isin(*_DECIDED, _EFFECT) | fault) & F.col("case").isNotNull())
+        of_kind(lines, *_DECIDED, _EFFECT, "fault.begin")
+        .where(((kind != "fault.begin") | fault) & F.col("case").isNotNull())
         .groupBy("run", "case")
         .agg(
             F.sort_array(F.collect_set("consumer")).alias("consumers"),

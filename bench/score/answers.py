@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.expectations import without_signal
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 
 
 def answers(outcomes: DataFrame) -> DataFrame:
@@ -44,7 +44,8 @@ def wrong_windows(expected_windows: DataFrame, lines: DataFrame) -> DataFrame:
     key = ["run", "case", "frame_id"]
     on_air = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "window"))).getField("window")
     observed = (
-        lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "transmitted"))
+        of_kind(lines, "lns.downlink")
+        .where(F.col("stage") == "transmitted")
         .groupBy(*key)
         .agg(on_air.alias("observed"))
         .select(*key, "observed")
@@ -77,7 +78,7 @@ def wrong_statuses(expected_statuses: DataFrame, lines: DataFrame) -> DataFrame:
     """One row per device whose status the application was told not as often as due."""
     key = ["run", "case", "dev_eui"]
     told = (
-        lines.where(F.col("kind") == "upstream.status")
+        of_kind(lines, "upstream.status")
         .withColumn("dev_eui", F.get_json_object("body", "$.devEui"))
         .groupBy(*key)
         .agg(F.countDistinct(F.get_json_object("body", "$.messageId")).alias("observed"))

@@ -10,10 +10,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.claims import NOT_ASKED, OWNER, STATE_US
 from bench.score.conservation import violation_rows
 from bench.score.facts import RETENTION_US
-from bench.score.read import ARRIVAL
+from bench.score.level2 import NOT_ASKED, OWNER, STATE_US
+from bench.score.read import ARRIVAL, of_kind
 
 ONE_OWNER = "one owner per frame"
 ONE_SERVER_ANSWERS = "one server answers"
@@ -55,7 +55,7 @@ def one_owner_per_frame(claims: DataFrame, failed: DataFrame) -> DataFrame:
 
 def one_server_answers(lines: DataFrame, failed: DataFrame) -> DataFrame:
     """Only one server answers a frame, whatever the strategy."""
-    answers = lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "scheduled"))
+    answers = of_kind(lines, "lns.downlink").where(F.col("stage") == "scheduled")
     of_data = answers.where(F.col("f_cnt_down").isNotNull() & F.col("xtime").isNotNull())
     counted = of_data.withColumn("f_cnt", F.split("frame_id", ":")[1].try_cast("bigint"))
     return violation_rows(
@@ -71,7 +71,7 @@ def one_server_answers(lines: DataFrame, failed: DataFrame) -> DataFrame:
 
 def one_message_under_drop(published: DataFrame, lines: DataFrame, failed: DataFrame) -> DataFrame:
     """Under Drop a frame goes upstream once, over all servers."""
-    under_drop = lines.where((F.col("kind") == "case.device") & (F.col("strategy") == "Drop"))
+    under_drop = of_kind(lines, "case.device").where(F.col("strategy") == "Drop")
     said = F.col("said")
     messages = (
         published.join(
@@ -152,7 +152,7 @@ def claims_and_outcomes_agree(claims: DataFrame, outcomes: DataFrame) -> DataFra
 
 
 def _claims(lines: DataFrame) -> DataFrame:
-    return lines.where((F.col("kind") == "lns.claim") & F.col("case").isNotNull()).select(
+    return of_kind(lines, "lns.claim").where(F.col("case").isNotNull()).select(
         "run", "case", "lns", "station", "frame_id", "dev_eui", "dev_addr", "f_cnt",
         F.col("decision").alias("level2"), "owner", "f_cnt_down", "xtime", *ARRIVAL,
     )  # fmt: skip
@@ -160,9 +160,10 @@ def _claims(lines: DataFrame) -> DataFrame:
 
 def _failures(lines: DataFrame) -> DataFrame:
     """One row per case in which a store or an upstream failed: since when."""
-    begun = (F.col("kind") == "fault.begin") & F.col("seam").isin(*_FAILING_SEAMS)
+    failing = (F.col("kind") == "upstream.failed") | F.col("seam").isin(*_FAILING_SEAMS)
     return (
-        lines.where((begun | (F.col("kind") == "upstream.failed")) & F.col("case").isNotNull())
+        of_kind(lines, "upstream.failed", "fault.begin")
+        .where(failing & F.col("case").isNotNull())
         .groupBy("run", "case")
         .agg(F.min("t_us").alias("failed_us"))
         .select("run", "case", "failed_us")

@@ -9,8 +9,7 @@ t_us and text.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.read import ARRIVAL
-from bench.score.station_text import dnmsgs
+from bench.score.read import ARRIVAL, of_kind
 
 _ABSENT = ("frame_id", "station", "expected", "observed")
 
@@ -84,7 +83,7 @@ def one_message_per_id(published: DataFrame, lines: DataFrame) -> DataFrame:
     An unverified message counts for nothing: nobody could say whether another server sends it too.
     """
     verified = F.coalesce(F.col("said.unverified"), F.lit("false")) != "true"
-    restarted = lines.where((F.col("kind") == "case.lns") & (F.col("event") == "restart"))
+    restarted = of_kind(lines, "case.lns").where(F.col("event") == "restart")
     used = (
         published.where(F.col("case").isNotNull() & verified)
         .groupBy("run", "case", "message_id")
@@ -154,9 +153,8 @@ def answer_through_the_station_that_heard(matched: DataFrame, passed: DataFrame)
 
 def nothing_accepted_that_nobody_sent(outcomes: DataFrame, lines: DataFrame) -> DataFrame:
     """What goes upstream was sent by a device in the case."""
-    sent = lines.where(
-        (F.col("kind") == "radio.transmit") & (F.col("direction") == "up") & F.col("genuine")
-    ).select("run", "case", "frame_id")
+    is_sent = (F.col("direction") == "up") & F.col("genuine")
+    sent = of_kind(lines, "radio.transmit").where(is_sent).select("run", "case", "frame_id")
     accepted = outcomes.where((F.col("upstream") != "dropped") & F.col("case").isNotNull())
     return violation_rows(
         accepted.join(sent, on=["run", "case", "frame_id"], how="left_anti"),
@@ -192,18 +190,13 @@ def no_downlink_counter_twice(downlinks: DataFrame) -> DataFrame:
 
 def downlinks(lines: DataFrame) -> DataFrame:
     """The downlinks that network servers handed to a station."""
-    return lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "scheduled")).select(
-        "run", "case", "station", "xtime", "dev_eui", "dev_addr", "frame_id", "f_cnt_down", *ARRIVAL
-    )
+    return of_kind(lines, "lns.downlink").where(F.col("stage") == "scheduled")
 
 
-def passed(lines: DataFrame) -> DataFrame:
+def passed(dnmsgs: DataFrame) -> DataFrame:
     """The downlinks for an uplink that reached the tap of a station."""
-    down = lines.where((F.col("kind") == "station.text") & (F.col("direction") == "down"))
-    return (
-        dnmsgs(down.select("run", "case", "station", "text", "t_us"))
-        .where(F.col("tap_xtime").isNotNull())
-        .select("run", "case", "station", F.col("tap_xtime").alias("xtime"), "t_us")
+    return dnmsgs.where(F.col("tap_xtime").isNotNull()).select(
+        "run", "case", "station", F.col("tap_xtime").alias("xtime"), "t_us"
     )
 
 
@@ -211,7 +204,7 @@ def published(lines: DataFrame) -> DataFrame:
     """The messages that the application got; `said` is a map from field to value as text."""
     body = F.from_json("body", "MAP<STRING, STRING>")
     return (
-        lines.where(F.col("kind") == "upstream.published")
+        of_kind(lines, "upstream.published")
         .withColumn("said", body)
         .select(
             "run",

@@ -7,7 +7,12 @@ end. A message belongs to the uplink that its id names, copies included.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-_MESSAGE_ID = r"^([0-9A-F]{16})-([0-9A-F]{8})(?:\.[0-9]+)?-([0-9]+)(?:-[0-9A-F]{16}-[0-9]+)?$"
+from bench.score.read import of_kind
+
+_MESSAGE_ID = (
+    r"^([0-9A-F]{16})-([0-9A-F]{8})(?:\.[0-9]+)?-([0-9]+)(?:\.[0-9A-F]{8})?"
+    r"(?:-[0-9A-F]{16}-[0-9]+)?$"
+)
 _PARTS = (1, 2, 3)  # DevEUI, DevAddr, FCnt
 EFFECT = "effect"
 
@@ -31,13 +36,13 @@ def due_effects(lines: DataFrame) -> DataFrame:
     expects = F.col("expect").isin(EFFECT, "ignored")
     uplink = uplink_key("dev_eui", "dev_addr", "f_cnt")
     which = F.coalesce("message_id", uplink)
-    due = lines.where((F.col("kind") == "case.expect") & expects).select(
+    due = of_kind(lines, "case.expect").where(expects).select(
         "night", "run", "case", "seq", "consumer", "by", "count", "dev_eui", "f_cnt", "message_id",
         which.alias("which"), F.coalesce("by", F.lit(EFFECT)).alias("fate"),
     )  # fmt: skip
     names = F.array(uplink_of(F.col("message_id")), F.col("message_id"))
     seen = (
-        lines.where(F.col("kind").isin("application.effect", "inbox.ignored"))
+        of_kind(lines, "application.effect", "inbox.ignored")
         .select(
             "run",
             "case",

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.outcomes import WORDS
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 
 _DUE = (*WORDS, "level2", "race")
 
@@ -16,7 +16,8 @@ def expectations(lines: DataFrame) -> DataFrame:
     """
     of_frame = Window.partitionBy("frame_id", "run", "case").orderBy("seq")
     return (
-        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "outcome"))
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "outcome")
         .select("night", "run", "case", "frame_id", "station", *_DUE, *ARRIVAL)
         .withColumn("copy", F.row_number().over(of_frame) - 1)
         .select("night", "run", "case", "frame_id", "copy", "station", *_DUE, "seq")
@@ -27,7 +28,8 @@ def expected_lines(lines: DataFrame) -> DataFrame:
     """One row per device of a case: the texts it should have said, in order."""
     due = F.sort_array(F.collect_list(F.struct("seq", "line")))
     return (
-        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "device"))
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "device")
         .groupBy("night", "run", "case", "dev_eui")
         .agg(due.getField("line").alias("due"), F.min("seq").alias("seq"))
         .select("night", "run", "case", "dev_eui", "due", "seq")
@@ -38,7 +40,8 @@ def expected_bodies(lines: DataFrame) -> DataFrame:
     """One row per field that every message of an uplink through one station should have."""
     entries = F.from_json("body", "MAP<STRING, STRING>")
     return (
-        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "upstream"))
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "upstream")
         .select("night", "run", "case", "dev_eui", "f_cnt", "station", "seq", F.explode(entries))
         .withColumnsRenamed({"key": "field", "value": "due"})
         .select("night", "run", "case", "dev_eui", "f_cnt", "station", "field", "due", "seq")
@@ -48,7 +51,8 @@ def expected_bodies(lines: DataFrame) -> DataFrame:
 def expected_windows(lines: DataFrame) -> DataFrame:
     """One row per frame whose answers on the air are due: their windows, in order."""
     return (
-        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "on_air"))
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "on_air")
         .groupBy("night", "run", "case", "frame_id")
         .agg(F.max_by("windows", "seq").alias("due"), F.max("seq").alias("seq"))
         .select("night", "run", "case", "frame_id", "due", "seq")
@@ -58,7 +62,8 @@ def expected_windows(lines: DataFrame) -> DataFrame:
 def expected_statuses(lines: DataFrame) -> DataFrame:
     """One row per device of a case: how often the application is to be told its status."""
     return (
-        lines.where((F.col("kind") == "case.expect") & (F.col("expect") == "status"))
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "status")
         .groupBy("night", "run", "case", "dev_eui")
         .agg(F.max_by("count", "seq").alias("due"), F.max("seq").alias("seq"))
         .select("night", "run", "case", "dev_eui", "due", "seq")
@@ -74,7 +79,8 @@ def said_lines(lines: DataFrame) -> DataFrame:
     """One row per device of a case: every text it said, in order, without RSSI and SNR."""
     said = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "text")))
     return (
-        lines.where((F.col("kind") == "device.line") & F.col("case").isNotNull())
+        of_kind(lines, "device.line")
+        .where(F.col("case").isNotNull())
         .withColumn("text", without_signal(F.col("text")))
         .groupBy("run", "case", "dev_eui")
         .agg(said.getField("text").alias("said"))

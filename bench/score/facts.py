@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from bench.score.read import of_kind
 from bench.score.station_text import eui_no
 
 _DEVICE = (
@@ -30,7 +31,7 @@ def devices(lines: DataFrame) -> DataFrame:
     """One row per device of a case: `device` is the struct of its facts."""
     first = F.min_by(F.struct(*_DEVICE, "join_eui"), "t_us")
     return (
-        lines.where(F.col("kind") == "case.device")
+        of_kind(lines, "case.device")
         .groupBy("run", "case", "dev_eui")
         .agg(first.alias("device"))
         .select("run", "case", "dev_eui", "device")
@@ -65,7 +66,8 @@ def servers(lines: DataFrame) -> DataFrame:
         F.struct("t_us", *(detail[name].alias(name) for name in ("lns", "dev_eui", "f_cnt"))),
     )
     return (
-        lines.where(of_lns | of_fault | (kind == "lns.claim") | of_outage)
+        of_kind(lines, "case.lns", "fault.begin", "lns.claim", "lns.outcome")
+        .where((kind != "lns.outcome") | of_outage)
         .groupBy("run", "case")
         .agg(
             F.min_by("lns", begun_us).alias("own_lns"),
@@ -75,9 +77,9 @@ def servers(lines: DataFrame) -> DataFrame:
             F.coalesce(F.min_by("on_outage", begun_us), F.lit("open")).alias("on_outage"),
             F.max(kind == "lns.claim").alias("asks"),
             F.max(kind == "lns.outcome").alias("had_outage"),
-            F.collect_list(restart).alias("restarts"),
-            F.collect_list(fault).alias("faults"),
-            F.collect_list(orphan).alias("orphans"),
+            F.sort_array(F.collect_list(restart)).alias("restarts"),
+            F.sort_array(F.collect_list(fault)).alias("faults"),
+            F.sort_array(F.collect_list(orphan)).alias("orphans"),
         )
         .select("run", "case", *SERVERS)
     )
@@ -86,9 +88,10 @@ def servers(lines: DataFrame) -> DataFrame:
 def addresses(lines: DataFrame, devices: DataFrame) -> DataFrame:
     """Who uses a DevAddr in a case: the device and session whose genuine frames bear it."""
     known = devices.select("run", "case", "dev_eui")
-    data = (F.col("kind") == "radio.transmit") & F.col("genuine") & F.col("session").isNotNull()
+    data = F.col("genuine") & F.col("session").isNotNull()
     return (
-        lines.where(data & F.col("case").isNotNull())
+        of_kind(lines, "radio.transmit")
+        .where(data & F.col("case").isNotNull())
         .join(F.broadcast(known), on=["run", "case", "dev_eui"], how="left_semi")
         .withColumn("dev_addr", F.substring_index("frame_id", ":", 1))
         .groupBy("run", "case", "dev_addr")
@@ -103,7 +106,8 @@ def addresses(lines: DataFrame, devices: DataFrame) -> DataFrame:
 def evicted(lines: DataFrame) -> DataFrame:
     """The level-1 keys that a full cache lost in a case, in the words of the network server."""
     return (
-        lines.where((F.col("kind") == "lns.evicted") & F.col("case").isNotNull())
+        of_kind(lines, "lns.evicted")
+        .where(F.col("case").isNotNull())
         .groupBy("run", "case", "key")
         .agg(F.min("t_us").alias("evicted_us"))
         .select("run", "case", "key", "evicted_us")

@@ -2,39 +2,45 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from bench.capture.whole_file import replace
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.score.accounts import accounts
 from bench.score.answers import answers
+from bench.score.conservation import published
+from bench.score.cut import Cutter
 from bench.score.effects import due_effects
 from bench.score.expectations import expectations
 from bench.score.findings import findings
 from bench.score.incomplete import whole_cases_only, with_holes, with_withheld
+from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
 from bench.score.ledger import ledger
 from bench.score.margins import margins
 from bench.score.missed_stimuli import missed_stimuli, of_other_cases, unproven
 from bench.score.oracle import judged
 from bench.score.outcomes import WORDS, matched, outcomes, told
-from bench.score.read import kept, lines, within_cases
+from bench.score.read import lines, night_of, within_cases
 from bench.score.receptions import receptions
 from bench.score.scores import scores
-from bench.score.session import session
 from bench.score.stalls import excused, stalled
+from bench.score.station_text import dnmsgs
 from bench.score.store_calls import store_calls
 from bench.score.summary import Tables, summaries
 from bench.score.verdicts import verdicts
+from bench.spark import Profile, session
 
-_PARTITIONS = ("night", "run")
+# Below this, a better compiler of Java takes longer than it saves.
+_QUICK_BYTES_MAX = 64 << 20
 # Below this, compiling the queries takes longer than running them.
-_INTERPRETED_BYTES_MAX = 64 << 20
+_INTERPRETED_BYTES_MAX = 512 << 20
+_SIDE_BY_SIDE = 2
+_OF_MANIFEST = ("run_id", "rig", "seed")
 
 
 def score(
@@ -48,7 +54,7 @@ def score(
 
     A run is known by the name of its folder, and its earlier scores in the lake are replaced.
     `lake` is a path or any URI that Spark can write to. FileNotFoundError when a folder holds no
-    capture, ValueError when two folders have one name, JavaMissing (bench.score.java) when there
+    capture, ValueError when two folders have one name, JavaMissing (bench.spark) when there
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
@@ -61,90 +67,92 @@ def score(
     books = {folder.name: wholeness(folder) for folder in folders}
     progress("starting Spark")
     size = sum(file.stat().st_size for file in files)
-    with session(master, compiled=size > _INTERPRETED_BYTES_MAX, progress=progress) as spark:
+    with (
+        writing(str(lake)),
+        session(
+            master,
+            profile=Profile.QUICK_START if size <= _QUICK_BYTES_MAX else Profile.THROUGHPUT,
+            compiled=size > _INTERPRETED_BYTES_MAX,
+            progress=progress,
+        ) as spark,
+    ):
+        store = Lake(spark, str(lake))
+        refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
-        read = lines(spark, [str(file) for file in files])
-        tables = _tables(read, books)
+        cut = Cutter(spark, store.shared)
+        tables = _tables(cut, lines(spark, [str(file) for file in files]), books)
+        into_lake = _of_lake(tables)
         progress("working out what was due")
-        found = summaries(tables, runs)
+        found = summaries(tables, into_lake, runs, cut.collected)
+        manifests = {folder.name: _manifest(folder) for folder in folders}
+        for run, score_object in found.items():
+            score_object |= {name: manifests[run].get(name) for name in _OF_MANIFEST}
+            score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
-        found_nights = read.select("run", "night").distinct().collect()
-        nights = {row["run"]: row["night"] for row in found_nights}
-        _write(_of_lake(tables), str(lake), nights)
+        store.replace(
+            into_lake,
+            run_rows(spark, manifests, found),
+            {run: night_of(run) for run in runs},
+        )
+        cost = cut.told()
+        store.tidy()
         spark.catalog.clearCache()
-        about = {"version": spark.version, "master": spark.sparkContext.master}
+        about = {"version": spark.version, "master": spark.sparkContext.master, **cost}
     seconds = round(monotonic() - began, 1)
     for folder in folders:
-        manifest = _manifest(folder)
-        facts = {name: manifest.get(name) for name in ("run_id", "rig", "seed")}
-        found[folder.name] |= {**facts, "spark": {**about, "seconds": seconds}}
-        found[folder.name]["wholeness"] = books[folder.name].as_json()
+        found[folder.name]["spark"] = {**about, "seconds": seconds}
         text = json.dumps(found[folder.name], indent=1) + "\n"
         replace(folder / "score.json", text.encode())
     return found
 
 
-def _tables(read: DataFrame, books: Mapping[str, Wholeness]) -> Tables:
-    # Each table is cut off from the plan that made it: plans that contain each other's plans grow
-    # faster than the captures.
-    whole = kept(whole_cases_only(within_cases(read), books))
-    said = outcomes(whole).localCheckpoint()
-    both = matched(receptions(whole), said).localCheckpoint()
-    due = expectations(whole)
-    graded = scores(due, both).localCheckpoint()
-    rows = judged(both, whole).localCheckpoint()
-    effects = due_effects(whole).localCheckpoint()
-    followed = accounts(whole, said, effects).localCheckpoint()
-    life = ledger(both, followed).localCheckpoint()
-    all_found = findings(whole, both, said, graded, rows, effects, followed).localCheckpoint()
-    missed = missed_stimuli(whole)
-    late = of_other_cases(stalled(whole), missed)
-    of_cases = unproven(excused(all_found, late), missed).localCheckpoint()
-    cases = with_withheld(verdicts(whole, both, of_cases), books).localCheckpoint()
-    found = with_holes(of_cases, books)
-    early = margins(both, whole).localCheckpoint()
-    asked = store_calls(whole, said)
-    return Tables(
-        read, rows, said, due, graded, answers(said), cases, found, early, asked, followed, life
-    )
+def _tables(cut: Cutter, captured: DataFrame, books: Mapping[str, Wholeness]) -> Tables:
+    read = cut("read", cut.gathered(captured))
+    whole = cut("lines", whole_cases_only(within_cases(read), books))
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+
+        def begin(name: str, table: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
+            return threads.submit(lambda: cut(name, table())).result
+
+        sent = begin("downlink texts", lambda: dnmsgs(whole))
+        got = begin("published", lambda: published(whole))
+        said = cut("outcomes", outcomes(whole))
+        both = cut("receptions", matched(receptions(whole), said))
+        rows = begin("oracle", lambda: judged(both, whole, cut))
+        due = expectations(whole)
+        graded = begin("scores", lambda: scores(due, both))
+        effects = cut("effects", due_effects(whole))
+        followed = cut("accounts", accounts(whole, said, effects))
+        life = begin("ledger", lambda: ledger(both, followed))
+        early = begin("margins", lambda: margins(both, sent(), whole))
+        missed = missed_stimuli(whole)
+        late = of_other_cases(stalled(whole), missed)
+        all_found = cut(
+            "all findings",
+            findings(whole, both, said, got(), sent(), graded(), rows(), effects, followed),
+        )
+        of_cases = cut("findings", unproven(excused(all_found, late), missed))
+        cases = cut("verdicts", with_withheld(verdicts(whole, both, of_cases), books))
+        found = with_holes(of_cases, books)
+        return Tables(
+            read, rows(), said, due, graded(), answers(said), cases, found, early(),
+            store_calls(whole, said), followed, life(),
+        )  # fmt: skip
 
 
 def _of_lake(tables: Tables) -> dict[str, DataFrame]:
     observed = [told(word).alias(f"observed_{word}") for word in WORDS]
     return {
-        "receptions": tables.judged.select("*", *observed).drop(
-            "outcome", "heard", "stale", "stale_life"
-        ),
+        "receptions": tables.judged.select("*", *observed),
         "outcomes": tables.outcomes,
         "expectations": tables.expectations,
         "scores": tables.scores,
         "answers": tables.answers,
         "verdicts": tables.verdicts,
-        "findings": tables.findings.drop("phase", "place"),
+        "findings": tables.findings,
         "margins": tables.margins,
         "ledger": tables.ledger,
     }
-
-
-def _write(tables: dict[str, DataFrame], lake: str, nights: dict[str, str]) -> None:
-    """Replace the partitions of these runs in every table; other partitions stay."""
-    for name, table in tables.items():
-        (
-            table.repartition(*_PARTITIONS)
-            .write.mode("overwrite")
-            .partitionBy(*_PARTITIONS)
-            .parquet(f"{lake}/{name}")
-        )
-    # A run without rows in a table is no reason for Spark to touch its partition there.
-    filled = [
-        table.select(F.lit(name).alias("table"), "run").distinct() for name, table in tables.items()
-    ]
-    present = {(row["table"], row["run"]) for row in reduce(DataFrame.unionAll, filled).collect()}
-    for name, table in tables.items():
-        for run, night in sorted(nights.items()):
-            if (name, run) not in present:
-                empty = table.drop(*_PARTITIONS).limit(0)
-                empty.write.mode("overwrite").parquet(f"{lake}/{name}/night={night}/run={run}")
 
 
 def _captures(folder: Path) -> list[Path]:

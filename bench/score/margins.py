@@ -12,8 +12,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from bench.score.read import of_kind
 from bench.score.stalls import STALL_US_MAX
-from bench.score.station_text import dnmsgs
 
 # A station takes RX1 if that is at least so far ahead, else RX2, else nothing (Basics Station).
 AIM_GAP_US = 20_000
@@ -23,7 +23,7 @@ _RECEPTION = ("run", "case", "station", "xtime", "nth")
 _SLOWED = ("lns", "store", "redis", "upstream", "broker")
 
 
-def margins(matched: DataFrame, lines: DataFrame) -> DataFrame:
+def margins(matched: DataFrame, dnmsgs: DataFrame, lines: DataFrame) -> DataFrame:
     """One row per confirmed uplink or join that the network server answered.
 
     aimed is the window of the outcome, used the one that the station reports (null if none),
@@ -32,8 +32,9 @@ def margins(matched: DataFrame, lines: DataFrame) -> DataFrame:
     server down, or the host stalled meanwhile; such margins say nothing of the network server.
     """
     answered = _answered(matched)
-    downlinks = _downlinks(lines)
+    downlinks = _downlinks(dnmsgs)
     key = ["run", "case", "station"]
+    measured_from = F.when(F.col("air_end_us").isNotNull(), "air").otherwise("tap")
     rx1_us = F.col("end_us") + F.col("rx_delay_us") - F.col("left_us")
     return (
         answered.join(downlinks, on=list(_RECEPTION), how="inner")
@@ -41,7 +42,7 @@ def margins(matched: DataFrame, lines: DataFrame) -> DataFrame:
         .join(F.broadcast(_used(lines)), on=[*key, "diid", "frame_id"], how="left")
         .join(F.broadcast(_slowed(lines)), on=["run", "case"], how="left")
         .join(F.broadcast(_stalls(lines)), on="run", how="left")
-        .withColumn("measured_from", _either(F.col("air_end_us").isNotNull(), "air", "tap"))
+        .withColumn("measured_from", measured_from)
         .withColumn("end_us", F.coalesce("air_end_us", "heard_us"))
         .withColumn("margin_rx1_us", rx1_us)
         .withColumn("margin_rx2_us", rx1_us + RX2_AFTER_RX1_US)
@@ -71,7 +72,7 @@ def _answered(matched: DataFrame) -> DataFrame:
             *_RECEPTION,
             "frame_id",
             "phy",
-            _either(F.col("is_join"), "join", "data").alias("kind"),
+            F.when(F.col("is_join"), "join").otherwise("data").alias("kind"),
             F.col("outcome.lns").alias("lns"),
             F.col("outcome.answer").alias("aimed"),
             (F.col("t_us") - held_us).alias("heard_us"),
@@ -81,14 +82,12 @@ def _answered(matched: DataFrame) -> DataFrame:
     )
 
 
-def _downlinks(lines: DataFrame) -> DataFrame:
+def _downlinks(dnmsgs: DataFrame) -> DataFrame:
     """The class A downlinks that left a tap for the station, by the reception they answer."""
-    down = lines.where((F.col("kind") == "station.text") & (F.col("direction") == "down"))
-    left = down.where(~F.coalesce("dropped", F.lit(False)) & F.col("case").isNotNull())
+    left = dnmsgs.where(~F.col("dropped") & F.col("case").isNotNull())
     in_order = Window.partitionBy(*_RECEPTION[:-1]).orderBy("left_us", "seq")
     return (
-        dnmsgs(left.select("run", "case", "station", "text", "t_us", "seq", "held_us"))
-        .where((F.col("device_class") == "A") & F.col("tap_xtime").isNotNull())
+        left.where((F.col("device_class") == "A") & F.col("tap_xtime").isNotNull())
         .withColumnsRenamed({"tap_xtime": "xtime", "t_us": "left_us"})
         .withColumn("nth", F.row_number().over(in_order))
         .withColumn("held_down", F.coalesce("held_us", F.lit(0)) > 0)
@@ -100,7 +99,7 @@ def _downlinks(lines: DataFrame) -> DataFrame:
 
 def _ends(answered: DataFrame, lines: DataFrame) -> DataFrame:
     """When the uplink ended on the air: the last time it did before the station told of it."""
-    sent = lines.where((F.col("kind") == "radio.transmit") & (F.col("direction") == "up"))
+    sent = of_kind(lines, "radio.transmit").where(F.col("direction") == "up")
     on_air = sent.select(
         "run",
         "case",
@@ -121,7 +120,8 @@ def _ends(answered: DataFrame, lines: DataFrame) -> DataFrame:
 def _used(lines: DataFrame) -> DataFrame:
     """The window in which a station reports to have sent a downlink."""
     return (
-        lines.where((F.col("kind") == "lns.downlink") & (F.col("stage") == "transmitted"))
+        of_kind(lines, "lns.downlink")
+        .where(F.col("stage") == "transmitted")
         .where(F.col("case").isNotNull() & F.col("frame_id").isNotNull())
         .groupBy("run", "case", "station", "diid", "frame_id")
         .agg(F.min_by("window", "t_us").alias("used"))
@@ -131,9 +131,9 @@ def _used(lines: DataFrame) -> DataFrame:
 
 def _slowed(lines: DataFrame) -> DataFrame:
     """From when on a case disturbed the network server, or what it waits for."""
-    disturbing = (F.col("kind") == "fault.begin") & F.col("seam").isin(*_SLOWED)
     return (
-        lines.where(disturbing & F.col("case").isNotNull())
+        of_kind(lines, "fault.begin")
+        .where(F.col("seam").isin(*_SLOWED) & F.col("case").isNotNull())
         .groupBy("run", "case")
         .agg(F.min("t_us").alias("slowed_us"))
         .select("run", "case", "slowed_us")
@@ -144,7 +144,8 @@ def _stalls(lines: DataFrame) -> DataFrame:
     """One row per run whose host stalled for too long: when, each time."""
     since_us = (F.col("t_us") - F.col("late_us")).alias("since_us")
     return (
-        lines.where((F.col("kind") == "host.stalled") & (F.col("late_us") > STALL_US_MAX))
+        of_kind(lines, "host.stalled")
+        .where(F.col("late_us") > STALL_US_MAX)
         .groupBy("run")
         .agg(F.collect_list(F.struct(since_us, F.col("t_us").alias("woke_us"))).alias("stalls"))
         .select("run", "stalls")
@@ -163,11 +164,7 @@ def _any(*names: str) -> Column:
 def _usable() -> Column:
     in_rx1 = F.col("in_rx1") & (F.col("margin_rx1_us") >= AIM_GAP_US)
     in_rx2 = F.col("in_rx2") & (F.col("margin_rx2_us") >= AIM_GAP_US)
-    return F.when(in_rx1, "RX1").when(in_rx2, "RX2").when(~in_rx1 & ~in_rx2, "none")
-
-
-def _either(condition: Column, yes: str, no: str) -> Column:
-    return F.when(condition, yes).when(~condition, no)
+    return F.when(in_rx1, "RX1").when(in_rx2, "RX2").otherwise("none")
 
 
 def of_run(margins: DataFrame) -> DataFrame:

@@ -6,7 +6,8 @@ Such a case proves nothing, whatever else it shows: nothing of it fails.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE, nothing
+from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE, finding_rows
+from bench.score.read import of_kind
 
 PHASE = -2
 """Such a finding comes before all others of its case."""
@@ -14,19 +15,16 @@ PHASE = -2
 
 def missed_stimuli(lines: DataFrame) -> DataFrame:
     """One finding per stimulus that the bench itself missed."""
-    return lines.where(F.col("kind") == "stimulus.missed").select(
-        "night", "run", "case",
-        F.coalesce("owner", F.lit("air")).alias("owner"),
-        F.lit("stimulus").alias("rule"),
-        *(nothing("string").alias(name) for name in ("frame_id", "station")),
-        nothing("int").alias("n"),
-        *(nothing("string").alias(name) for name in ("expected", "observed")),
-        "t_us",
-        F.col("reason").alias("text"),
-        F.lit(INCONCLUSIVE).alias("result"),
-        F.lit(PHASE).alias("phase"),
-        F.col("t_us").alias("place"),
-    )  # fmt: skip
+    return finding_rows(
+        of_kind(lines, "stimulus.missed"),
+        owner=F.coalesce("owner", F.lit("air")),
+        rule="stimulus",
+        text=F.col("reason"),
+        result=INCONCLUSIVE,
+        phase=PHASE,
+        place=F.col("t_us"),
+        t_us=F.col("t_us"),
+    )
 
 
 def of_other_cases(rows: DataFrame, missed: DataFrame) -> DataFrame:
@@ -43,8 +41,7 @@ def unproven(findings: DataFrame, missed: DataFrame) -> DataFrame:
         findings.join(F.broadcast(flagged), on=["run", "case"], how="left")
         .withColumn("result", result)
         .select(*COLUMNS)
-        .unionByName(missed.select(*COLUMNS))
-        .select(*COLUMNS)
+        .unionAll(missed)
     )
 
 

@@ -2,16 +2,17 @@
 
 Worked out from the receptions and the facts of a case with window functions, without a look at what
 the network server did, and without a line of its code. Where several servers share devices, their
-sessions are followed one by one (`bench.score.ownership`), each server's level 1 and counters for
+sessions are followed one by one (`bench.score.level2`), each server's level 1 and counters for
 itself. A few things cannot be known from receptions: what an upstream that failed did to a frame,
 what a full level 1 forgot, what a server missed while its store was away; such rows carry the
 reason in `unknowable` and count neither as agreement nor as disagreement.
 """
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.claims import NOT_ASKED, NOT_OWNER, OWNER, UNAVAILABLE
 from bench.score.counters import admitted, asks_level2, with_counters
 from bench.score.facts import RETENTION_US, addresses, devices, servers
 from bench.score.joins import with_joins
@@ -22,11 +23,12 @@ from bench.score.level1 import (
     RESUBMISSION,
     with_status,
 )
+from bench.score.level2 import NOT_ASKED, NOT_OWNER, OWNER, UNAVAILABLE
 from bench.score.outcomes import ABSENT, sentence, told
-from bench.score.races import with_races
-from bench.score.sharing import with_homes, with_sharing
+from bench.score.sharing import with_homes, with_races, with_sharing
 from bench.score.unknowable import ANSWERED, DUE, OPEN, with_unknowable
 
+Cut = Callable[[str, DataFrame], DataFrame]
 ORACLE_WORDS = ("status", "upstream", "reason", "answer", "level2")
 # Receptions at the same microsecond are taken in the order in which they were finished.
 _ORDER = ("t_us", "told_seq", "source", "seq")
@@ -34,12 +36,12 @@ _ORDER = ("t_us", "told_seq", "source", "seq")
 _RACE_ORDER = ("race_us", "race_rank", *_ORDER)
 
 
-def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
+def judged(matched: DataFrame, lines: DataFrame, cut: Cut) -> DataFrame:
     """The receptions with the words that are due, and whether the network server agrees.
 
     Adds oracle_status ("-" = level 1 not reached), oracle_upstream, oracle_reason, oracle_answer
     (DUE for any of RX1, RX2 and TooLate), oracle_level2, unknowable, status_agrees,
-    disposition_agrees and level2_agrees.
+    disposition_agrees and level2_agrees. `cut` cuts a table off from its plan.
     """
     heard = matched.where("heard").withColumn("told_seq", F.col("outcome.seq"))
     of_case = heard.join(F.broadcast(servers(lines)), on=["run", "case"], how="left")
@@ -57,9 +59,11 @@ def judged(matched: DataFrame, lines: DataFrame) -> DataFrame:
         "level2_agrees": F.col("told") & level2_agrees,
     }
     return (
-        _of_one_server(of_case.where(~several), lines)
-        .unionByName(_of_several_servers(of_case.where(several), lines), allowMissingColumns=True)
-        .localCheckpoint()
+        cut("counted", _of_one_server(of_case.where(~several), lines))
+        .unionByName(
+            cut("shared", _of_several_servers(of_case.where(several), lines)),
+            allowMissingColumns=True,
+        )
         .transform(_with_words)
         .transform(lambda rows: with_unknowable(rows, lines, order=_ORDER))
         .withColumns({name: F.coalesce(agrees, F.lit(False)) for name, agrees in agree.items()})

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 
 WORDS = ("status", "upstream", "reason", "answer")
 ABSENT = "-"
@@ -13,7 +13,7 @@ def outcomes(lines: DataFrame) -> DataFrame:
     """One row per outcome; `turn` counts those with the same station and xtime in a case."""
     by_xtime = Window.partitionBy("xtime", "station", "run", "case").orderBy(*ARRIVAL)
     return (
-        lines.where(F.col("kind") == "lns.outcome")
+        of_kind(lines, "lns.outcome")
         .select(
             "night",
             "run",
@@ -32,7 +32,6 @@ def outcomes(lines: DataFrame) -> DataFrame:
             *ARRIVAL,
         )
         .withColumn("turn", F.row_number().over(by_xtime))
-        .select("*")
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from bench.score.schema import CAPTURE, CAPTURE_NAMES, TORN
+from bench.score.schema import CAPTURE, CAPTURE_NAMES, KINDS, TORN
 
 SUFFIX = r"\.jsonl(\.gz)?$"
 
@@ -15,16 +15,17 @@ SUFFIX = r"\.jsonl(\.gz)?$"
 ARRIVAL = ("t_us", "source", "seq")
 # What Hadoop's file system reads as a pattern in a path.
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-_OF_EVERY_LINE = ("night", "run", "stream", "case", "kind", *ARRIVAL)
+HEAD = ("night", "run", "stream", "case", "kind", *ARRIVAL)
+_REST = tuple(name for name in CAPTURE_NAMES if name not in HEAD)
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Every line of these capture files, all kinds side by side, with the `run` it belongs to.
+    """Every line of these capture files, with the `run` it belongs to.
 
     `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
-    which may have been compressed (`.gz`).
-    A line that is not whole has nothing but `torn`, its text. The files are read once, now.
-    They are these files and no others, whatever characters their names have.
+    which may have been compressed (`.gz`). What only some kinds say lies in `rest` (`of_kind`).
+    A line that is not whole has nothing but `torn`, its text. The files are these and no others,
+    whatever characters their names have.
     """
     path = F.split(F.col("_metadata.file_path"), "/")
     whole = F.col(TORN).isNull()
@@ -39,11 +40,10 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
             _unquoted(F.element_at(path, -2)).alias("run"),
             F.regexp_replace(_unquoted(F.element_at(path, -1)), SUFFIX, "").alias("stream"),
             F.when(~whole, F.coalesce(TORN, F.lit(""))).alias(TORN),
-            F.when(whole, F.struct(*CAPTURE_NAMES)).alias("said"),
+            *(F.when(whole, F.col(name)).alias(name) for name in ("case", "kind", *ARRIVAL)),
+            F.when(whole, F.struct(*_REST)).alias("rest"),
         )
         .select(night().alias("night"), "*")
-        .localCheckpoint()
-        .select("night", "run", "stream", TORN, "said.*")
     )
 
 
@@ -52,25 +52,24 @@ def literal(path: str) -> str:
     return _PATTERN.sub(r"\\\g<0>", path)
 
 
-def kept(lines: DataFrame) -> DataFrame:
-    """The same lines, cut off from the plan that made them, and cheap to look through.
+def of_kind(lines: DataFrame, *kinds: str) -> DataFrame:
+    """The lines of these kinds as a narrow table: what every line has, and what these say."""
+    said = {name for kind in kinds for name in KINDS[kind]}
+    fields = (F.col("rest")[name].alias(name) for name in _REST if name in said)
+    return lines.where(F.col("kind").isin(*kinds)).select(*HEAD, *fields)
 
-    The fields that not every line has, about a hundred, lie in one: who looks for lines of a kind
-    unpacks those only.
-    """
-    rest = [name for name in lines.columns if name not in _OF_EVERY_LINE]
-    return (
-        lines.select(*_OF_EVERY_LINE, F.struct(*rest).alias("rest"))
-        .localCheckpoint()
-        .select(*_OF_EVERY_LINE, "rest.*")
-    )
+
+def night_of(run: str) -> str:
+    """The date at the head of a run's name; "undated" where there is none."""
+    found = re.match(r"(\d{4})(\d{2})(\d{2})T", run)
+    return "-".join(found.groups()) if found else "undated"
 
 
 def night() -> Column:
-    """The date at the head of a run's name; "undated" where there is none."""
+    """The same of the column `run`."""
     found = F.regexp_extract("run", r"^(\d{4})(\d{2})(\d{2})T", 0)
     dashed = F.regexp_replace("run", r"^(\d{4})(\d{2})(\d{2})T.*$", "$1-$2-$3")
-    return F.when(found != "", dashed).when(found == "", F.lit("undated"))
+    return F.when(found != "", dashed).otherwise("undated")
 
 
 def within_cases(lines: DataFrame) -> DataFrame:
@@ -79,7 +78,7 @@ def within_cases(lines: DataFrame) -> DataFrame:
     A line belongs to the case it names. One that names none belongs to the case that was open
     then, if it was the only one: cases may run side by side.
     """
-    whole = lines.select("*").where(F.col(TORN).isNull()).drop(TORN)
+    whole = lines.where(F.col(TORN).isNull()).drop(TORN)
     nameless = _opened(whole).unionByName(
         whole.where(F.col("case").isNull()).withColumn("rank", F.lit(1)), allowMissingColumns=True
     )
@@ -97,7 +96,7 @@ def within_cases(lines: DataFrame) -> DataFrame:
         .join(F.broadcast(_numbered(whole)), on=["run", "number"], how="left")
     )
     named = whole.where(F.col("case").isNotNull())
-    return named.unionByName(alone.select(*named.columns)).select(*named.columns)
+    return named.unionByName(alone.select(*named.columns))
 
 
 def windows(lines: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 from bench.score.station_text import eui_no, spoken
 
 LIVES = ("lns_life", "stale_life", "stale")
@@ -18,8 +18,8 @@ def receptions(lines: DataFrame) -> DataFrame:
     of the very same bytes: a replayed frame finds its original, altered bytes find nothing and are
     not `genuine`. EUIs stand beside their text as numbers, `*_no`.
     """
-    texts = with_lives(lines, (F.col("kind") == "station.text") & (F.col("direction") == "up"))
-    texts = texts.where(~F.coalesce("dropped", F.lit(False))).select(
+    is_up = (F.col("direction") == "up") & ~F.coalesce("dropped", F.lit(False))
+    texts = with_lives(lines, is_up).select(
         "night", "run", "case", *LIVES, "station", "text", "origin", "held_us", *ARRIVAL
     )
     by_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)
@@ -32,12 +32,11 @@ def receptions(lines: DataFrame) -> DataFrame:
         .withColumn("dev_eui_no", eui_no("dev_eui"))
         .withColumn("join_eui_no", eui_no("join_eui"))
         .withColumn("station_no", eui_no("station"))
-        .select("*")
     )
 
 
 def with_lives(lines: DataFrame, wanted: Column) -> DataFrame:
-    """The wanted lines, each with what the restarts of network servers in its case did before it.
+    """The wanted texts of stations, each with what restarts of servers in its case did before it.
 
     `lns_life` counts the restarts, `stale_life` those that brought an older counter back, and
     `stale` is the counter that the last of these brought. A server that several cases share starts
@@ -48,15 +47,16 @@ def with_lives(lines: DataFrame, wanted: Column) -> DataFrame:
         .orderBy(*ARRIVAL)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    restart = (F.col("kind") == "case.lns") & (F.col("event") == "restart")
+    texts = of_kind(lines, "station.text", "case.lns")
+    restart = (F.col("kind") == "case.lns") & F.coalesce(F.col("event") == "restart", F.lit(False))
     stale = F.when(restart, F.col("f_cnt_up"))
     return (
-        lines.where(wanted | restart)
+        texts.where(restart | wanted)
         .withColumn("lns_life", F.count(F.when(restart, 1)).over(so_far))
         .withColumn("stale_life", F.count(stale).over(so_far))
         .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
         .where(~restart)
-        .select(*lines.columns, *LIVES)
+        .select(*texts.columns, *LIVES)
     )
 
 
@@ -65,9 +65,13 @@ def with_senders(heard: DataFrame, lines: DataFrame) -> DataFrame:
 
     The sender of the same case: two cases side by side may send the same bytes.
     """
-    transmissions = lines.where(
-        (F.col("kind") == "radio.transmit") & (F.col("direction") == "up")
-    ).select("run", "case", *ARRIVAL, F.upper("phy").alias("phy"), F.struct(*_SENT).alias("sent"))
+    transmissions = (
+        of_kind(lines, "radio.transmit")
+        .where(F.col("direction") == "up")
+        .select(
+            "run", "case", *ARRIVAL, F.upper("phy").alias("phy"), F.struct(*_SENT).alias("sent")
+        )
+    )
     latest = (
         Window.partitionBy("phy", "run", "case")
         .orderBy("t_us", "is_heard")

@@ -34,6 +34,47 @@ CAPTURE_FIELDS = """
 CAPTURE = f"{CAPTURE_FIELDS}, {TORN} STRING"
 CAPTURE_NAMES = tuple(field.split()[0] for field in CAPTURE_FIELDS.split(","))
 
+_MESSAGE = "topic body message_id consumer station by key position first_position"
+_FAULT = "seam fault origin detail"
+# What a line of each kind says beside what every line has: the columns of its narrow table.
+KINDS = {
+    kind: tuple(fields.split())
+    for kind, fields in {
+        "case.begin": "scenario file title group rig strategy confirmed params",
+        "case.device": "dev_eui name activation strategy relaxed_f_cnt f_cnt_bits nb_trans f_cnt_up"
+        " dev_status_s lorawan join_eui server",
+        "case.station": "eui name",
+        "case.lns": "lns event retention_us region on_outage f_cnt_up",
+        "case.expect": "expect frame_id n station status upstream reason answer level2 race windows"
+        " dev_eui dev_addr line f_cnt body consumer message_id by count",
+        "case.end": "verdict reasons owner attempt repeated",
+        "case.left_out": "scenario file title group missing",
+        "stimulus.missed": "owner reason",
+        "host.stalled": "late_us",
+        "fault.begin": _FAULT,
+        "radio.transmit": "transmission direction sender dev_eui session f_cnt frame_id genuine"
+        " origin phy airtime_us",
+        "device.line": "dev_eui text",
+        "station.text": "station direction text origin held_us dropped",
+        "lns.outcome": "station xtime lns frame_id dev_eui dev_addr f_cnt confirmed strategy status"
+        " upstream reason answer level2",
+        "lns.claim": "lns station xtime frame_id dev_eui dev_addr f_cnt decision owner f_cnt_down",
+        "lns.downlink": "stage lns station xtime dev_eui dev_addr frame_id f_cnt_down diid window",
+        "lns.request": "dev_eui stage",
+        "lns.too_late": "stage station n cause",
+        "lns.evicted": "key",
+        "upstream.published": _MESSAGE,
+        "upstream.repeated": _MESSAGE,
+        "upstream.injected": _MESSAGE,
+        "upstream.status": "body",
+        "upstream.failed": "",
+        "inbox.accepted": _MESSAGE,
+        "inbox.ignored": _MESSAGE,
+        "inbox.parked": _MESSAGE,
+        "application.effect": _MESSAGE,
+    }.items()
+}
+
 # The fields of `updf` and `jreq` that identify and time a frame (Basics Station, LNS protocol).
 STATION_TEXT = """
     msgtype STRING, MHdr BIGINT, DevAddr BIGINT, FCtrl BIGINT, FCnt BIGINT, FOpts STRING,

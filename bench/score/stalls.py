@@ -8,8 +8,8 @@ reported as a failing network server.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE
-from bench.score.read import windows
+from bench.score.finding import COLUMNS, FAIL, INCONCLUSIVE, finding_rows
+from bench.score.read import of_kind, windows
 
 STALL_US_MAX = 50_000
 BENCH = "bench"
@@ -17,7 +17,7 @@ BENCH = "bench"
 
 def stalled(lines: DataFrame) -> DataFrame:
     """One row per case in which the host stalled for too long: the longest stall, in µs."""
-    woke = lines.where((F.col("kind") == "host.stalled") & (F.col("late_us") > STALL_US_MAX))
+    woke = of_kind(lines, "host.stalled").where(F.col("late_us") > STALL_US_MAX)
     within = (F.col("woke_us") >= F.col("begin_us")) & (
         F.col("end_us").isNull() | (F.col("woke_us") <= F.col("end_us"))
     )
@@ -41,35 +41,30 @@ def excused(findings: DataFrame, stalled: DataFrame) -> DataFrame:
     Where something would have failed, the stall itself stands before it as a finding.
     """
     is_stalled = F.col("stall_us").isNotNull()
-    owner = F.when(is_stalled, F.lit(BENCH)).when(~is_stalled, F.col("owner"))
+    owner = F.when(is_stalled, F.lit(BENCH)).otherwise(F.col("owner"))
     failed = F.col("result") == FAIL
     result = F.coalesce(F.when(is_stalled & failed, F.lit(INCONCLUSIVE)), F.col("result"))
     joined = findings.join(F.broadcast(stalled), on=["run", "case"], how="left")
     return (
         joined.withColumns({"owner": owner, "result": result})
         .select(*COLUMNS)
-        .unionByName(_stalls(joined.where(is_stalled & failed)))
-        .select(*COLUMNS)
+        .unionAll(_stalls(joined.where(is_stalled & failed)))
     )
 
 
 def _stalls(failures: DataFrame) -> DataFrame:
     """One row per stalled case in which something would have failed."""
     said = F.format_string("host stalled %d ms", F.expr("(stall_us + 500) div 1000"))
-    nothing = F.lit(None)
-    return (
-        failures.groupBy("night", "run", "case")
-        .agg(F.max("stall_us").alias("stall_us"), F.max("woke_us").alias("t_us"))
-        .select(
-            "night", "run", "case", "t_us",
-            F.lit(BENCH).alias("owner"),
-            F.lit("host stall").alias("rule"),
-            *(nothing.cast("string").alias(name) for name in ("frame_id", "station")),
-            nothing.cast("int").alias("n"),
-            *(nothing.cast("string").alias(name) for name in ("expected", "observed")),
-            said.alias("text"),
-            F.lit(INCONCLUSIVE).alias("result"),
-            F.lit(-1).alias("phase"),
-            F.col("t_us").alias("place"),
-        )
-    )  # fmt: skip
+    stalled = failures.groupBy("night", "run", "case").agg(
+        F.max("stall_us").alias("stall_us"), F.max("woke_us").alias("t_us")
+    )
+    return finding_rows(
+        stalled,
+        owner=BENCH,
+        rule="host stall",
+        text=said,
+        result=INCONCLUSIVE,
+        phase=-1,
+        place=F.col("t_us"),
+        t_us=F.col("t_us"),
+    )

@@ -7,6 +7,7 @@ Source: Basics Station, LNS protocol, `updf` and `jreq`. DevAddr and MIC are sig
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bench.score.read import of_kind
 from bench.score.schema import DOWN_TEXT, STATION_TEXT
 
 _CONFIRMED_UP, _UNCONFIRMED_UP, _JOIN_REQUEST = 0x80, 0x40, 0x00
@@ -39,8 +40,8 @@ def spoken(texts: DataFrame) -> DataFrame:
     )
 
 
-def dnmsgs(texts: DataFrame) -> DataFrame:
-    """The rows of `texts` that are downlinks, with what they say of their uplink and windows.
+def dnmsgs(lines: DataFrame) -> DataFrame:
+    """The downlinks that reached the tap of a station: what they say of uplink and windows.
 
     Adds tap_xtime (of the uplink, null where there is none), diid, device_class ("A" or "C"),
     rx_delay_us (LoRaWAN: 0 stands for 1 s), in_rx1 and in_rx2 (whether that window may be used).
@@ -49,18 +50,21 @@ def dnmsgs(texts: DataFrame) -> DataFrame:
     is_class_c = F.coalesce(said.dC, F.lit(0)) == 2
     delay_s = F.greatest(F.coalesce(said.RxDelay, F.lit(1)), F.lit(1))
     return (
-        texts.withColumn("said", F.when(~_trails(), F.from_json("text", DOWN_TEXT)))
+        of_kind(lines, "station.text")
+        .where(F.col("direction") == "down")
+        .withColumn("said", F.when(~_trails(), F.from_json("text", DOWN_TEXT)))
         .where(said.msgtype == "dnmsg")
         .select(
-            *texts.columns,
+            "run", "case", "station", "t_us", "seq", "held_us",
+            F.coalesce("dropped", F.lit(False)).alias("dropped"),
             said.xtime.alias("tap_xtime"),
             said.diid.alias("diid"),
-            F.when(is_class_c, "C").when(~is_class_c, "A").alias("device_class"),
+            F.when(is_class_c, "C").otherwise("A").alias("device_class"),
             (delay_s.cast("bigint") * 1_000_000).alias("rx_delay_us"),
             said.RX1Freq.isNotNull().alias("in_rx1"),
             said.RX2Freq.isNotNull().alias("in_rx2"),
         )
-    )
+    )  # fmt: skip
 
 
 def _said() -> Column:

@@ -6,9 +6,9 @@ ADR 007: `Duplicate` and `SoftDuplicate` never ask. Saving those calls was a goa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from bench.score.claims import NOT_ASKED
+from bench.score.level2 import NOT_ASKED
 from bench.score.outcomes import ABSENT
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, of_kind
 
 
 def store_calls(lines: DataFrame, outcomes: DataFrame) -> DataFrame:
@@ -17,7 +17,7 @@ def store_calls(lines: DataFrame, outcomes: DataFrame) -> DataFrame:
     `uplinks` counts frames, each at its first reception, `asked` the receptions that asked. That
     the servers recorded as many claims is a law of `bench.score.between_servers`.
     """
-    asking = lines.where((F.col("kind") == "lns.claim") & F.col("case").isNotNull())
+    asking = of_kind(lines, "lns.claim").where(F.col("case").isNotNull())
     of_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)
     return (
         outcomes.where(F.col("confirmed").isNotNull() & F.col("dev_eui").isNotNull())

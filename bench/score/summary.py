@@ -1,7 +1,9 @@
 """What do the scores of a run say in short? The content of score.json, one object per run."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -14,6 +16,8 @@ from bench.score.scores import confusion
 from bench.score.stalls import STALL_US_MAX
 
 SCHEMA = 1
+Found = dict[str, Any]
+_ONE_A_RUN = ("counts", "receptions", "uplinks")
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 _FINDING = (
     "case", "owner", "rule", "frame_id", "station", "n", "expected", "observed", "t_us", "text",
@@ -53,22 +57,66 @@ class Tables:
     ledger: DataFrame
 
 
-def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The scores of each run by its name: everything in score.json but `spark` and the manifest."""
-    counts = {row["run"]: row for row in _counts(tables.lines).collect()}
-    heard = {row["run"]: row["receptions"] for row in _receptions(tables.judged).collect()}
-    agreements = _by_run(_agreement(tables.judged).collect())
-    every = tables.verdicts.collect()
-    superseded = {(row["run"], row["case"]) for row in every if row["superseded"]}
-    verdicts = _by_run([row for row in every if not row["superseded"]])
-    found = tables.findings.collect()
-    findings = _by_run([row for row in found if (row["run"], row["case"]) not in superseded])
-    confusions = _by_run(confusion(tables.scores).collect())
-    answers = _by_run(tables.answers.collect())
-    margins = _by_run(of_run(tables.margins).collect())
-    asked = _by_run(tables.store_calls.collect())
-    uplinks = {row["run"]: row for row in of_uplinks(tables.accounts).collect()}
-    duplicates = _by_run(of_duplicates(tables.ledger).collect())
+def summaries(
+    tables: Tables,
+    into_lake: Mapping[str, DataFrame],
+    runs: Sequence[str],
+    collect: Callable[[str, DataFrame], list[Row]],
+) -> dict[str, dict[str, Any]]:
+    """The scores of each run by its name, but for `spark`, wholeness and what the manifest says.
+
+    `rows` are those of each table of the lake. All that they are made of is collected at once.
+    """
+    parts = {
+        "counts": _counts(tables.lines),
+        "receptions": _receptions(tables.judged),
+        "agreement": _agreement(tables.judged),
+        "verdicts": tables.verdicts,
+        "findings": tables.findings,
+        "confusion": confusion(tables.scores),
+        "answers": tables.answers,
+        "margins": of_run(tables.margins),
+        "asked": tables.store_calls,
+        "uplinks": of_uplinks(tables.accounts),
+        "duplicates": of_duplicates(tables.ledger),
+        "rows": reduce(
+            DataFrame.unionAll,
+            (
+                table.groupBy("run").agg(F.lit(name).alias("table"), F.count("*").alias("count"))
+                for name, table in into_lake.items()
+            ),
+        ),
+    }
+    as_text = [
+        part.select(
+            F.lit(name).alias("part"),
+            "run",
+            F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row"),
+        )
+        for name, part in parts.items()
+    ]
+    by_run: dict[str, dict[str, list[Found]]] = {name: {} for name in parts}
+    for part, run, row in collect("summary", reduce(DataFrame.unionAll, as_text)):
+        by_run[part].setdefault(run, []).append(json.loads(row))
+    found = {name: {run: rows[0] for run, rows in by_run[name].items()} for name in _ONE_A_RUN}
+    counts, uplinks = found["counts"], found["uplinks"]
+    heard = {run: row["receptions"] for run, row in found["receptions"].items()}
+    of_all_cases = [row for rows in by_run["verdicts"].values() for row in rows]
+    superseded = {(row["run"], row["case"]) for row in of_all_cases if row["superseded"]}
+    verdicts = {
+        run: [row for row in rows if not row["superseded"]]
+        for run, rows in by_run["verdicts"].items()
+    }
+    findings = {
+        run: [row for row in rows if (run, row["case"]) not in superseded]
+        for run, rows in by_run["findings"].items()
+    }
+    agreements, confusions = by_run["agreement"], by_run["confusion"]
+    answers, margins, asked = by_run["answers"], by_run["margins"], by_run["asked"]
+    duplicates = by_run["duplicates"]
+    rows_of = {
+        run: {row["table"]: row["count"] for row in rows} for run, rows in by_run["rows"].items()
+    }
     return {
         run: {
             "schema": SCHEMA,
@@ -105,6 +153,7 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
                     _objects(duplicates.get(run, []), ("born", "died", "count")), key=str
                 ),
             },
+            "rows": {name: rows_of.get(run, {}).get(name, 0) for name in into_lake},
             "left_out": _left_out(counts.get(run)),
             "host": _host(counts.get(run)),
         }
@@ -114,16 +163,17 @@ def summaries(tables: Tables, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _counts(lines: DataFrame) -> DataFrame:
     of_kind = [F.count(F.when(F.col("kind") == k, 1)).alias(name) for name, k in _COUNTED.items()]
-    left_out = F.when(F.col("kind") == "case.left_out", F.struct("seq", *_LEFT_OUT))
+    facts = (F.col(name if name == "case" else f"rest.{name}") for name in _LEFT_OUT)
+    left_out = F.when(F.col("kind") == "case.left_out", F.struct("seq", *facts))
     return (
         lines.groupBy("run")
         .agg(
             F.sort_array(F.collect_list(left_out)).alias("cases_left_out"),
             F.count("*").alias("lines"),
             F.count("torn").alias("torn_lines"),
-            F.max("run_id").alias("run_id"),
-            F.max("late_us").alias("worst_stall_us"),
-            F.count(F.when(F.col("late_us") > STALL_US_MAX, 1)).alias("stalls"),
+            F.max("rest.run_id").alias("run_id"),
+            F.max("rest.late_us").alias("worst_stall_us"),
+            F.count(F.when(F.col("rest.late_us") > STALL_US_MAX, 1)).alias("stalls"),
             *of_kind,
         )
         .select(
@@ -133,18 +183,18 @@ def _counts(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _left_out(row: Row | None) -> list[dict[str, Any]]:
+def _left_out(row: Found | None) -> list[dict[str, Any]]:
     """The cases that the rig could not play, in order, and what it lacks for each."""
     return _objects(row["cases_left_out"] if row is not None else [], _LEFT_OUT)
 
 
-def _host(row: Row | None) -> dict[str, int]:
+def _host(row: Found | None) -> dict[str, int]:
     """How often the host stalled for too long, and its worst stall of any length, in µs."""
     names = ("stalls", "worst_stall_us")
     return {name: (row[name] or 0) if row is not None else 0 for name in names}
 
 
-def _margins(row: Row) -> dict[str, Any]:
+def _margins(row: Found) -> dict[str, Any]:
     """The distribution of the margins of one kind ("data" or "join")."""
     names = ("answers", "disturbed", "late", "late_for_rx1", "from_air")
     told = {"kind": row["kind"], **{name: row[name] for name in names}}
@@ -176,7 +226,7 @@ def _agreement(judged: DataFrame) -> DataFrame:
     )
 
 
-def _oracle(rows: Sequence[Row]) -> dict[str, Any]:
+def _oracle(rows: Sequence[Found]) -> dict[str, Any]:
     known = [row for row in rows if row["unknowable"] is None]
     cells: dict[tuple[str, str], int] = {}
     reasons: dict[str, int] = {}
@@ -201,33 +251,26 @@ def _oracle(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    by_run: dict[str, list[Row]] = {}
-    for row in rows:
-        by_run.setdefault(row["run"], []).append(row)
-    return by_run
-
-
-def _counted(row: Row | None) -> dict[str, int]:
+def _counted(row: Found | None) -> dict[str, int]:
     names = ("lines", "torn_lines", *_COUNTED)
     return {name: row[name] if row is not None else 0 for name in names}
 
 
-def _totals(rows: Sequence[Row]) -> dict[str, int]:
+def _totals(rows: Sequence[Found]) -> dict[str, int]:
     return {word: sum(row["verdict"] == word for row in rows) for word in VERDICTS}
 
 
-def _objects(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
+def _objects(rows: Sequence[Found], names: Sequence[str]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in names} for row in rows]
 
 
-def _by_time(row: Row) -> tuple[int, str]:
+def _by_time(row: Found) -> tuple[int, str]:
     return row["begin_us"], row["case"]
 
 
-def _by_kind(row: Row) -> str:
+def _by_kind(row: Found) -> str:
     return str(row["kind"])
 
 
-def _by_place(row: Row) -> tuple[str, int, str, str]:
+def _by_place(row: Found) -> tuple[str, int, str, str]:
     return row["case"] or "", row["t_us"] or 0, row["rule"], row["text"]

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.facts import evicted
+from bench.score.read import of_kind
 
 DUE = "due"  # an answer is owed: RX1, RX2, or TooLate when both are gone
 OPEN = "open"  # the frame may carry a request that only the keys show
@@ -16,18 +17,19 @@ def with_unknowable(rows: DataFrame, lines: DataFrame, *, order: tuple[str, ...]
     A failure that the network server reports is believed only where the capture shows one: an
     `upstream.failed`, or a fault at the store or the upstream.
     """
-    failing = F.col("kind").isin("upstream.failed") | (
-        (F.col("kind") == "fault.begin")
-        & F.col("seam").isin("upstream", "store", "broker", "redis")
+    failing = (F.col("kind") == "upstream.failed") | F.col("seam").isin(
+        "upstream", "store", "broker", "redis"
     )
     failed_cases = (
-        lines.where(failing & F.col("case").isNotNull())
+        of_kind(lines, "upstream.failed", "fault.begin")
+        .where(failing & F.col("case").isNotNull())
         .groupBy("run", "case")
         .agg(F.lit(True).alias("has_failure"))
         .select("run", "case", "has_failure")
     )
     requested = (
-        lines.where((F.col("kind") == "lns.request") & (F.col("stage") == "queued"))
+        of_kind(lines, "lns.request")
+        .where(F.col("stage") == "queued")
         .groupBy("run", "case", "dev_eui")
         .agg(F.lit(True).alias("has_request"))
         .select("run", "case", "dev_eui", "has_request")

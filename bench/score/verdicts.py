@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from bench.score.finding import FAIL, INCONCLUSIVE
 from bench.score.missed_stimuli import PHASE
+from bench.score.read import of_kind
 
 _REASONS_MAX = 20
 _PROMISES = ("outcome", "device", "upstream", "on_air", "effect", "ignored")
@@ -17,12 +18,12 @@ def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataF
     nothing: it is an ERROR of the bench.
     """
     key = ["run", "case"]
-    begins = lines.where(F.col("kind") == "case.begin").select(
+    begins = of_kind(lines, "case.begin").select(
         "night", *key, "scenario", "file", "group", "title", "strategy", "confirmed",
         F.col("t_us").alias("begin_us"),
     )  # fmt: skip
-    promises = (F.col("kind") == "case.expect") & F.col("expect").isin(*_PROMISES)
-    expects = _count(lines.where(promises), "expectations")
+    promises = of_kind(lines, "case.expect").where(F.col("expect").isin(*_PROMISES))
+    expects = _count(promises, "expectations")
     nothing_due = F.when(F.col("expectations").isNull(), F.lit("the scenario expects nothing"))
     heard = _count(matched.where("heard"), "receptions")
     breaker = F.coalesce("breaker", F.lit("bench"))
@@ -60,7 +61,7 @@ def _ends(lines: DataFrame) -> DataFrame:
     broke = F.col("verdict") == "ERROR"
     why = F.when(broke & (said != ""), said).when(broke, F.lit("the bench failed"))
     return (
-        lines.where(F.col("kind") == "case.end")
+        of_kind(lines, "case.end")
         .withColumn("why", why)
         .groupBy("run", "case")
         .agg(

@@ -27,6 +27,7 @@ CORES = 2
 REFERENCE_S = {
     1_000_000: {"duckdb": (0.40, 0.38), "spark": (4.04, 1.40)},
     10_000_000: {"duckdb": (4.03, 4.00), "spark": (12.9, 8.95)},
+    50_000_000: {"duckdb": (20.5, 20.5), "spark": (48.5, 44.5)},
 }
 
 # Everything random is a hash of what it belongs to, so the same rows come out every time.
@@ -118,7 +119,7 @@ def score_with_spark(path: Path) -> dict[str, Any]:
     from pyspark import SparkContext
 
     from bench.score.level1 import with_status
-    from bench.score.session import session
+    from bench.spark import session
 
     began = perf_counter()
     with session(f"local[{CORES}]", memory="8g", shuffle_partitions=8) as spark:
@@ -186,6 +187,8 @@ def _print_ratios(rows: int, results: dict[str, dict[str, Any]]) -> None:
         known = reference and reference["spark"][place] / reference["duckdb"][place]
         said = f" (reference {known:.1f})" if known else ""
         print(f"Spark / DuckDB, {what}: {seconds['spark'] / seconds['duckdb']:.1f}{said}")
+    memory = results["spark"]["peak_mb"] / results["duckdb"]["peak_mb"]
+    print(f"Spark / DuckDB, peak memory: {memory:.2f}")
 
 
 def _in_own_process(engine: str, path: Path) -> dict[str, Any]:

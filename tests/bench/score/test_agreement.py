@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.capture.reading import cases, read
 from bench.expectation import judge
-from bench.score.job import score
+from tests.bench.score.conftest import Scored, captures
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -172,32 +171,41 @@ def _said(found: dict[str, Any]) -> object:
     return verdicts, rules, {name: found[name] for name in same}
 
 
-@pytest.mark.spark
-def test_python_and_spark_agree_on_every_verdict(tmp_path: Path, spark: SparkSession) -> None:
-    bad = tmp_path / "test_good_and_bad.py"
+NAMES = ("good and bad", "scenarios", "good and bad side by side", "scenarios side by side")
+
+
+@captures
+def write(root: Path) -> dict[str, Path]:
+    root.mkdir()
+    bad = root / "test_good_and_bad.py"
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "multi_concentrator or joins or replay or always_listens"
     runs = [
-        _run(tmp_path / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
-        _run(tmp_path / "good", "scenarios", "-k", good),
+        _run(root / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
+        _run(root / "good", "scenarios", "-k", good),
     ]
     runs += [_side_by_side(run) for run in runs]
-    scores = score(runs, lake=tmp_path / "lake", master="local[2]")
-    for run in runs:
+    return dict(zip(NAMES, runs, strict=True))
+
+
+@pytest.mark.spark
+def test_python_and_spark_agree_on_every_verdict(scored: Scored) -> None:
+    runs, scores = scored.folders, scored.scores
+    for name in NAMES:
+        run = runs[name]
         events = read(run).events
         ends = [event for event in events if event["kind"] == "case.end"]
         shown = {end["case"]: (end["verdict"], end.get("owner")) for end in ends}
         assert shown, "a run without cases proves nothing"
-        found = {
-            row["case"]: (row["verdict"], row["owner"]) for row in scores[run.name]["verdicts"]
-        }
+        found = {row["case"]: (row["verdict"], row["owner"]) for row in scores[name]["verdicts"]}
         assert found == shown
         again = {part[0]["case"]: str(judge(part).result) for part in cases(events)}
         assert again == {case: verdict for case, (verdict, _) in shown.items()}
-    for run, moved in zip(runs[:2], runs[2:], strict=True):
-        assert _said(scores[moved.name]) == _said(scores[run.name])
-    assert scores[runs[3].name]["findings"] == []
-    words = {row["verdict"] for row in scores[runs[0].name]["verdicts"]}
+    for name in NAMES[:2]:
+        assert _said(scores[f"{name} side by side"]) == _said(scores[name])
+    assert scores["scenarios side by side"]["findings"] == []
+    words = {row["verdict"] for row in scores["good and bad"]["verdicts"]}
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
-    assert {row["verdict"] for row in scores[runs[1].name]["verdicts"]} == {"PASS"}
-    assert json.loads((runs[0] / "score.json").read_text(encoding="utf-8"))["totals"]["PASS"] == 5
+    assert {row["verdict"] for row in scores["scenarios"]["verdicts"]} == {"PASS"}
+    told = json.loads((runs["good and bad"] / "score.json").read_text(encoding="utf-8"))
+    assert told["totals"]["PASS"] == 5

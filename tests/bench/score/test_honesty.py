@@ -11,19 +11,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.capture.wholeness import wholeness
 from bench.cli.verdicts import exit_code_of, read_verdicts
 from bench.report import exit_code, write
 from bench.report.score_file import read_score
-from bench.score.job import score
+from tests.bench.score.conftest import Scored, captures
 
 ROOT = Path(__file__).resolve().parents[3]
 FEW = "a_second_station or a_single_station"
@@ -168,8 +166,18 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.getbasetemp() / "honesty")
+
+
+@captures
+def written(root: Path) -> dict[str, Path]:
+    made = make(root.parent.parent / "honesty")
+    return {name: copytree(folder, root / name) for name, folder in made.folders.items()}
+
+
+@cache
+def make(root: Path) -> Made:
     """A whole run and all the others."""
-    root = tmp_path_factory.mktemp("honesty")
     done = ran("run", FEW, "--capture-dir", str(root / "whole"))
     assert done.returncode == 0, done.stderr
     folders = {"whole": only_run_in(root / "whole")}
@@ -187,15 +195,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for name in ("killed", "interrupted", "file limit"):
         folders[name] = folders[name].rename(folders[name].with_name(name.replace(" ", "-")))
     return Made(root, folders, said)
-
-
-@pytest.fixture(scope="module")
-def scores(spark: SparkSession, made: Made) -> dict[str, dict[str, Any]]:
-    """The scores of all of them, from one job, and a report in each folder."""
-    found = score(list(made.folders.values()), lake=made.root / "lake")
-    for folder in made.folders.values():
-        write(folder)
-    return {name: found[path.name] for name, path in made.folders.items()}
 
 
 def test_the_run_that_was_left_alone_is_whole(made: Made) -> None:
@@ -303,8 +302,8 @@ def test_what_never_reached_a_network_server_is_nobodys_fault(tmp_path: Path) ->
 
 
 @pytest.mark.spark
-def test_a_whole_run_passes(scores: dict[str, dict[str, Any]]) -> None:
-    found = scores["whole"]
+def test_a_whole_run_passes(scored: Scored) -> None:
+    found = scored.scores["whole"]
     assert found["wholeness"]["sentence"] == ""
     assert found["totals"]["PASS"] == CASES
     assert (found["findings"], exit_code(found)) == ([], 0)
@@ -313,9 +312,9 @@ def test_a_whole_run_passes(scores: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("damage", EXPECTED)
 def test_nobody_but_the_bench_is_blamed_for_what_is_missing(
-    damage: str, made: Made, scores: dict[str, dict[str, Any]]
+    damage: str, made: Made, scored: Scored
 ) -> None:
-    found, books = scores[damage], wholeness(made.folders[damage])
+    found, books = scored.scores[damage], wholeness(made.folders[damage])
     assert exit_code(found) == BENCH_ERROR
     assert found["wholeness"] == books.as_json()
     assert {row["owner"] for row in found["findings"]} == {"bench"}
@@ -326,8 +325,9 @@ def test_nobody_but_the_bench_is_blamed_for_what_is_missing(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("damage", EXPECTED)
-def test_no_page_of_it_is_green(damage: str, made: Made, scores: dict[str, dict[str, Any]]) -> None:
-    folder = made.folders[damage]
+def test_no_page_of_it_is_green(damage: str, scored: Scored) -> None:
+    folder = scored.folders[damage]
+    write(folder)
     page = (folder / "report.html").read_text("utf-8")
     assert '<header class="er">' in page
     assert "<dd>12 (incomplete)</dd>" in page

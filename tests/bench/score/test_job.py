@@ -2,9 +2,8 @@
 
 import json
 import random
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -17,7 +16,7 @@ from bench.report import exit_code
 from bench.score.job import score
 from bench.score.read import lines
 from bench.score.stalls import STALL_US_MAX
-from tests.bench.score.conftest import Line, write_run
+from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -269,39 +268,25 @@ def _random_damage() -> Case:
     return lines
 
 
-@dataclass(frozen=True)
-class Night:
-    """Several runs scored at once: their folders and scores by name, and the lake."""
-
-    folders: dict[str, Path]
-    scores: dict[str, dict[str, Any]]
-    lake: Path
-
-
-@pytest.fixture(scope="module")
-def night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Night:
-    """Eight runs of one night in one job."""
-    root = tmp_path_factory.mktemp("night")
+@captures
+def write(root: Path) -> dict[str, Path]:
     well = case("good", 0, good())
     runs = {"good": well, "verdicts": _every_verdict(), "torn": well, "gap": well,
             "damage": _random_damage(), "side by side": _side_by_side(),
             "repeated": _repeated(), "cut": _cut()}  # fmt: skip
-    folders = {
-        name: write_run(root / f"20261120T02000{number}Z-7f3a", lines)
-        for number, (name, lines) in enumerate(runs.items())
-    }
+    runs["again"] = case("case", 0, sorted(without("case", 7), key=lambda line: line[1]))
+    folders = {name: write_run(root / name, lines) for name, lines in runs.items()}
     lns = folders["gap"] / "lns-a.jsonl"
     lns.write_text(lns.read_text().replace('"seq":2', '"seq":3'))
     lns = folders["torn"] / "lns-a.jsonl"
     lns.write_text("\x00\x00garbage\n" + lns.read_text().replace('"seq":2', '"seq":3'))
     with (folders["torn"] / f"tap-{WEST}.jsonl").open("a") as file:
         file.write('{"schema":1,"run_id":"r1","sour')
-    found = score(list(folders.values()), lake=root / "lake")
-    return Night(folders, {name: found[path.name] for name, path in folders.items()}, root / "lake")
+    return folders
 
 
-def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> None:
-    found = night.scores["verdicts"]
+def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> None:
+    found = scored.scores["verdicts"]
     verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
     assert verdicts == {
         "good": ("PASS", None),
@@ -332,7 +317,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
         "missed_and_stalled": ("INCONCLUSIVE", "air"),
         "broken": ("ERROR", "device"),
     }
-    assert verdicts == python_verdicts(night.folders["verdicts"])
+    assert verdicts == python_verdicts(scored.folders["verdicts"])
     assert found["totals"] == {"PASS": 5, "FAIL": 12, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
@@ -348,14 +333,14 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(night: Night) -> Non
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 
-def test_cases_side_by_side_are_told_apart(night: Night) -> None:
-    found = night.scores["side by side"]
+def test_cases_side_by_side_are_told_apart(scored: Scored) -> None:
+    found = scored.scores["side by side"]
     verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
     assert verdicts == {
         "one": ("PASS", None), "two": ("PASS", None), "restarted": ("PASS", None),
         "wrong": ("FAIL", "LNS"),
     }  # fmt: skip
-    assert verdicts == python_verdicts(night.folders["side by side"])
+    assert verdicts == python_verdicts(scored.folders["side by side"])
     # The oracle knows that the copy at the restarted server was its first one; the others' was not.
     rules = {(row["case"], row["rule"]) for row in found["findings"]}
     assert rules == {
@@ -370,8 +355,8 @@ def test_cases_side_by_side_are_told_apart(night: Night) -> None:
     assert found["counts"]["left_out"] == 2
 
 
-def test_only_the_last_attempt_of_a_case_counts(night: Night) -> None:
-    found = night.scores["repeated"]
+def test_only_the_last_attempt_of_a_case_counts(scored: Scored) -> None:
+    found = scored.scores["repeated"]
     verdicts = {row["case"]: (row["verdict"], row["attempt"]) for row in found["verdicts"]}
     # What Spark finds wrong is a failure, whatever the run made of it.
     assert verdicts == {"deaf (attempt 2)": ("PASS", 2), "wrong": ("FAIL", 1)}
@@ -379,8 +364,8 @@ def test_only_the_last_attempt_of_a_case_counts(night: Night) -> None:
     assert found["counts"]["repeated"] == 1
 
 
-def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(night: Night) -> None:
-    [margins] = night.scores["good"]["margins"]
+def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(scored: Scored) -> None:
+    [margins] = scored.scores["good"]["margins"]
     # Heard at the tap at 200 µs, answered there at 210 µs; nothing tells when the frame ended.
     margin = dict.fromkeys(("min_us", "p1_us", "p50_us", "p99_us"), 999_990)
     later = dict.fromkeys(margin, 1_999_990)
@@ -390,12 +375,12 @@ def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(night: N
     }  # fmt: skip
 
 
-def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(night: Night) -> None:
+def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(scored: Scored) -> None:
     query = """
         SELECT "case", disturbed, aimed, usable, measured_from
         FROM read_parquet(?, hive_partitioning = true) WHERE run = ? AND "case" IN (?, ?)
     """
-    files, run = str(night.lake / "margins" / "*" / "*" / "*.parquet"), night.folders["verdicts"]
+    files, run = str(scored.lake / "margins" / "*" / "*" / "*.parquet"), scored.folders["verdicts"]
     rows = duckdb.execute(query, [files, run.name, "good", "stalled_and_well"]).fetchall()
     assert sorted(rows) == [
         ("good", False, "RX1", "RX1", "tap"),
@@ -403,8 +388,8 @@ def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(night: Night) ->
     ]
 
 
-def test_a_station_that_cannot_answer_is_a_finding_of_its_gateway(night: Night) -> None:
-    found = night.scores["verdicts"]["findings"]
+def test_a_station_that_cannot_answer_is_a_finding_of_its_gateway(scored: Scored) -> None:
+    found = scored.scores["verdicts"]["findings"]
     rows = [row for row in found if row["case"] == "cannot_answer"]
     assert [(row["owner"], row["rule"], row["station"], row["n"]) for row in rows] == [
         ("gateway", "too late", WEST, 10)
@@ -414,8 +399,8 @@ def test_a_station_that_cannot_answer_is_a_finding_of_its_gateway(night: Night) 
     )
 
 
-def test_every_law_that_is_broken_is_named(night: Night) -> None:
-    rules = {(row["case"], row["rule"]) for row in night.scores["verdicts"]["findings"]}
+def test_every_law_that_is_broken_is_named(scored: Scored) -> None:
+    rules = {(row["case"], row["rule"]) for row in scored.scores["verdicts"]["findings"]}
     assert rules >= {
         ("wrong_word", "expectation"),
         ("wrong_word", "oracle status"),
@@ -431,8 +416,8 @@ def test_every_law_that_is_broken_is_named(night: Night) -> None:
     }
 
 
-def test_a_good_run_in_full(night: Night) -> None:
-    found, folder = night.scores["good"], night.folders["good"]
+def test_a_good_run_in_full(scored: Scored) -> None:
+    found, folder = scored.scores["good"], scored.folders["good"]
     assert found["findings"] == []
     assert found["counts"] == {
         "lines": 18, "torn_lines": 0, "receptions": 2, "outcomes": 2, "transmissions": 1,
@@ -457,9 +442,9 @@ def test_a_good_run_in_full(night: Night) -> None:
 
 @pytest.mark.parametrize("damage", ["torn", "gap"])
 def test_a_case_with_holes_is_withheld_and_the_holes_are_the_benchs(
-    night: Night, damage: str
+    scored: Scored, damage: str
 ) -> None:
-    found = night.scores[damage]
+    found = scored.scores[damage]
     assert found["counts"]["torn_lines"] == (2 if damage == "torn" else 0)
     [verdict] = found["verdicts"]
     assert (verdict["verdict"], verdict["owner"]) == ("ERROR", "bench")
@@ -471,8 +456,8 @@ def test_a_case_with_holes_is_withheld_and_the_holes_are_the_benchs(
     assert exit_code(found) == 12
 
 
-def test_a_case_that_is_not_whole_takes_no_other_with_it(night: Night) -> None:
-    found = night.scores["cut"]
+def test_a_case_that_is_not_whole_takes_no_other_with_it(scored: Scored) -> None:
+    found = scored.scores["cut"]
     verdicts = {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]}
     assert verdicts == {"first": ("PASS", None), "second": ("ERROR", "bench")}
     assert found["wholeness"]["withheld"] == [
@@ -482,45 +467,34 @@ def test_a_case_that_is_not_whole_takes_no_other_with_it(night: Night) -> None:
     assert exit_code(found) == 12
 
 
-def test_the_verdicts_equal_plain_python_on_random_damage(night: Night) -> None:
-    rows = night.scores["damage"]["verdicts"]
+def test_the_verdicts_equal_plain_python_on_random_damage(scored: Scored) -> None:
+    rows = scored.scores["damage"]["verdicts"]
     observed = {row["case"]: (row["verdict"], row["owner"]) for row in rows}
-    assert observed == python_verdicts(night.folders["damage"])
+    assert observed == python_verdicts(scored.folders["damage"])
     assert {verdict for verdict, _ in observed.values()} >= {"PASS", "FAIL", "INCONCLUSIVE"}
 
 
-def test_duckdb_counts_the_same_confusions_from_the_lake(night: Night) -> None:
-    query = """
-        SELECT due_status, coalesce(observed_status, 'missing'), count(*)
-        FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)
-        WHERE run = ? AND due IS NOT NULL GROUP BY ALL
-    """
-    files = str(night.lake / "scores" / "*" / "*" / "*.parquet")
-    for name, folder in night.folders.items():
-        rows = duckdb.execute(query, [files, folder.name]).fetchall()
-        found = [tuple(row.values()) for row in night.scores[name]["confusion"]]
-        assert sorted(rows) == sorted(found)
+def test_duckdb_counts_the_same_confusions_from_the_lake(scored: Scored) -> None:
+    for name, found in scored.scores.items():
+        if name == "again":  # scored again since
+            continue
+        rows = [row for row in scored.rows("scores", name) if row["due"] is not None]
+        counted = Counter((row["due_status"], row["observed_status"] or "missing") for row in rows)
+        told = {(row["expected"], row["observed"]): row["count"] for row in found["confusion"]}
+        assert counted == told
 
 
-def test_scoring_a_run_again_replaces_its_rows_and_no_others(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    bad = sorted(without("case", 7), key=lambda line: line[1])
-    first = write_run(tmp_path / "20261120T020003Z-7f3a", case("case", 0, good("case")))
-    second = write_run(tmp_path / "20261121T020003Z-7f3a", case("case", 0, bad))
-    both = score([first, second], lake=tmp_path / "lake")
-    assert [both[folder.name]["totals"]["PASS"] for folder in (first, second)] == [1, 0]
-    assert _rows(spark, tmp_path, "findings") == {("2026-11-21", second.name)}
-    (second / "lns-a.jsonl").write_bytes((first / "lns-a.jsonl").read_bytes())
-    assert score([second], lake=tmp_path / "lake")[second.name]["totals"]["PASS"] == 1
-    assert _rows(spark, tmp_path, "findings") == set()
-    runs = {("2026-11-20", first.name), ("2026-11-21", second.name)}
-    for table in ("receptions", "outcomes", "expectations", "scores", "answers", "verdicts",
-                  "margins", "ledger"):  # fmt: skip
-        assert _rows(spark, tmp_path, table) == runs
-    row = spark.read.parquet(str(tmp_path / "lake/receptions")).orderBy("run", "t_us").first()
-    assert row is not None
-    assert (row["dev_eui"], row["dev_eui_no"]) == (ALPHA, 0x70B3D57ED0000001)
+def test_scoring_a_run_again_replaces_its_rows_and_no_others(rescored: Rescored) -> None:
+    before, after = rescored.before["again"], rescored.after["again"]
+    assert (before["totals"]["FAIL"], after["totals"]["PASS"]) == (1, 1)
+    assert rescored.findings_before and not rescored.scored.rows("findings", "again")
+    assert len(rescored.scored.rows("findings", "verdicts")) > 12
+    for table in TABLES:
+        if table != "findings":
+            assert rescored.scored.rows(table, "again"), table
+    [first, _] = rescored.scored.rows("receptions", "again")
+    assert (str(first["night"]), first["dev_eui"]) == ("2026-11-20", ALPHA)
+    assert first["dev_eui_no"] == 0x70B3D57ED0000001
 
 
 def test_the_names_of_captures_are_names_and_no_patterns(
@@ -572,8 +546,3 @@ def _damaged(middle: Case, chance: random.Random) -> Case:
                 later = (line[0], line[1] + 150, *line[2:])
                 middle = [*middle[:place], later, *middle[place + 1 :]]
     return sorted(middle, key=lambda line: line[1])
-
-
-def _rows(spark: SparkSession, tmp_path: Path, table: str) -> set[tuple[str, str]]:
-    rows = spark.read.parquet(str(tmp_path / "lake" / table)).select("night", "run").collect()
-    return {(str(row["night"]), row["run"]) for row in rows}

@@ -4,21 +4,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from bench.capture.reading import Event, cases, read
 from bench.evidence import Evidence
-from bench.score.accounts import accounts
-from bench.score.closing import RULES, open_entries
-from bench.score.effects import due_effects, wrong_effects
-from bench.score.ledger import ledger, of_duplicates, of_uplinks
-from bench.score.outcomes import matched, outcomes
-from bench.score.read import lines, within_cases
-from bench.score.receptions import receptions
+from bench.score.closing import RULES
+from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -185,7 +179,7 @@ def _damaged(run: Path) -> Path:
     for path in run.glob("*.jsonl"):
         events: list[Event] = []
         for line in path.read_bytes().splitlines():
-            event = json.loads(line)
+            event = unsealed(json.loads(line))
             name = str(event.get("case", "")).partition("[")[2].rstrip("]")
             found = DAMAGES[name][0](event) if name in DAMAGES else [event]
             events += [{**one, "seq": len(events) + n} for n, one in enumerate(found)]
@@ -194,38 +188,29 @@ def _damaged(run: Path) -> Path:
     return damaged
 
 
-@dataclass(frozen=True)
-class Books:
-    """What Spark makes of one run: everything that is read of it, once."""
-
-    due: list[Row]
-    open: dict[str, set[tuple[str, str]]]
-    rows: list[Row]
-    uplinks: Row
-    lives: dict[tuple[str, str], int]
+@captures
+def write(root: Path) -> dict[str, Path]:
+    root.mkdir()
+    scenarios = root / "test_consumers.py"
+    scenarios.write_text(SCENARIOS, encoding="utf-8")
+    run = _run(root / "runs", scenarios)
+    return {"consumers": run, "damaged consumers": _damaged(run)}
 
 
-def _books(spark: SparkSession, run: Path) -> Books:
-    whole = within_cases(lines(spark, [str(file) for file in run.glob("*.jsonl")]))
-    whole = whole.localCheckpoint()
-    said = outcomes(whole).localCheckpoint()
-    due = due_effects(whole).localCheckpoint()
-    followed = accounts(whole, said, due).localCheckpoint()
-    books = ledger(matched(receptions(whole), said), followed).localCheckpoint()
+def _wrong(scored: Scored, name: str) -> list[tuple[str, str]]:
+    """What Spark finds of effects that are not as due, by case and text."""
+    found = scored.scores[name]["findings"]
+    return sorted((row["case"], row["text"]) for row in found if row["rule"] == "effect")
+
+
+def _open(scored: Scored, name: str) -> dict[str, set[tuple[str, str]]]:
+    """The laws between acceptance and effect that are broken, by the damage of the case."""
     broken: dict[str, set[tuple[str, str]]] = {}
-    for row in open_entries(followed).collect():
-        assert row["rule"] in RULES
-        name = row["case"].partition("[")[2].rstrip("]")
-        broken.setdefault(name, set()).add((row["owner"], row["rule"]))
-    (uplinks,) = of_uplinks(followed).collect()
-    lives = {(row["born"], row["died"]): row["count"] for row in of_duplicates(books).collect()}
-    return Books(
-        wrong_effects(due).orderBy("seq").collect(), broken, books.collect(), uplinks, lives
-    )
-
-
-def _wrong(books: Books) -> list[tuple[str, str]]:
-    return sorted((row["case"], row["text"]) for row in books.due)
+    for row in scored.scores[name]["findings"]:
+        if row["rule"] in RULES:
+            damage = row["case"].partition("[")[2].rstrip("]")
+            broken.setdefault(damage, set()).add((row["owner"], row["rule"]))
+    return broken
 
 
 def _wrong_in_python(run: Path) -> list[tuple[str, str]]:
@@ -237,21 +222,17 @@ def _wrong_in_python(run: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spark
-def test_the_ledger_of_consumers_closes_and_a_damage_opens_it(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    scenarios = tmp_path / "test_consumers.py"
-    scenarios.write_text(SCENARIOS, encoding="utf-8")
-    run = _run(tmp_path / "runs", scenarios)
-    whole = _books(spark, run)
-    assert whole.open == {}
-    assert [row["text"] for row in whole.due] == [
+def test_the_ledger_of_consumers_closes(scored: Scored) -> None:
+    assert _open(scored, "consumers") == {}
+    assert {text for _, text in _wrong(scored, "consumers")} == {
         "effects of 70B3D57ED0000001 FCnt 10 at application: expected 2, observed 1",
         "window duplicates of 70B3D57ED0000001 FCnt 10 at all consumers: expected 1, observed 0",
         "effects of message x at all consumers: expected 3, observed 1",
-    ]
-    assert _wrong(whole) == _wrong_in_python(run)
-    assert whole.lives == {
+    }
+    assert _wrong(scored, "consumers") == _wrong_in_python(scored.folders["consumers"])
+    books = dict(scored.scores["consumers"]["ledger"])
+    lives = {(row["born"], row["died"]): row["count"] for row in books.pop("duplicates")}
+    assert lives == {
         ("air", "level 1"): 1,  # the copy under Drop
         ("LNS", "window"): 8,
         ("LNS", "effect"): 2,  # the copies under Mark and None
@@ -261,22 +242,22 @@ def test_the_ledger_of_consumers_closes_and_a_damage_opens_it(
         ("bench", "effect"): 1,
     }
     # Eight cases with two uplinks, and one, two, three, one and one of the others.
-    found = whole.uplinks.asDict()
-    del found["run"]
-    assert found == {
+    assert books == {
         "uplinks": 24, "delivered": 24, "consumed": 24, "once": 22, "copies": 2, "more": 0,
         "never": 0,
     }  # fmt: skip
-    _has_a_row_for_each_copy_and_each_uplink(whole.rows)
-
-    damaged = _damaged(run)
-    broken = _books(spark, damaged)
-    assert broken.open == {name: laws for name, (_, laws) in DAMAGES.items() if laws}
-    assert _wrong(broken) == _wrong_in_python(damaged)
-    assert len(broken.due) > len(whole.due)
+    _has_a_row_for_each_copy_and_each_uplink(scored.rows("ledger", "consumers"))
 
 
-def _has_a_row_for_each_copy_and_each_uplink(rows: list[Row]) -> None:
+@pytest.mark.spark
+def test_a_damage_opens_the_ledger_of_consumers(scored: Scored) -> None:
+    name = "damaged consumers"
+    assert _open(scored, name) == {name: laws for name, (_, laws) in DAMAGES.items() if laws}
+    assert _wrong(scored, name) == _wrong_in_python(scored.folders[name])
+    assert len(_wrong(scored, name)) > len(_wrong(scored, "consumers"))
+
+
+def _has_a_row_for_each_copy_and_each_uplink(rows: list[dict[str, Any]]) -> None:
     of_copies = [row for row in rows if "/copies[" in row["case"]]
     told = sorted(
         (row["what"], row["case"].partition("[")[2].rstrip("]"), str(row["consumer"]),

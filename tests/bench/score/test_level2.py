@@ -1,14 +1,10 @@
 """Level 2 worked out from arrivals: races, outages and what a day forgets, in captures by hand."""
 
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame as Rows
 
-from bench.score.oracle import judged
-from bench.score.outcomes import matched, outcomes
-from bench.score.receptions import receptions
-from tests.bench.score.conftest import Line
+from tests.bench.score.conftest import Line, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -23,7 +19,6 @@ CLOSED = "NonDuplicate dropped StoreUnavailable NotAsked"
 TOO_OLD = "NonDuplicate dropped InvalidFrameCounter NotAsked"
 
 Heard = tuple[int, str, int, str, str]  # t_us, station, FCnt, words of the outcome, level 2
-Read = Callable[[list[Line]], Rows]
 
 
 def case(name: str, start_us: int, heard: list[Heard], *more: Line, on_outage: str) -> list[Line]:
@@ -142,14 +137,17 @@ CASES: dict[str, tuple[list[Heard], list[Line], str, list[bool]]] = {
 }  # fmt: skip
 
 
-def test_what_arrivals_tell_of_level_2_and_what_they_leave_open(read_lines: Read) -> None:
+@captures
+def write(root: Path) -> dict[str, Path]:
     written: list[Line] = []
     for number, (name, (heard, more, on_outage, _)) in enumerate(CASES.items()):
         written += case(name, number * 3 * DAY_US, heard, *more, on_outage=on_outage)
-    lines = read_lines(written)
-    rows = judged(matched(receptions(lines), outcomes(lines)).localCheckpoint(), lines)
+    return {"level 2": write_run(root / "level2", written)}
+
+
+def test_what_arrivals_tell_of_level_2_and_what_they_leave_open(scored: Scored) -> None:
     agree: dict[str, list[bool]] = {name: [] for name in CASES}
-    for row in rows.orderBy("t_us").collect():
+    for row in scored.rows("receptions", "level 2"):
         assert row["unknowable"] is None, row["case"]
         agree[row["case"]].append(
             row["status_agrees"] and row["disposition_agrees"] and row["level2_agrees"]

@@ -1,14 +1,10 @@
 """How early answers were, on a capture written by hand."""
 
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame as Rows
 
-from bench.score.margins import margins
-from bench.score.outcomes import matched, outcomes
-from bench.score.receptions import receptions
-from tests.bench.score.conftest import Line
+from tests.bench.score.conftest import Line, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -16,8 +12,6 @@ pytestmark = pytest.mark.spark
 ALPHA, WEST = "70B3D57ED0000001", "B827EBFFFE000001"
 SECOND = 1_000_000
 FRAME = DataFrame("01ABCDEF", 10, confirmed=True)
-
-Read = Callable[[list[Line]], Rows]
 
 
 def sent(t_us: int) -> Line:
@@ -50,7 +44,8 @@ def reported(t_us: int, diid: int, window: str) -> Line:
              "frame_id": FRAME.frame_id, "xtime": 99})  # fmt: skip
 
 
-def test_each_answer_has_its_margin_to_the_attempt_that_it_answers(read_lines: Read) -> None:
+@captures
+def write(root: Path) -> dict[str, Path]:
     lines: list[Line] = [("bench", 0, "case.begin", {"case": "c"})]
     lines += [sent(n * 10 * SECOND) for n in range(1, 7)]
     lines += [
@@ -66,9 +61,11 @@ def test_each_answer_has_its_margin_to_the_attempt_that_it_answers(read_lines: R
         sent(70 * SECOND), *heard(70_060_000, 9), answered(70_100_000, 9),
         ("bench", 80 * SECOND, "case.end", {"case": "c", "verdict": "PASS", "reasons": []}),
     ]  # fmt: skip
-    written = read_lines(lines)
-    both = matched(receptions(written), outcomes(written)).localCheckpoint()
-    rows = margins(both, written).orderBy("t_us").collect()
+    return {"margins": write_run(root / "margins", lines)}
+
+
+def test_each_answer_has_its_margin_to_the_attempt_that_it_answers(scored: Scored) -> None:
+    rows = scored.rows("margins", "margins")
     told = [
         (row["used"], row["usable"], row["margin_rx1_us"], row["measured_from"], row["disturbed"])
         for row in rows

