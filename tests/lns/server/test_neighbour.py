@@ -37,6 +37,7 @@ pytestmark = pytest.mark.xdist_group("neighbour")
 LIMIT_US = 100_000
 ATTACK_US = 1_200_000
 ATTEMPTS = 3
+CALM_US, CALM_TRIES = 20_000, 25
 AUTHORITY = Authority()
 BETA = DevAddr("01ABCDE0")
 BETA_KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
@@ -337,8 +338,12 @@ ATTACKS: list[Attack] = [
 
 
 async def _attacked(scene: Scene, attack: Attack) -> Figures:
-    """What the neighbour measured while somebody attacked."""
-    await asyncio.to_thread(scene.neighbour.figures)
+    """What the neighbour measured while somebody attacked, once an earlier attack is over."""
+    for _ in range(CALM_TRIES):
+        await asyncio.sleep(0.2)
+        before = await asyncio.to_thread(scene.neighbour.figures)
+        if before.served_us and max(before.served_us) < CALM_US:
+            break
     end_us = now_us() + ATTACK_US
     while now_us() < end_us:
         with suppress(LinkClosed):
