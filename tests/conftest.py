@@ -130,12 +130,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["everyday"] = node.config.stash[EVERYDAY]
 
 
+def pytest_itemcollected(item: Any) -> None:
+    """Mark what starts programs, before `-m` chooses."""
+    if _may_start_programs(item.module):
+        item.add_marker("programs")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     """Say what must run on one worker, what is left out of the everyday run, and in which order."""
     for item in items:
-        if _may_start_programs(item.module):
-            item.add_marker("programs")
         _prepare(item)
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if worker.get("everyday", config.stash.get(EVERYDAY, False)):
