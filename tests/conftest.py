@@ -131,16 +131,15 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Mark what starts programs, before `-m` chooses."""
+    """Mark what starts programs before `-m` chooses, and what stays on one worker."""
     if _may_start_programs(item.module):
         item.add_marker("programs")
+    _prepare(item)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
-    """Say what must run on one worker, what is left out of the everyday run, and in which order."""
-    for item in items:
-        _prepare(item)
+    """Say what is left out of the everyday run, and in which order the rest is."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if worker.get("everyday", config.stash.get(EVERYDAY, False)):
         left_out = [item for item in items if item.get_closest_marker("programs")]

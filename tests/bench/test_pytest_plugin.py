@@ -93,7 +93,7 @@ def run_in(folder: Path, command: list[str], **env: str) -> Ran:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
     runs = sorted((folder / "else" / "where").glob("*"))
     return Ran(ran.returncode, ran.stdout + ran.stderr, runs)

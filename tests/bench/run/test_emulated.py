@@ -4,66 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from bench.capture.reading import Event
 from bench.host.valkey import Valkey
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 EMULATED = ("--rig", "emulated")
 
 
 def emulated_in(folder: Path, scenarios: str, *arguments: str, **env: str) -> Ran:
     return pytest_in(folder, scenarios, *EMULATED, *arguments, **env)
-
-
-def test_a_scenario_passes_on_real_wires(tmp_path: Path) -> None:
-    ran = emulated_in(tmp_path, PASSES)
-    assert ran.code == 0, ran.output
-    kinds = {event["kind"] for event in ran.events}
-    assert {"device.command", "radio.transmit", "station.text", "lns.outcome"} <= kinds
-    assert {"upstream.published", "upstream.acknowledged"} <= kinds
-    assert all(event["case"] == "here/passes" for event in ran.events if event["source"] != "bench")
-    times = [event["t_us"] for event in ran.events if event["kind"].startswith("case.")]
-    assert times == sorted(times)
-
-
-def test_over_tls_too_and_no_key_is_left_behind(tmp_path: Path) -> None:
-    ran = emulated_in(tmp_path, PASSES, "--tls")
-    assert ran.code == 0, ran.output
-    [run] = ran.runs
-    written = "".join(file.read_text() for file in run.iterdir() if file.is_file())
-    assert "PRIVATE KEY" not in written and "nwk_s_key" not in written
-
-
-def test_what_the_rig_has_not_is_left_out_and_said(tmp_path: Path) -> None:
-    scenarios = (
-        PASSES
-        + '''
-
-@pytest.mark.requires("virtual time", "wires")
-async def test_exact(rig):
-    """It would need more than real wires have."""
-    raise AssertionError
-'''
-    )
-    ran = emulated_in(tmp_path, scenarios)
-    assert ran.code == 0, ran.output
-    [left_out] = [event for event in ran.events if event["kind"] == "case.left_out"]
-    assert (left_out["case"], left_out["missing"]) == ("here/exact", ["virtual time"])
-    assert "left out   1 (the emulated rig has no: virtual time)" in ran.output
-
-
-def test_a_shared_network_server_is_not_killed(tmp_path: Path) -> None:
-    scenarios = '''
-
-async def test_kills(rig):
-    """It forgot to say that it kills."""
-    await stimulus(rig)
-    await rig.restart_lns()
-'''
-    ran = emulated_in(tmp_path, scenarios)
-    assert ran.verdicts == {"here/kills": "ERROR"}
-    assert '@pytest.mark.fault("lns", …)' in ran.output
 
 
 STORES = '''
@@ -84,12 +35,142 @@ async def test_shared(rig):
 '''
 
 
-def test_only_a_store_of_its_own_is_restarted(tmp_path: Path) -> None:
-    ran = emulated_in(tmp_path, STORES)
-    assert ran.verdicts == {"here/own": "PASS", "here/shared": "ERROR"}, ran.output
-    assert '@pytest.mark.fault("store", …)' in ran.output
-    [begin, end] = [event for event in ran.events if event.get("seam") == "store"]
+CONSUMER = '''
+
+@pytest.mark.fault("broker", "PUBACK lost")
+async def test_consumes(rig):
+    """A message that the server sends again has one effect."""
+    rig.consumer("one")
+    rig.only("west")
+    await rig.lose_pubacks()
+    uplink = await rig.alpha.send()
+    await rig.until_published(uplink)
+    await rig.find_broker()
+    await rig.until_published(uplink, times=2)
+    rig.expect_effects(uplink, consumer="one")
+    rig.expect_ignored(uplink, by="window")
+'''
+
+
+OTHERS = '''
+
+@pytest.mark.requires("virtual time", "wires")
+async def test_exact(rig):
+    """It would need more than real wires have."""
+    raise AssertionError
+
+
+async def test_kills(rig):
+    """It forgot to say that it kills."""
+    await stimulus(rig)
+    await rig.restart_lns()
+
+
+async def test_deaf(rig):
+    """Nobody hears it, so nothing is proven."""
+    rig.only()
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, NEW, first="west")
+
+
+async def test_w(rig):
+    """It expects something else."""
+    await stimulus(rig, WRONG)
+'''
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """One run with scenarios that end in every way, side by side."""
+    scenarios = PASSES + STORES + CONSUMER + OTHERS
+    return emulated_in(tmp_path_factory.mktemp("mixed"), scenarios)
+
+
+def of(ran: Ran, case: str) -> list[Event]:
+    """What the run captured of one case."""
+    return [event for event in ran.events if event.get("case") == f"here/{case}"]
+
+
+def test_each_case_has_the_verdict_that_it_deserves(mixed: Ran) -> None:
+    assert mixed.code == 1, mixed.output
+    last = {end["case"].partition(" (attempt")[0]: end["verdict"] for end in mixed.ends}
+    wrong = last.pop("here/w")
+    assert last == {
+        "here/passes": "PASS",
+        "here/own": "PASS",
+        "here/shared": "ERROR",
+        "here/consumes": "PASS",
+        "here/kills": "ERROR",
+        "here/deaf": "INCONCLUSIVE",
+    }, mixed.output
+    # Where this host could not keep up, nobody is blamed for what went wrong.
+    assert wrong == "FAIL" or (wrong == "INCONCLUSIVE" and stalled(mixed)), mixed.output
+
+
+def stalled(ran: Ran) -> bool:
+    """Whether this host let the bench wait."""
+    return any(event["kind"] == "host.stalled" for event in ran.events)
+
+
+def test_a_scenario_on_real_wires_leaves_every_kind_of_event(mixed: Ran) -> None:
+    events = of(mixed, "passes")
+    kinds = {event["kind"] for event in events}
+    assert {"device.command", "radio.transmit", "station.text", "lns.outcome"} <= kinds
+    assert {"upstream.published", "upstream.acknowledged"} <= kinds
+    assert all("case" in event for event in mixed.events if event["source"] != "bench")
+    times = [event["t_us"] for event in events if event["kind"].startswith("case.")]
+    assert times == sorted(times)
+
+
+def test_over_tls_too_and_no_key_is_left_behind(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES, "--tls")
+    assert ran.code == 0, ran.output
+    [run] = ran.runs
+    written = "".join(file.read_text() for file in run.iterdir() if file.is_file())
+    assert "PRIVATE KEY" not in written and "nwk_s_key" not in written
+
+
+def test_what_the_rig_has_not_is_left_out_and_said(mixed: Ran) -> None:
+    [left_out] = [event for event in mixed.events if event["kind"] == "case.left_out"]
+    assert (left_out["case"], left_out["missing"]) == ("here/exact", ["virtual time"])
+    assert "left out   1 (the emulated rig has no: virtual time)" in mixed.output
+
+
+def test_a_shared_network_server_is_not_killed(mixed: Ran) -> None:
+    assert '@pytest.mark.fault("lns", …)' in mixed.output
+
+
+def test_only_a_store_of_its_own_is_restarted(mixed: Ran) -> None:
+    assert '@pytest.mark.fault("store", …)' in mixed.output
+    [begin, end] = [event for event in of(mixed, "own") if event.get("seam") == "store"]
     assert (begin["kind"], end["kind"]) == ("fault.begin", "fault.end")
+    assert not [event for event in of(mixed, "shared") if event.get("seam") == "store"]
+
+
+def test_a_stimulus_that_fails_is_repeated(mixed: Ran) -> None:
+    ends = [end for end in mixed.ends if end["case"].startswith("here/deaf")]
+    attempts = [(end["case"], end["attempt"], end.get("repeated", False)) for end in ends]
+    assert attempts == [
+        ("here/deaf", 1, True),
+        ("here/deaf (attempt 2)", 2, True),
+        ("here/deaf (attempt 3)", 3, False),
+    ]
+
+
+def test_a_wrong_expectation_fails_at_once(mixed: Ran) -> None:
+    ends = [end for end in mixed.ends if end["case"].startswith("here/w")]
+    assert ends[0]["verdict"] == "FAIL" or stalled(mixed)
+    assert [end["verdict"] for end in ends].count("FAIL") <= 1
+    assert ends[-1]["verdict"] == "FAIL" or len(ends) == 3
+
+
+def test_a_consumer_is_a_program_whose_decisions_are_collected(mixed: Ran) -> None:
+    events = of(mixed, "consumes")
+    told = [event["kind"] for event in events if event["source"] in ("inbox", "application")]
+    assert sorted(told) == ["application.effect", "inbox.accepted", "inbox.ignored"]
+    published = [event["kind"] for event in events if event["source"] == "upstream"]
+    assert published == ["upstream.published", "upstream.repeated"]
+    assert {event["consumer"] for event in events if event["source"] == "inbox"} == {"one"}
 
 
 def test_a_store_that_was_given_is_nobodys_to_restart(tmp_path: Path) -> None:
@@ -118,31 +199,6 @@ async def test_hangs(rig):
     ran = emulated_in(tmp_path, scenarios, "-p", "pytest_timeout", "--timeout", "1")
     assert ran.verdicts == {"here/passes": "PASS", "here/hangs": "ERROR"}
     assert "not over 9 s after it began" in ran.output
-
-
-def test_a_stimulus_that_fails_is_repeated(tmp_path: Path) -> None:
-    scenarios = '''
-
-async def test_deaf(rig):
-    """Nobody hears it, so nothing is proven."""
-    rig.only()
-    uplink = await rig.alpha.send()
-    rig.expect(uplink, NEW, first="west")
-'''
-    ran = emulated_in(tmp_path, scenarios)
-    assert ran.code == 1
-    attempts = [(end["case"], end["attempt"], end.get("repeated", False)) for end in ran.ends]
-    assert attempts == [
-        ("here/deaf", 1, True),
-        ("here/deaf (attempt 2)", 2, True),
-        ("here/deaf (attempt 3)", 3, False),
-    ]
-    assert set(ran.verdicts.values()) == {"INCONCLUSIVE"}
-
-
-def test_a_wrong_expectation_fails_at_once(tmp_path: Path) -> None:
-    ran = emulated_in(tmp_path, "\n\nasync def test_w(rig):\n    await stimulus(rig, WRONG)\n")
-    assert ran.verdicts == {"here/w": "FAIL"}, ran.output
 
 
 def test_without_a_broker_there_is_one_sentence(tmp_path: Path) -> None:
@@ -188,33 +244,6 @@ def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:
     assert ran.code == 4
     assert "--redis: not the URL of a Redis server" in ran.output
     assert "the-secret" not in ran.output
-
-
-CONSUMER = '''
-
-@pytest.mark.fault("broker", "PUBACK lost")
-async def test_consumes(rig):
-    """A message that the server sends again has one effect."""
-    rig.consumer("one")
-    rig.only("west")
-    await rig.lose_pubacks()
-    uplink = await rig.alpha.send()
-    await rig.until_published(uplink)
-    await rig.find_broker()
-    await rig.until_published(uplink, times=2)
-    rig.expect_effects(uplink, consumer="one")
-    rig.expect_ignored(uplink, by="window")
-'''
-
-
-def test_a_consumer_is_a_program_whose_decisions_are_collected(tmp_path: Path) -> None:
-    ran = emulated_in(tmp_path, CONSUMER)
-    assert ran.verdicts == {"here/consumes": "PASS"}
-    told = [event["kind"] for event in ran.events if event["source"] in ("inbox", "application")]
-    assert sorted(told) == ["application.effect", "inbox.accepted", "inbox.ignored"]
-    published = [event["kind"] for event in ran.events if event["source"] == "upstream"]
-    assert published == ["upstream.published", "upstream.repeated"]
-    assert {event["consumer"] for event in ran.events if event["source"] == "inbox"} == {"one"}
 
 
 def test_what_this_host_broke_is_played_again_and_a_mistake_of_a_scenario_is_not(

@@ -363,7 +363,7 @@ def test_an_inventory_with_mistakes_is_refused_by_line(tmp_path: Path) -> None:
     file.write_text('rig = "hardware"\n[bench]\nname = "x"\nregion = "EU869"\n')
     done = subprocess.run(
         [sys.executable, "-m", "bench", "run", "--bench", str(file)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 4
     assert "region" in done.stderr and "Traceback" not in done.stderr
