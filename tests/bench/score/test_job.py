@@ -121,6 +121,21 @@ def on_air(name: str, windows: list[str]) -> Line:
     return "bench", 800, "case.expect", {"case": name, "expect": "on_air", **which}
 
 
+def status_due(name: str, count: int) -> Line:
+    facts = {"case": name, "expect": "status", "dev_eui": ALPHA, "count": count}
+    return "bench", 800, "case.expect", facts
+
+
+def status_told(*f_cnts: int) -> Case:
+    topic = f"lorawan/lns-a/{ALPHA}/status"
+    return [
+        ("upstream", 500, "upstream.status",
+         {"topic": topic, "body": {"messageId": f"{ALPHA}-01ABCDEF-{f_cnt}-status",
+                                   "devEui": ALPHA, "battery": 254, "margin": 7}})
+        for f_cnt in f_cnts
+    ]  # fmt: skip
+
+
 FIRST = "NonDuplicate forwarded - RX1"
 COPY = "Duplicate dropped Duplicate Suppressed"
 UP = uplink()
@@ -176,6 +191,11 @@ def _every_verdict() -> Case:
         "right_body": [*good("right_body"), body("right_body", fCnt=10, dupMsg=None)],
         "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
         "no_window": [*good("no_window"), on_air("no_window", [])],
+        "right_status": [*good("right_status"), status_due("right_status", 1), *status_told(1)],
+        "status_brought_twice": [*good("status_brought_twice"),
+                                 status_due("status_brought_twice", 1), *status_told(1, 1)],
+        "wrong_status": [*good("wrong_status"), status_due("wrong_status", 1), *status_told(1, 2)],
+        "no_status": [*good("no_status"), status_due("no_status", 1)],
         "cannot_answer": [*good("cannot_answer"), too_late(310, 5), too_late(320, 10)],
         "stalled": [*without("stalled", 7), stall(320, 179_600), stall(330, 60_000)],
         "stalled_a_little": [*without("stalled_a_little", 7), stall(320, STALL_US_MAX)],
@@ -306,6 +326,10 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "right_body": ("PASS", None),
         "wrong_window": ("FAIL", "gateway"),
         "no_window": ("PASS", None),
+        "right_status": ("PASS", None),
+        "status_brought_twice": ("PASS", None),
+        "wrong_status": ("FAIL", "LNS"),
+        "no_status": ("FAIL", "LNS"),
         "cannot_answer": ("PASS", None),
         "stalled": ("INCONCLUSIVE", "bench"),
         "stalled_a_little": ("FAIL", "LNS"),
@@ -318,7 +342,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 5, "FAIL": 12, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 7, "FAIL": 14, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
