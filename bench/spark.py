@@ -226,8 +226,10 @@ logger.window.name = org.apache.spark.sql.execution.window.WindowExec
 logger.window.level = error
 logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
 logger.scheduler.level = error
-logger.fields.name = org.apache.spark.sql.catalyst.util
+logger.fields.name = org.apache.spark.util.SparkStringUtils
 logger.fields.level = error
+logger.plans.name = org.apache.spark.sql.catalyst.util
+logger.plans.level = error
 logger.hints.name = org.apache.spark.sql.catalyst.analysis.HintErrorLogger
 logger.hints.level = error
 """
