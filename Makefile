@@ -87,7 +87,7 @@ SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=t
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
-	@.ci/part unit 240 $(VENV) -m pytest tests -m "not spark" -n 4 --dist loadgroup -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part unit 240 $(VENV) -m pytest tests -m "not spark" -n 4 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 spark: $(STAMP) ## Tests of the score, which start Spark
 	@.ci/part spark 90 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
@@ -113,7 +113,7 @@ cluster: $(STAMP) ## Score on a cluster of Spark that loses an executor
 	@$(VENV) -m pytest tests/bench/score/lost_executor.py -q $(PYTEST_ARGS)
 
 soak: $(STAMP) mosquitto ## The tests that have a size, in full: kills, whole archives, long searches
-	@LORABENCH_SOAK=1 $(VENV) -m pytest $(SOAKS) -m "" -n 2 --dist loadgroup -q --timeout 7200 $(PYTEST_ARGS)
+	@LORABENCH_SOAK=1 $(VENV) -m pytest $(SOAKS) -m "" -n 2 --dist loadfile -q --timeout 7200 $(PYTEST_ARGS)
 
 mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 	@$(VENV) -m tests.mutants

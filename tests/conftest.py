@@ -112,7 +112,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.stash[EVERYDAY] and not (inner or options.usepdb or options.collectonly):
         options.numprocesses = EVERYDAY_WORKERS
     if getattr(options, "numprocesses", None):
-        options.dist = "loadgroup"
+        options.dist = "loadfile"  # what shares a fixture of its module stays together
         options.loadscopereorder = False  # what begins first is decided here
 
 
@@ -131,7 +131,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Mark what starts programs before `-m` chooses, and what stays on one worker."""
+    """Mark what starts programs before `-m` chooses."""
     if _may_start_programs(item.module):
         item.add_marker("programs")
     _prepare(item)
@@ -162,24 +162,10 @@ def _may_start_programs(module: ModuleType) -> bool:
 
 
 def _prepare(item: pytest.Item) -> None:
-    """Tests that need Spark share one worker, so one JVM, and have the time to start it.
-
-    What shares a fixture runs on one worker too; so does a file of quick tests, for fewer trips.
-    """
+    """Tests that need Spark have the time to start it."""
     if item.get_closest_marker("spark") is not None:
-        item.add_marker(pytest.mark.xdist_group("spark"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
-    elif item.get_closest_marker("xdist_group") is not None:
-        return
-    elif item.get_closest_marker("programs") is None or _shares_a_fixture(item):
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
-def _shares_a_fixture(item: Any) -> bool:
-    definitions = item._fixtureinfo.name2fixturedefs.values()
-    used = [definition for several in definitions for definition in several]
-    return any(one.scope != "function" and one.baseid.startswith("tests") for one in used)
 
 
 def _rank(item: pytest.Item) -> int:
