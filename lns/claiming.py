@@ -110,7 +110,7 @@ class Claiming:
                 dev_addr=bid.dev_addr,
                 f_cnt=bid.f_cnt,
                 decision=claim.level2,
-                owner=claim.owner,
+                owner=self._lns if claim.level2 is Level2.OWNER else claim.owner,
                 f_cnt_down=claim.f_cnt_down,
                 duration_us=now_us() - began_us,
                 xtime=reception.xtime,
