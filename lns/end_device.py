@@ -159,12 +159,12 @@ class Session(Struct, kw_only=True):
         """Have come so far.
 
         A device that begins again sends each frame once until it is asked for more. Late copies
-        are forwarded of the newest frame and of a first message only.
+        are forwarded of the newest frame and of a first message only, of that of a former life
+        too: their numbers go on through all lives.
         """
         if counter.life != self.life:
-            self.copies = {}
             self.nb_trans, self.nb_trans_asked = 1, False
-        elif self.copies:
+        if self.copies:
             kept = (0, 1, counter.f_cnt_up)
             self.copies = {old: number for old, number in self.copies.items() if old in kept}
         self.f_cnt_up, self.life, self.lives = counter.f_cnt_up, counter.life, counter.lives

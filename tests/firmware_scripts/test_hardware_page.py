@@ -89,5 +89,6 @@ def test_its_parts_of_names_select_scenarios(name: str) -> None:
 
 def test_nothing_is_called_verified_that_is_not() -> None:
     rows = re.findall(r"^\| V(\d+) \|.*\| (\w+) \|$", PAGE, re.MULTILINE)
-    assert rows == [(str(number), "no") for number in range(1, 27)]
+    assert len(rows) >= 29
+    assert rows == [(str(number), "no") for number in range(1, len(rows) + 1)]
     assert "No real board and no real gateway has been driven" in PAGE

@@ -121,4 +121,12 @@ MUTANTS = (
         "return wire, wire + _WIRE_SPAN",
         "return (wire,)",
     ),
+    Mutant(
+        "copies of a former life numbered anew",
+        "lns/end_device.py",
+        "            self.nb_trans, self.nb_trans_asked = 1, False\n        if self.copies:",
+        "            self.nb_trans, self.nb_trans_asked, self.copies = 1, False, {}\n"
+        "        if self.copies:",
+        noticed_by="tests/bench/traffic/test_importing.py",
+    ),
 )
