@@ -127,6 +127,7 @@ class Claiming:
         first_message: bool = False,
         too_far: bool = False,
         is_first: bool = True,
+        repeats: bool = False,
         lived: Lived | None = None,
         elders: tuple[DevAddr, ...] = (),
     ) -> Bid:
@@ -142,6 +143,7 @@ class Claiming:
             first_message=first_message,
             too_far=too_far,
             is_first=is_first,
+            repeats=repeats,
             lived=lived,
             f_cnt_down=session.f_cnt_down,
             takes_f_cnt_down=takes_f_cnt_down,

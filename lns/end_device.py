@@ -154,6 +154,8 @@ class Session(Struct, kw_only=True):
         """Know what all servers together know; what this one knows better stays."""
         if is_later(counter, self):
             self.take(counter, owner)
+        elif self.mic is None and not is_later(self, counter):
+            self.mic = counter.mic  # a store of before knew none
 
     def take(self, counter: Counter, owner: str | None) -> None:
         """Have come so far.

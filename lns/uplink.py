@@ -167,11 +167,17 @@ class Uplinks:
         # A relaxed device may have begun a new life that only other servers heard of, and any
         # device may have come as far as they heard.
         is_old = standing in (Standing.EQUAL, Standing.OLDER)
+        # Of a counter that was kept without its frame, others may know whose it is.
+        is_nameless = standing is Standing.EQUAL and session.mic is None
         looks = (
             shared
             and status is Status.NON_DUPLICATE
             and not first_message
-            and (standing is Standing.TOO_FAR or (is_old and device.may_restart_counter))
+            and (
+                standing is Standing.TOO_FAR
+                or (is_old and device.may_restart_counter)
+                or (is_nameless and disposition.upstream is Upstream.DROPPED)
+            )
         )
         asked = mac_layer.requests(frame, session, f_cnt)
         lived = None if status is Status.NON_DUPLICATE else self._lived.get(key)
@@ -200,7 +206,9 @@ class Uplinks:
             facts, bid = await self._look(facts)
         done = facts.disposition
         if not done.answers and done.upstream is Upstream.DROPPED and not done.advances:
-            if facts.status is Status.NON_DUPLICATE and facts.match.device.may_restart_counter:
+            if facts.status is Status.NON_DUPLICATE and (
+                facts.looks or facts.match.device.may_restart_counter
+            ):
                 # The device may begin again before a copy of this one comes.
                 self._remember(facts.key, facts.named)
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
@@ -290,6 +298,7 @@ class Uplinks:
             first_message=facts.is_first_message,
             too_far=facts.match.session.standing(facts.match.f_cnt) is Standing.TOO_FAR,
             is_first=is_first,
+            repeats=not (is_first or facts.disposition.advances),
             lived=facts.lived,
             elders=self._registry.elders(facts.match) if is_first else (),
         )
@@ -330,7 +339,8 @@ class Uplinks:
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
         if facts.disposition.spends:
             session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
-            if session.mic is None and session.f_cnt_up == f_cnt:
+            is_alone = not self._claiming.is_asked_for(device)
+            if is_alone and session.mic is None and session.f_cnt_up == f_cnt:
                 session.mic = facts.key.mic  # a store of before knows none
         if not facts.disposition.advances:
             return facts

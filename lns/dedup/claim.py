@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lns.dedup.life import Counter, Lived, Standing, begun_again, gone_on, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
@@ -47,7 +48,8 @@ class Bid(Struct, frozen=True, kw_only=True):
     `known` is how far the session came as far as this server knows, and `known_owner` whose that
     was: it counts where the store knows nothing. `first_message`: a relaxed ABP device may have
     restarted its counter with this one; `too_far`: it is too far ahead of what is known here.
-    `is_first`: level 1 of this server has not seen it; else `lived` is what the server knows of it.
+    `is_first`: level 1 of this server has not seen it; else `lived` is what the server knows of it,
+    and `repeats` that it was heard before anything that came after its frame.
 
     `f_cnt_down` is the next downlink counter that this server knows of, and `takes_f_cnt_down`
     asks for one to answer with; `f_cnt_down_missed`, how many others may have taken meanwhile,
@@ -65,6 +67,7 @@ class Bid(Struct, frozen=True, kw_only=True):
     first_message: bool = False
     too_far: bool = False
     is_first: bool = True
+    repeats: bool = False
     lived: Lived | None = None
     f_cnt_down: int = 0
     takes_f_cnt_down: bool = False
@@ -135,7 +138,7 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     owner = None if seen is None else seen.owner
     where = standing(counter, bid.f_cnt)
     is_higher = where in (Standing.NEWER, Standing.TOO_FAR)
-    elsewhere = is_higher and not (mine and owner == bid.lns)
+    elsewhere = is_higher and (bid.repeats or not (mine and owner == bid.lns))
     if seen is not None and owner and (bid.is_first or elsewhere):
         return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
     if where is Standing.TOO_FAR and bid.too_far:
@@ -148,6 +151,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     lived = remembered or _told_by_counter(counter, bid, where)
     again = where is Standing.EQUAL and lived.life == counter.life
     granted = (owner or state.owner) == bid.lns and (again or bid.first_message)
+    if granted and again and counter.mic is None and not lived.odd:
+        state = State(replace(counter, mic=bid.mic), state.owner)  # of others, none is this frame
     return Decision(granted, False, state, lived)
 
 

@@ -26,9 +26,9 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 # KEYS: claim, downlink counters, frame, claims of elders. ARGV: server, counter, MIC, what this
 # server knows (1: whose it is; newest counter, life, lives, former, MIC), first message, first
 # here, frame as known here or "", DevAddr, next downlink counter, takes one, downlink counters
-# missed, too far here, expiry of claim and of frame (ms). Reply: granted, is new, too far, owner,
-# the counter (5), the counter before (5), frame, downlink counter taken or -1, next one; nothing:
-# the session is over.
+# missed, too far here, repeats, expiry of claim and of frame (ms). Reply: granted, is new, too far,
+# owner, the counter (5), the counter before (5), frame, downlink counter taken or -1, next one;
+# nothing: the session is over.
 _CLAIM = Script(
     """
 local known = redis.call('HMGET', KEYS[1],
@@ -62,7 +62,7 @@ for before_it, its in former:gmatch('(%d+):(%d+)') do
 end
 local granted, is_new, too_far, frame = false, false, false, nil
 local is_higher = f_cnt > far
-local elsewhere = is_higher and not (mine and seen_owner == lns)
+local elsewhere = is_higher and (ARGV[18] == '1' or not (mine and seen_owner == lns))
 if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif ARGV[17] == '1' and f_cnt - math.max(far, 0) > MAX_GAP then
@@ -86,18 +86,21 @@ else
     local again = f_cnt == newest and tonumber(frame:match('%d+')) == life
     if seen_owner ~= '' then mine = seen_owner == lns end
     granted = mine and (again or first_message)
+    if granted and newest_mic == '' and f_cnt == newest and frame == tostring(life) then
+        newest_mic = mic
+    end
 end
 if is_new then
     owner, newest_mic, frame = lns, mic, tostring(life)
 end
-redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[19])
+redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[20])
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + ARGV[16])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[14]))
 local taken = -1
 if granted then
     redis.call('HSET', KEYS[1], 'f_cnt_up', newest, 'owner', owner, 'life', life,
         'lives', lives, 'former', former, 'mic', newest_mic)
-    redis.call('PEXPIRE', KEYS[1], ARGV[18])
+    redis.call('PEXPIRE', KEYS[1], ARGV[19])
     if ARGV[15] == '1' then
         taken = f_cnt_down
         f_cnt_down = f_cnt_down + 1
@@ -105,7 +108,7 @@ if granted then
     redis.call('HSET', KEYS[2], ARGV[13], f_cnt_down)
     for elder = 4, #KEYS do
         redis.call('HSET', KEYS[elder], 'over', 1)
-        redis.call('PEXPIRE', KEYS[elder], ARGV[18])
+        redis.call('PEXPIRE', KEYS[elder], ARGV[19])
     end
 end
 return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner,
@@ -236,6 +239,7 @@ def asked_by(bid: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:
         int(bid.takes_f_cnt_down),
         bid.f_cnt_down_missed,
         int(bid.too_far),
+        int(bid.repeats),
     )
 
 

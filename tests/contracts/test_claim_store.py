@@ -345,6 +345,38 @@ def test_other_bytes_with_a_used_counter_are_told_apart(store: Asked) -> None:
     assert store.claim("lns-b", 9, mic=MIC).lived == Lived(0, odd=True)
 
 
+def test_the_frame_of_a_counter_that_was_kept_without_one_is_the_first_that_is_granted(
+    store: Asked,
+) -> None:
+    known: dict[str, Any] = {"known": Counter(2), "known_owner": "lns-a"}
+    newest = store.claim("lns-a", 2, mic=MIC, **known)
+    assert (newest.level2, newest.lived, newest.counter.mic) == (Level2.OWNER, Lived(0), MIC)
+    other = store.claim("lns-b", 2, mic=OTHER_MIC, **known)
+    assert (other.level2, other.lived, other.counter.mic) == (
+        Level2.NOT_OWNER, Lived(0, odd=True), MIC,
+    )  # fmt: skip
+    odd = store.claim("lns-a", 2, mic=OTHER_MIC, is_first=False, lived=Lived(0), **known)
+    assert (odd.lived, odd.counter.mic) == (Lived(0, odd=True), MIC)
+
+
+def test_what_is_known_to_be_another_frame_does_not_become_the_newest_one(store: Asked) -> None:
+    odd = Lived(0, odd=True)
+    again = store.claim("lns-a", 2, mic=MIC, known=Counter(2), is_first=False, lived=odd)
+    assert (again.level2, again.lived, again.counter.mic) == (Level2.OWNER, odd, None)
+
+
+def test_a_repetition_from_before_a_restart_takes_the_new_life_nowhere(store: Asked) -> None:
+    """One that came after it is the device again, with an equal frame."""
+    store.claim("lns-a", 7, mic=OTHER_MIC)
+    begun = store.claim("lns-a", 0, **FIRST).counter
+    repeated: dict[str, Any] = {"mic": OTHER_MIC, "is_first": False}
+    before = store.claim("lns-a", 7, **repeated, repeats=True)
+    assert (before.level2, before.is_new, before.lived) == (Level2.NOT_OWNER, False, Lived(0))
+    assert before.counter == begun
+    after = store.claim("lns-a", 7, **repeated)
+    assert (after.level2, after.is_new, after.lived) == (Level2.OWNER, True, Lived(1))
+
+
 def test_a_session_is_over_when_a_later_one_was_heard(store: Asked) -> None:
     store.claim("lns-a", 10)
     later: dict[str, Any] = {"dev_addr": OTHER_ADDR, "elders": (ADDR,)}
@@ -413,9 +445,10 @@ COUNTERS = st.one_of(
     st.integers(0, 4), st.integers(0xFFFE, 0x10002), st.integers(0xFFFFFFFD, 0xFFFFFFFF)
 )
 COUNTED = st.builds(
-    lambda newest, lives: Counter(newest, max(lives), max(lives), _former(newest, lives), MIC),
+    lambda newest, lives, mic: Counter(newest, max(lives), max(lives), _former(newest, lives), mic),
     st.none() | COUNTERS,
     st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    st.sampled_from([MIC, None]),
 )
 BIDS = st.builds(
     Bid,
@@ -431,6 +464,7 @@ BIDS = st.builds(
     first_message=st.just(value=False),
     too_far=st.booleans(),
     is_first=st.booleans(),
+    repeats=st.booleans(),
     lived=st.none() | st.builds(Lived, st.integers(0, 3), st.booleans()),
     elders=st.sampled_from([(), (), (), (DevAddr("01ABCDED"),), (OTHER_ADDR,)]),
 )

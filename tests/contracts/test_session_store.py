@@ -106,6 +106,26 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     kept.close()
 
 
+@pytest.fixture(params=["memory", "redis"])
+def both(request: pytest.FixtureRequest) -> Iterator[tuple[Kept, Kept]]:
+    """What two servers have of one store, if they can share it."""
+    if request.param == "memory":
+        of_a = MemoryStore()
+        of_b = MemoryStore(of_a)
+        stores = Kept(lambda: memory(of_a)), Kept(lambda: memory(of_b))
+    else:
+        valkey: Valkey = request.getfixturevalue("valkey")
+        server = redis_server(f"redis://127.0.0.1:{valkey.port}/0")
+        asyncio.run(emptied(server))
+        stores = (
+            Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA))),
+            Kept(lambda: RedisStore(server, "lns-b", (ALPHA, BETA))),
+        )
+    yield stores
+    for kept in stores:
+        kept.close()
+
+
 def session(dev_addr: str = "01ABCDEF") -> Session:
     keys = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
     return Session(dev_eui=ALPHA, dev_addr=DevAddr(dev_addr), keys=keys, f_cnt_up=0x10007)
@@ -236,3 +256,44 @@ def test_a_join_leaves_the_join_nonces_alone(kept: Kept) -> None:
     assert kept.join_nonce(ALPHA) == 1
     kept.join(ALPHA, 7, session())
     assert kept.join_nonce(ALPHA) == 2
+
+
+def known_to(kept: Kept) -> tuple[Session, ...]:
+    """What a server reads, which from then on it knows of."""
+    kept.run(kept.store.refresh(ALPHA))
+    return kept.store.sessions(ALPHA)
+
+
+def test_a_session_that_another_server_ended_is_not_written_back(both: tuple[Kept, Kept]) -> None:
+    a, b = both
+    new, old = session("26000001"), session()
+    a.keep(new, old)
+    assert known_to(b) == (new, old)
+    a.keep(new)
+    for new.f_cnt_down in (1, 2):
+        b.keep(new, old)
+        assert known_to(a) == (new,)
+    assert known_to(b) == (new,)
+
+
+def test_a_session_that_another_server_added_stays(both: tuple[Kept, Kept]) -> None:
+    a, b = both
+    a.keep(session())
+    assert known_to(b) == (session(),)
+    assert a.join(ALPHA, 7, session("26000001"), session())
+    b.keep(session())
+    assert known_to(a) == known_to(b) == (session("26000001"), session())
+    b.keep(session())
+    assert known_to(a) == (session(),), "b has ended what it knew of"
+
+
+def test_a_counter_that_came_farther_at_another_server_stays(both: tuple[Kept, Kept]) -> None:
+    a, b = both
+    a.keep(session())
+    (of_a,), (of_b,) = known_to(a), known_to(b)
+    of_a.advance(0x10009, MIC)
+    of_b.f_cnt_down = 3
+    a.keep(of_a)
+    b.keep(of_b)
+    (there,) = known_to(a)
+    assert (there.f_cnt_up, there.mic, there.f_cnt_down) == (0x10009, MIC, 3)

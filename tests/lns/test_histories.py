@@ -9,10 +9,36 @@ import pytest
 
 from bench.chance import stream
 from tests.lns.played_history import laws_broken_by
-from tests.reference.histories import History, random_history, shortest
+from tests.reference.histories import (
+    Again,
+    Heard,
+    History,
+    Restart,
+    Send,
+    SlowUpstream,
+    random_history,
+    shortest,
+)
 
 PARTS = 10
 HISTORIES = 100_000 if os.environ.get("LORABENCH_SOAK") == "1" else 1_000
+
+LATE_US = 300_000
+A, B = (Heard(0, 0, 0), Heard(0, 1, LATE_US)), (Heard(1, 0, 0), Heard(1, 1, LATE_US))
+NOBODY = Send(False, ())
+# What broke a law once, cut down to what matters.
+ONCE_BROKEN = {
+    "counter kept without its frame": (
+        "strict", 3,
+        Restart(memory=False), NOBODY, NOBODY, Send(True, B[:1]),
+        Restart(memory=False), NOBODY, NOBODY, Send(False, (*A, *B)),
+    ),
+    "repetition that waits while the device begins again": (
+        "relaxed", 16_380,
+        SlowUpstream(1, 1_500_000), Send(True, B[:1]), Again((B[0], A[1])),
+        Restart(memory=False), Send(False, B[1:]),
+    ),
+}  # fmt: skip
 
 
 def broken(history: History) -> list[str]:
@@ -36,3 +62,10 @@ def test_no_history_breaks_a_law(part: int) -> None:
                 f"history {part}.{number}: {found}\nshortest: {broken(least)}\n{least.kind}"
                 f" {least.strategy}, {least.servers} servers, begins at {least.begins_at}\n  {acts}"
             )
+
+
+@pytest.mark.parametrize("strategy", ["Drop", "Mark", "None"])
+@pytest.mark.parametrize("name", ONCE_BROKEN)
+def test_what_broke_a_law_once_breaks_none(name: str, strategy: str) -> None:
+    kind, begins_at, *acts = ONCE_BROKEN[name]
+    assert broken(History(kind, strategy, 2, begins_at, tuple(acts))) == []

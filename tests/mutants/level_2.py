@@ -9,6 +9,8 @@ SERVERS = "tests/lns/test_several_servers.py"
 OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
 OUTAGE = "tests/lns/test_claims_outage.py"
 LIVES = "tests/lns/test_lives.py"
+HISTORIES = "tests/lns/test_histories.py"
+SESSIONS = "tests/contracts/test_session_store.py"
 
 STRATEGY = "lns/dedup/strategy.py"
 UPLINK = "lns/uplink.py"
@@ -142,7 +144,28 @@ MUTANTS = (
         "lns/store/memory.py",
         "        if theirs is not None or not _same(session, known):",
         "        if True:",
-        SERVERS,
+        SESSIONS,
+    ),
+    Mutant(
+        "ended session written back (Redis)",
+        "lns/store/redis.py",
+        "        if their or not same(our, known) then table.insert(kept, our) end",
+        "        table.insert(kept, our)",
+        SESSIONS,
+    ),
+    Mutant(
+        "repetition from before a restart begins a frame",
+        UPLINK,
+        "            repeats=not (is_first or facts.disposition.advances),",
+        "            repeats=False,",
+        HISTORIES,
+    ),
+    Mutant(
+        "frame of a nameless counter taken for the newest",
+        UPLINK,
+        "        is_nameless = standing is Standing.EQUAL and session.mic is None",
+        "        is_nameless = False",
+        HISTORIES,
     ),
     Mutant(
         "pending sessions dropped by a join",
