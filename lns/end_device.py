@@ -70,6 +70,8 @@ class EndDevice:
         return self.activation is Activation.ABP and self.relaxed_f_cnt
 
 
+COPIED_MAX = 16  # counters whose copies are counted: more than come while a copy is on its way
+
 FCnt = Annotated[int, Meta(ge=0, le=F_CNT_MAX)]
 Count = Annotated[int, Meta(ge=0)]
 
@@ -81,7 +83,7 @@ class Session(Struct, kw_only=True):
     frame, and `owner`, the LNS whose it was (None: of the only one); `life`, `lives` and `former`
     are those of `lns.dedup.life`. `f_cnt_down` is the next one to use. `resubmissions` counts the
     repeated answers per counter value and is emptied when the counter advances. `copies` counts
-    the copies that went up per counter value, so that each has its own id.
+    the copies that went up, of the last counter values that had any, so that each has its own id.
 
     `heard` is the newest counter that this server heard itself, in `heard_life`: what it knows
     beyond that it was told. No store keeps that. Whoever reads a session from a store is told of a
@@ -160,15 +162,11 @@ class Session(Struct, kw_only=True):
     def take(self, counter: Counter, owner: str | None) -> None:
         """Have come so far.
 
-        A device that begins again sends each frame once until it is asked for more. Late copies
-        are forwarded of the newest frame and of a first message only, of that of a former life
-        too: their numbers go on through all lives.
+        A device that begins again sends each frame once until it is asked for more. The numbers of
+        copies go on through all lives: a late one may come of a former life.
         """
         if counter.life != self.life:
             self.nb_trans, self.nb_trans_asked = 1, False
-        if self.copies:
-            kept = (0, 1, counter.f_cnt_up)
-            self.copies = {old: number for old, number in self.copies.items() if old in kept}
         self.f_cnt_up, self.life, self.lives = counter.f_cnt_up, counter.life, counter.lives
         self.former, self.mic, self.owner = counter.former, counter.mic, owner
         self.resubmissions = {}
@@ -199,14 +197,25 @@ class Session(Struct, kw_only=True):
         """Know what another server has met since; no counter ever goes back."""
         if is_later(known, self):
             self.take(known.counter, known.owner)
-            self.resubmissions, self.copies = dict(known.resubmissions), dict(known.copies)
+            self.resubmissions = dict(known.resubmissions)
             self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
         self.f_cnt_down = max(self.f_cnt_down, known.f_cnt_down)
+        for f_cnt, number in known.copies.items():
+            self._count_copies(f_cnt, number)
 
     def number_copy(self, f_cnt: int) -> int:
         """The number of one more forwarded copy of a frame, from 1."""
-        self.copies[f_cnt] = self.copies.get(f_cnt, 0) + 1
-        return self.copies[f_cnt]
+        number = self.copies.get(f_cnt, 0) + 1
+        self._count_copies(f_cnt, number)
+        return number
+
+    def _count_copies(self, f_cnt: int, number: int) -> None:
+        """Remember how many went up, of the first messages and of the last `COPIED_MAX` others."""
+        number = max(number, self.copies.pop(f_cnt, 0))
+        others = [old for old in self.copies if old > 1]
+        for old in others[: max(0, len(others) + 1 - COPIED_MAX)]:
+            del self.copies[old]
+        self.copies[f_cnt] = number
 
     def take_f_cnt_down(self) -> int:
         """The counter of the next downlink; each is handed out once in a session.

@@ -364,17 +364,21 @@ def _answers(played: Played) -> list[str]:
 def _identities(played: Played) -> list[str]:
     frames_of_key: defaultdict[str, set[bytes]] = defaultdict(set)
     frames_of_id: defaultdict[str, set[bytes]] = defaultdict(set)
+    times: Counter[tuple[int, str]] = Counter()
     keys: defaultdict[tuple[bytes, int], set[str]] = defaultdict(set)
     for reception, message in played.messages():
         phy = reception.frame.phy
         frames_of_key[message.remove_duplicates_key].add(phy)
         frames_of_id[message.message_id].add(phy)
+        if reception.server not in {server for server, _ in played.restarts}:
+            times[reception.server, message.message_id] += 1
         group = _group(reception.frame, reception.at_us)
         if group is not None and not _restarted_in(played, reception.frame):
             keys[phy, group].add(message.remove_duplicates_key)
     broken = [
         f"key {k} is shared by {len(p)} frames" for k, p in frames_of_key.items() if len(p) > 1
     ]
+    broken += [f"id {i} is used {n} times" for i, n in times.items() if n > 1]
     broken += [
         f"id {i} is shared by {len(p)} frames" for i, p in frames_of_id.items() if len(p) > 1
     ]
@@ -481,7 +485,8 @@ def _restarted_in(played: Played, frame: Frame) -> bool:
     """Whether nobody can tell if a copy of this frame is one.
 
     A server forgot its level 1 meanwhile; or a station heard it again after the device began a new
-    life, which by the rules may have sent an equal frame.
+    life, or seemed to with a first message that nobody had heard: by the rules that life may have
+    sent an equal frame.
     """
     began, ended = frame.receptions[0][2], max(when for _, _, when in frame.receptions)
     if frame.same or any(began <= at_us <= ended for _, at_us in played.restarts):
@@ -489,10 +494,19 @@ def _restarted_in(played: Played, frame: Frame) -> bool:
     mine = [r for r in played.receptions if r.frame is frame]
     again = [r for n, r in enumerate(mine) if any(o.place == r.place for o in mine[:n])]
     return any(
-        other.at_us <= r.at_us and other.frame.life > frame.life
+        other.at_us <= r.at_us and (other.frame.life > frame.life or _seems_to_begin(played, other))
         for r in again
         for other in played.receptions
+        if other.at_us >= began and other.frame is not frame
     )
+
+
+def _seems_to_begin(played: Played, reception: Reception) -> bool:
+    """Whether a server takes this for the first message of a new life, whoever sent it."""
+    frame = reception.frame
+    before = [at_us for number, _, at_us in frame.receptions if number < reception.number]
+    is_first = all(reception.at_us - at_us >= RETENTION_US for at_us in before)
+    return played.history.kind == "relaxed" and frame.f_cnt <= 1 and is_first
 
 
 def laws_broken_by(history: History) -> list[str]:

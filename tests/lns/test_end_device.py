@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from lns.dedup.life import LIVES_MAX, Lived, Standing
-from lns.end_device import Session
+from lns.end_device import COPIED_MAX, Session
 from lns.lorawan.identifiers import Mic
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
 
@@ -80,6 +80,28 @@ def test_copies_are_counted_on_through_all_lives(session: Session) -> None:
     session.number_copy(0)
     session.advance(0, MIC)
     assert session.number_copy(0) == 2
+
+
+def test_late_copies_of_older_frames_are_counted_on(session: Session) -> None:
+    """Of two servers, one forwards copies of a frame that a newer one has overtaken."""
+    session.number_copy(1)
+    for f_cnt in range(5, 5 + COPIED_MAX):
+        session.advance(f_cnt, MIC)
+        session.number_copy(f_cnt)
+    assert (session.number_copy(5), session.number_copy(1)) == (2, 2)
+    session.number_copy(500)
+    assert len(session.copies) == COPIED_MAX + 1
+    assert (session.number_copy(5), session.number_copy(6)) == (3, 1)
+
+
+def test_copies_are_counted_on_when_another_server_came_farther(session: Session) -> None:
+    session.advance(5, MIC)
+    session.number_copy(5)
+    known = session.snapshot()
+    known.advance(6, MIC)
+    known.copies = {4: 2}
+    session.catch_up(known)
+    assert (session.number_copy(5), session.number_copy(4)) == (2, 3)
 
 
 def test_a_device_that_begins_again_repeats_nothing_until_it_is_asked(session: Session) -> None:

@@ -13,6 +13,7 @@ from tests.reference.histories import (
     Again,
     Heard,
     History,
+    Replay,
     Restart,
     Send,
     SlowUpstream,
@@ -37,6 +38,15 @@ ONCE_BROKEN = {
         "relaxed", 16_380,
         SlowUpstream(1, 1_500_000), Send(True, B[:1]), Again((B[0], A[1])),
         Restart(memory=False), Send(False, B[1:]),
+    ),
+    "late copies of an older frame": (
+        "strict", 0,
+        NOBODY, NOBODY, Send(True, (*A, B[0])), Send(True, (*A, B[1])), Replay(1, B[:1]),
+    ),
+    "first message that nobody heard, replayed": (
+        "relaxed", 0,
+        NOBODY, Send(True, A), Send(True, A), Send(True, (*A, *B)),
+        Replay(3, A[:1]), Again((*A, *B)),
     ),
 }  # fmt: skip
 

@@ -124,9 +124,16 @@ MUTANTS = (
     Mutant(
         "copies of a former life numbered anew",
         "lns/end_device.py",
-        "            self.nb_trans, self.nb_trans_asked = 1, False\n        if self.copies:",
+        "            self.nb_trans, self.nb_trans_asked = 1, False\n        self.f_cnt_up",
         "            self.nb_trans, self.nb_trans_asked, self.copies = 1, False, {}\n"
-        "        if self.copies:",
+        "        self.f_cnt_up",
         noticed_by="tests/bench/traffic/test_importing.py",
+    ),
+    Mutant(
+        "copies of an older frame numbered anew",
+        "lns/end_device.py",
+        "        for old in others[: max(0, len(others) + 1 - COPIED_MAX)]:",
+        "        for old in others:",
+        noticed_by="tests/lns/test_end_device.py",
     ),
 )
