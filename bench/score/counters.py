@@ -163,7 +163,7 @@ def admitted() -> Column:
     soft = (status == SOFT_DUPLICATE) & (F.col("equal") | F.col("first_message"))
     new = (status == NON_DUPLICATE) & (F.col("newer") | F.col("spends"))
     first = F.col("first_message") & ~F.col("confirmed")
-    again = (status == RESUBMISSION) & (F.col("spends") | first)
+    again = (status == RESUBMISSION) & (F.col("spends") | first | F.col("newer"))
     return soft | new | again
 
 

@@ -38,6 +38,16 @@ def devices(lines: DataFrame) -> DataFrame:
     )
 
 
+def relaxed(lines: DataFrame) -> DataFrame:
+    """The devices of a case whose counters may begin again: `has_lives`."""
+    is_relaxed = (F.col("device.activation") == "abp") & F.col("device.relaxed_f_cnt")
+    return (
+        devices(lines)
+        .where(is_relaxed)
+        .select("run", "case", "dev_eui", F.lit(True).alias("has_lives"))
+    )
+
+
 def servers(lines: DataFrame) -> DataFrame:
     """One row per case: its network servers, and what was done to them and to their store.
 

@@ -4,8 +4,11 @@ A session is followed reception by reception, over all its servers, in order of 
 that they share: what each server knows, what their common store knows, and who claimed which frame
 last. That is the specification (ADR 007, part 2), not the code, of a server: a counter higher than
 the newest claimed one is no duplicate, nor is an equal one of the same server. A claim is
-remembered for a day. The first message of a relaxed device may be lower, because its counter may
-have restarted; for a while the same message is a copy elsewhere.
+remembered for a day, and for as long as level 1 remembers frames, which frame it was.
+
+A relaxed device has lives: a first message begins one, and a counter beyond how far a former life
+came goes back to that. All servers see the lives that the store knows. But what a server was only
+told of makes no frame old that it hears itself: that is judged by what it has heard.
 
 Two things no arrival shows: who came first where servers raced (`bench.score.sharing`), and whether
 a claim whose answer was lost had been granted. Only there the word of a server is taken, and all
@@ -25,6 +28,7 @@ NOBODY = -1  # lower than every counter: nothing heard yet
 LONG_AGO = -(1 << 60)
 MAX_GAP = 16384
 RESUBMISSIONS_MAX = 3
+LIVES_MAX = 8  # former lives that are remembered
 _NON_DUPLICATE, _SOFT_DUPLICATE = "NonDuplicate", "SoftDuplicate"
 _RESUBMISSION = "DuplicateDueToResubmission"
 _AGAIN_US = 5_000_000  # a DevAddr is not looked up twice in this time
@@ -49,17 +53,60 @@ Reception = Any  # a row with FACTS
 
 
 @dataclass(frozen=True)
+class Come:
+    """How far a session has come: its newest counter, of which life, and how many ever began.
+
+    `former`: how far each former life came that came farther than those after it, with its number.
+    """
+
+    last: int
+    life: int = 0
+    lives: int = 0
+    former: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Who knows more: a life that began is more than one before, until that goes on."""
+        return self.lives, -self.life, self.last
+
+    def judge_of(self, f_cnt: int) -> int:
+        """The counter that judges another one: of a former life that it goes beyond, or newest."""
+        return next((far for _, far in self.former if f_cnt > far), self.last)
+
+    def is_next(self, f_cnt: int) -> bool:
+        last = self.judge_of(f_cnt)
+        return last < f_cnt <= max(last, 0) + MAX_GAP
+
+    def is_too_far(self, f_cnt: int) -> bool:
+        return f_cnt > max(self.judge_of(f_cnt), 0) + MAX_GAP
+
+    def after(self, f_cnt: int) -> "Come":
+        """How far it has come with a frame that is accepted: on, back, or begun again."""
+        for number, (life, far) in enumerate(self.former):
+            if f_cnt > far:
+                return Come(f_cnt, life, self.lives, self.former[:number])
+        if f_cnt > self.last:
+            return replace(self, last=f_cnt)
+        farther = self.last > f_cnt and all(self.last < far for _, far in self.former)
+        former = (*self.former, (self.life, self.last)) if farther else self.former
+        return Come(f_cnt, self.lives + 1, self.lives + 1, former[-LIVES_MAX:])
+
+
+@dataclass(frozen=True)
 class Seat:
     """What one server knows of the session.
 
-    Its newest counter and in which life of a relaxed counter; the repeated answers it gave; up to
-    which counter the store may have missed something (`doubt`); when it looked into the store last
+    How far the session has come, whose frame that was (None: nobody else's), and up to which
+    counter of which life the server has heard it itself; the repeated answers it gave; up to which
+    counter the store may have missed something (`doubt`); when it asked about strangers last
     (`asked_us`), and since when it may have missed a claim (`learnt_us`). `met`: it knows the
     session at all; `blind`: the store was away when it had to look.
     """
 
-    last: int
-    life: int
+    come: Come
+    owner: str | None
+    heard: int
+    heard_life: int
     spent: dict[int, int]
     doubt: int
     asked_us: int
@@ -67,13 +114,26 @@ class Seat:
     met: bool = True
     blind: bool = False
 
+    def hears(self, f_cnt: int, life: int) -> "Seat":
+        """A frame that this server hears itself; one of another life than the newest is none."""
+        if life != self.come.life:
+            return self
+        heard = self.heard if self.heard_life == life else NOBODY
+        return replace(self, heard=max(heard, f_cnt), heard_life=life)
+
+    def learns(self, come: Come, owner: str | None) -> "Seat":
+        """What the store knows, where that is more."""
+        if come.rank <= self.come.rank:
+            return self
+        return replace(self, come=come, owner=owner, spent={})
+
 
 @dataclass(frozen=True)
 class Worth:
     """What the counter of a reception is worth at its server.
 
-    `passes`: it is accepted here; `asks`: level 2 is asked; `restarts`: a relaxed counter begins
-    again. The others: see `bench.score.counters`.
+    `passes`: it is accepted here; `asks`: level 2 is asked; `looks`: it is asked about a frame that
+    is refused here, which others may know better. The others: see `bench.score.counters`.
     """
 
     newer: bool
@@ -81,50 +141,66 @@ class Worth:
     spends: bool
     limited: bool
     known: bool
-    restarts: bool
     passes: bool
     asks: bool
+    looks: bool
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What level 2 says: `granted` to `bidder`; `moves`: the newest claim is another one now."""
+    """What level 2 says: `granted` to `bidder`; `moves`: the session has come on with this frame.
+
+    `come` of `owner` is what the store knows then, `life` the one in which the frame lies; `asked`:
+    there was an answer, though perhaps no news.
+    """
 
     level2: str
     bidder: str
-    granted: bool
-    moves: bool
+    granted: bool = False
+    moves: bool = False
+    asked: bool = False
+    come: Come | None = None
+    owner: str | None = None
+    life: int = 0
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A frame that was claimed: in which life it lies, who was granted it, and when."""
+
     life: int
+    owner: str | None
+    t_us: int
 
 
 @dataclass
 class Session:
     """What all servers and their store know of one session so far.
 
-    `kept`: what the store knows, and up to which counter it may have missed something (`unsaved`).
-    `newest` of `owner` since `claimed_us` is the newest claim, `before` the one before it, `maybe`
-    one of `maybe_of` whose answer was lost. `firsts`: MIC and time of the first messages claimed.
+    `kept` of `kept_owner`: what the store keeps of the session, and up to which counter it may have
+    missed something (`unsaved`). `newest` of `owner` since `claimed_us` is how far the claims came,
+    `before` the counter before it, `maybe` one of `maybe_of` whose answer was lost. `frames`: those
+    that were claimed, by counter and MIC.
     """
 
-    kept: int
-    kept_life: int = 0
+    kept: Come
+    kept_owner: str | None = None
     kept_spent: dict[int, int] = field(default_factory=dict)
     unsaved: int = NOBODY
     now_us: int = LONG_AGO
     seats: dict[str, Seat] = field(default_factory=dict)
-    newest: int | None = None
+    newest: Come | None = None
     owner: str | None = None
     claimed_us: int | None = None
     before: int | None = None
-    life: int = 0
     maybe: int | None = None
     maybe_of: str | None = None
-    firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    frames: dict[tuple[int, int], Claimed] = field(default_factory=dict)
 
 
 def judged(receptions: Sequence[Reception]) -> list[tuple[object, ...]]:
     """JUDGED of each of the receptions of a session, which are in order of arrival."""
-    session = Session(kept=receptions[0].preset)
+    session = Session(kept=Come(receptions[0].preset))
     return [_step(session, row) for row in receptions]
 
 
@@ -134,8 +210,12 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
     seat = _looked(session, _seat(session, row), row)
     worth = _worth(seat, row)
     answer = _claim(session, seat, worth, row)
+    blind = seat.blind or (worth.looks and row.store_fault)
+    if worth.looks:
+        seat, worth, answer = _after_look(seat, worth, answer, row)
+    worth = _known_before(worth, answer, row)
     _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
-    doubtful = seat.blind or row.f_cnt <= seat.doubt
+    doubtful = blind or row.f_cnt <= seat.doubt
     found = (worth.newer, worth.equal, worth.spends, worth.limited, worth.known)
     return *found, seat.met, answer.level2, doubtful
 
@@ -145,27 +225,30 @@ def _suffer_faults(session: Session, row: Reception) -> None:
 
     A claim of a server that is none of this case (an orphan) counts as any other. A server that
     restarts knows what the store knows. One that brings an older counter back gives it to the
-    store, where no claim of before counts then.
+    store, where no claim of before counts then; it has none of a session that nobody has met.
     """
 
     def lately(event: Any) -> bool:
         return bool(session.now_us < event.t_us <= row.t_us)
 
-    begun = session.now_us > LONG_AGO or row.granted_by is None
+    is_met = session.now_us > LONG_AGO
     restarts = [event for event in row.restarts if lately(event)]
     if any(fault.emptied and lately(fault) for fault in row.faults):
-        session.newest, session.maybe_of, session.firsts = None, None, {}
+        session.newest, session.maybe_of, session.frames = None, None, {}
     orphans = [one for one in row.orphans if lately(one) and one.dev_eui == row.dev_eui]
-    if orphans and orphans[-1].f_cnt is not None and orphans[-1].f_cnt > _or(session.newest):
-        orphan = orphans[-1]
-        session.newest, session.owner = orphan.f_cnt, orphan.lns
-        session.claimed_us = orphan.t_us
-    for restart in restarts if begun else ():
-        if restart.f_cnt_up is not None:
-            session.kept, session.newest = restart.f_cnt_up, None
+    if orphans and orphans[-1].f_cnt is not None:
+        orphan, known = orphans[-1], session.newest or Come(NOBODY)
+        if orphan.f_cnt > known.last:
+            session.newest, session.owner = replace(known, last=orphan.f_cnt), orphan.lns
+            session.claimed_us = orphan.t_us
+    for restart in restarts if is_met or row.granted_by is None else ():
+        if restart.f_cnt_up is not None and (is_met or row.preset > NOBODY):
+            session.kept, session.kept_spent = replace(session.kept, last=restart.f_cnt_up), {}
+            session.newest = None
+        kept = session.kept
         session.seats[restart.lns] = Seat(
-            session.kept, session.kept_life, session.kept_spent, session.unsaved, LONG_AGO,
-            restart.t_us,
+            kept, session.kept_owner, kept.last, kept.life, session.kept_spent, session.unsaved,
+            LONG_AGO, restart.t_us,
         )  # fmt: skip
 
 
@@ -179,98 +262,176 @@ def _seat(session: Session, row: Reception) -> Seat:
         return replace(known, met=True, blind=False)
     at_home = row.granted_by is None or row.granted_by == row.lns
     since_us = row.t_us if row.begun_us is None else row.begun_us
-    return Seat(row.preset, 0, {}, NOBODY, LONG_AGO, since_us, met=at_home)
+    come = Come(row.preset)
+    return Seat(come, None, row.preset, 0, {}, NOBODY, LONG_AGO, since_us, met=at_home)
 
 
 def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
-    """The seat after a look into the store, where there is a reason for one.
+    """The seat after the server has read what the store keeps, where there is a reason to.
 
-    Reasons to look: a session or a counter that this server does not know, one too far ahead, or
-    an older one of a relaxed device, which may have restarted elsewhere; or that it has not looked
-    for about as long as a claim lasts. A copy is none.
+    Reasons: a session or a counter that this server does not know, or one too far ahead; or that
+    it has not read for about as long as a claim lasts, when nobody waits for copies of what it
+    finds. A copy is none.
     """
     is_new = row.status == _NON_DUPLICATE
-    too_far = row.f_cnt - max(seat.last, 0) > MAX_GAP
-    missed = is_new and (too_far or (row.f_cnt < seat.last and row.relaxed))
+    too_far = is_new and seat.come.is_too_far(row.f_cnt)
     out_of_date = is_new and not row.pinned and row.t_us - seat.learnt_us >= _FRESH_US
-    lacks = not seat.met or not _is_known(row, seat.last) or missed or out_of_date
-    if not lacks:
+    strange = not seat.met or not _is_known(row, seat.come)
+    if not row.asks or not (strange or too_far or out_of_date):
         return seat
     blind = row.store_fault
-    if not row.asks or row.t_us - seat.asked_us < _AGAIN_US:
+    if strange and row.t_us - seat.asked_us < _AGAIN_US:
         return replace(seat, blind=blind)
-    ahead = (session.kept_life, session.kept) > (seat.life, seat.last)
-    takes = ahead or not seat.met
-    return Seat(
-        last=session.kept if takes else seat.last,
-        life=session.kept_life if takes else seat.life,
-        spent=session.kept_spent if takes else seat.spent,
+    if not seat.met or session.kept.rank > seat.come.rank:
+        seat = replace(
+            seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent
+        )
+    if not seat.met:
+        seat = replace(seat, heard=NOBODY, heard_life=0)
+    elif out_of_date:
+        seat = replace(seat, heard=seat.come.last, heard_life=seat.come.life)
+    return replace(
+        seat,
         doubt=max(seat.doubt, session.unsaved),
-        asked_us=row.t_us,
+        asked_us=row.t_us if strange else seat.asked_us,
         learnt_us=seat.learnt_us if row.store_fault else row.t_us,
+        met=True,
         blind=blind,
     )
 
 
-def _is_known(row: Reception, last: int) -> bool:
-    """Whether the counter on the wire stands for this one at a server with this last one."""
-    rolled = (row.f_cnt >> 16) - (last >> 16)
-    return bool(row.f_cnt < _HALF or (last >= 0 and -1 <= rolled <= 1 and not row.short))
+def _is_known(row: Reception, come: Come) -> bool:
+    """Whether the counter on the wire stands for this one at a server that has come so far."""
+
+    def near(last: int) -> bool:
+        return last >= 0 and -1 <= (row.f_cnt >> 16) - (last >> 16) <= 1
+
+    tried = (come.last, *(far for _, far in come.former))
+    return bool(row.f_cnt < _HALF or (any(map(near, tried)) and not row.short))
 
 
 def _worth(seat: Seat, row: Reception) -> Worth:
-    f_cnt, status, first = row.f_cnt, row.status, row.first_message
+    """What a counter is worth where the server has heard what it was told of, or has not."""
+    f_cnt, shared = row.f_cnt, row.asks and not row.pinned
+    known = seat.met and _is_known(row, seat.come)
+    is_next, equal = seat.come.is_next(f_cnt), f_cnt == seat.come.last
+    too_far = seat.come.is_too_far(f_cnt)
+    told = shared and seat.owner not in (None, row.lns)
+    if told and not is_next and not too_far:
+        heard = seat.heard if seat.heard_life == seat.come.life else NOBODY
+        is_next, equal = f_cnt > heard, f_cnt == heard
+    is_new = row.status == _NON_DUPLICATE
+    is_old = not is_next and not too_far
+    looks = is_new and known and shared and not row.first_message
+    looks = looks and (too_far or (is_old and row.relaxed))
+    spent = {} if told else seat.spent
+    return _of_standing(row, is_next, equal, spent, known=known, looks=looks)
+
+
+def _of_standing(
+    row: Reception,
+    is_next: bool,
+    equal: bool,
+    spent: dict[int, int],
+    *,
+    known: bool,
+    looks: bool = False,
+) -> Worth:
+    status, first, drops = row.status, row.first_message, row.strategy == "Drop"
     is_new, again = status == _NON_DUPLICATE, status == _RESUBMISSION
-    equal = f_cnt == seat.last
-    is_next = f_cnt > seat.last and f_cnt - max(seat.last, 0) <= MAX_GAP
-    newer = is_new and (is_next or first)
-    repeated = is_new and not newer and equal
-    spends = (repeated or (again and (equal or first))) and row.confirmed
-    limited = spends and seat.spent.get(f_cnt, 0) >= RESUBMISSIONS_MAX
-    known = seat.met and _is_known(row, seat.last)
-    shown_again = again and first and not row.confirmed and row.strategy != "Drop"
-    matters = known and (newer or (spends and not limited) or shown_again)
-    soft = status == _SOFT_DUPLICATE and (equal or first)
+    newer = (is_new and (is_next or first)) or (again and is_next)
+    spends = ((is_new and equal) or (again and (equal or first))) and row.confirmed and not newer
+    limited = spends and spent.get(row.f_cnt, 0) >= RESUBMISSIONS_MAX
+    answers_again = again and row.confirmed
+    shown_again = again and (first or is_next) and not row.confirmed and not drops
+    matters = (is_new and newer) or (answers_again and newer) or (spends and not limited)
+    matters = known and (matters or shown_again)
+    soft = status == _SOFT_DUPLICATE and (is_next or equal or first)
     return Worth(
         newer=newer,
-        equal=equal,
+        equal=equal or (status == _SOFT_DUPLICATE and is_next),
         spends=spends,
         limited=limited,
         known=known,
-        restarts=newer and f_cnt <= seat.last,
-        passes=matters or (known and soft),
-        asks=matters and row.asks and not row.pinned,
+        passes=matters or (known and soft) or (known and newer),
+        asks=(matters or looks) and row.asks and not row.pinned,
+        looks=looks,
     )
 
 
 def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer:
     """Where a bid stands against the newest claim, and the answer to it."""
-    f_cnt, first = row.f_cnt, row.first_message
     bidder = row.winner or row.lns
-    fresh = session.claimed_us is not None and row.t_us - session.claimed_us < STATE_US
-    newest = session.newest if fresh else None
-    mic_no, claimed_us = session.firsts.get(f_cnt, (None, LONG_AGO))
-    seen = mic_no == row.mic_no and row.t_us - claimed_us < row.retention_us
-    mine = session.owner == bidder
-    higher = newest is None or f_cnt > newest
-    again = f_cnt == newest and mine
-    moves = higher or again or (first and worth.newer and (mine or not seen))
-    due = moves or (first and mine and not worth.newer)
-    restarts = first and worth.newer and not higher and not again
-    granted = row.observed_level2 == OWNER if _is_unsure(session, row, due) else due
     if not worth.asks:
-        level2 = NOT_ASKED
-    elif row.unavailable:
-        level2 = UNAVAILABLE
+        return Answer(NOT_ASKED, bidder)
+    if row.unavailable:
+        return Answer(UNAVAILABLE, bidder)
+    f_cnt, first = row.f_cnt, row.first_message
+    is_new = row.status == _NON_DUPLICATE
+    fresh = session.claimed_us is not None and row.t_us - session.claimed_us < STATE_US
+    come, owner = session.newest if fresh else None, session.owner
+    if come is None or seat.come.lives > come.lives:
+        come, owner = seat.come, seat.owner or bidder
+    seen = session.frames.get((f_cnt, row.mic_no))
+    if seen is not None and row.t_us - seen.t_us >= row.retention_us:
+        seen = None
+    mine, its_owner = owner == bidder, None if seen is None else seen.owner
+    higher = come.is_next(f_cnt) or come.is_too_far(f_cnt)
+    beyond = come.is_too_far(f_cnt) and seat.come.is_too_far(f_cnt)
+    life = come.life if seen is None else seen.life
+    if its_owner is not None and (is_new or (higher and not (mine and its_owner == bidder))):
+        due, moves = its_owner == bidder and is_new, False
+    elif beyond:
+        due = moves = False
+    elif higher or (first and is_new):
+        due = moves = True
     else:
-        level2 = OWNER if granted and bidder == row.lns else NOT_OWNER
+        again = f_cnt == come.last and life == come.life
+        due, moves = (its_owner or owner) == bidder and (again or first), False
+    granted = row.observed_level2 == OWNER if _is_unsure(session, row, due) else due
+    if granted and moves and due:
+        come, owner = come.after(f_cnt), bidder
+        life = come.life
     return Answer(
-        level2=level2,
+        level2=OWNER if granted and bidder == row.lns else NOT_OWNER,
         bidder=bidder,
-        granted=granted and due and worth.asks and not row.unavailable,
-        moves=moves,
-        life=session.life + 1 if granted and restarts else max(session.life, seat.life),
+        granted=granted and due,
+        moves=granted and moves,
+        asked=not beyond,
+        come=come,
+        owner=owner,
+        life=life,
     )
+
+
+def _after_look(
+    seat: Seat, worth: Worth, answer: Answer, row: Reception
+) -> tuple[Seat, Worth, Answer]:
+    """What a server makes of a frame that it would refuse, when it has asked the others.
+
+    Nothing, unless it was told of another life or of a counter that makes this one near.
+    """
+    if answer.level2 == UNAVAILABLE:
+        answer = replace(answer, level2=NOT_ASKED)
+    if not answer.asked or answer.come is None:
+        return seat, worth, answer
+    learnt = seat.learns(answer.come, answer.owner).hears(row.f_cnt, answer.life)
+    told = (learnt.come.lives, learnt.come.life) != (seat.come.lives, seat.come.life)
+    if not (told or answer.moves or seat.come.is_too_far(row.f_cnt)):
+        if worth.passes:
+            return learnt, worth, answer
+        return learnt, worth, replace(answer, level2=NOT_ASKED)
+    again = answer.level2 == OWNER and not answer.moves
+    spent = learnt.spent if learnt.owner in (None, row.lns) else {}
+    return learnt, _of_standing(row, not again, again, spent, known=worth.known), answer
+
+
+def _known_before(worth: Worth, answer: Answer, row: Reception) -> Worth:
+    """A frame that is new to its server, which was granted it before: it has begun anew since."""
+    again = row.status == _NON_DUPLICATE and worth.newer and answer.level2 == OWNER
+    if not again or answer.moves or row.first_message or not answer.granted:
+        return worth
+    return replace(worth, newer=False, equal=True, spends=row.confirmed, passes=row.confirmed)
 
 
 def _is_unsure(session: Session, row: Reception, due: bool) -> bool:
@@ -280,35 +441,51 @@ def _is_unsure(session: Session, row: Reception, due: bool) -> bool:
         elsewhere = session.maybe_of not in (None, row.lns)
         lost = elsewhere and (f_cnt <= _or(session.maybe) or row.first_message)
         return bool(lost or row.overtaken)
-    if not row.raced or session.claimed_us is None or session.owner is None:
+    if not row.raced or session.claimed_us is None or session.newest is None:
         return False
     at_once = row.t_us - session.claimed_us <= row.race_bound_us
-    overtook = at_once and session.owner != row.lns and f_cnt < _or(session.newest)
+    overtook = at_once and session.owner != row.lns and f_cnt < session.newest.last
     return bool(overtook and _or(session.before) < f_cnt)
 
 
 def _seat_after(seat: Seat, worth: Worth, answer: Answer, row: Reception) -> Seat:
     """What the server knows after the reception; what was not delivered it has not heard."""
     level2, f_cnt = answer.level2, row.f_cnt
-    if worth.known and worth.newer and not (level2 == UNAVAILABLE and row.closed):
-        asked = level2 in (OWNER, NOT_OWNER)
-        life = answer.life if asked else seat.life + worth.restarts
-        return replace(seat, last=f_cnt, life=life, spent={})
+    if not worth.known:
+        return seat
+    if level2 in (OWNER, NOT_OWNER) and answer.come is not None:
+        seat = seat.learns(answer.come, answer.owner).hears(f_cnt, answer.life)
+    elif worth.newer and level2 == UNAVAILABLE and row.closed:
+        return seat
+    elif worth.newer:
+        seat = _alone(seat, level2, row)
     here = level2 in (OWNER, NOT_ASKED) and not row.unkept
-    if worth.known and worth.spends and not worth.limited and here:
+    if worth.spends and not worth.limited and here:
         return replace(seat, spent={**seat.spent, f_cnt: seat.spent.get(f_cnt, 0) + 1})
     return seat
+
+
+def _alone(seat: Seat, level2: str, row: Reception) -> Seat:
+    """A frame about which nobody else is asked, or can be."""
+    shared = row.asks and not row.pinned
+    f_cnt, owner = row.f_cnt, row.lns if shared else None
+    if shared and level2 == NOT_ASKED:
+        return seat
+    ahead = seat.come.is_next(f_cnt) or seat.come.is_too_far(f_cnt)
+    if not ahead and not row.first_message:
+        return seat.hears(f_cnt, seat.come.life)
+    come = seat.come.after(f_cnt)
+    return replace(seat, come=come, owner=owner, heard=f_cnt, heard_life=come.life, spent={})
 
 
 def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: Reception) -> None:
     """The state after a reception; `seat` is what its server knows now."""
     f_cnt, level2 = row.f_cnt, answer.level2
-    newest = (seat.life, seat.last) >= (session.kept_life, session.kept)
     here = level2 in (OWNER, NOT_ASKED) and not row.unkept
-    keeps = worth.passes and here and newest
+    keeps = worth.passes and here and seat.come.rank >= session.kept.rank
     if level2 == UNAVAILABLE and worth.newer:
         session.unsaved = max(session.unsaved, f_cnt)
-    elif keeps and seat.last >= session.unsaved:
+    elif keeps and seat.come.last >= session.unsaved:
         session.unsaved = NOBODY
     if level2 == UNAVAILABLE:
         session.maybe, session.maybe_of = max(f_cnt, _or(session.maybe)), row.lns
@@ -317,14 +494,15 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
     if answer.granted:
         session.claimed_us = row.t_us
         if answer.moves:
-            session.before, session.newest = session.newest, f_cnt
-            session.owner = answer.bidder
-    if level2 in (OWNER, NOT_OWNER):
-        session.life = answer.life
-        if row.first_message:
-            session.firsts[f_cnt] = row.mic_no, row.t_us
+            session.before = None if session.newest is None else session.newest.last
+        session.newest, session.owner = answer.come, answer.owner
+    if answer.come is not None:
+        seen = session.frames.get((f_cnt, row.mic_no))
+        owner = answer.bidder if answer.granted else None if seen is None else seen.owner
+        session.frames[f_cnt, row.mic_no] = Claimed(answer.life, owner, row.t_us)
     if keeps:
-        session.kept, session.kept_life, session.kept_spent = seat.last, seat.life, seat.spent
+        session.kept, session.kept_owner = seat.come, seat.owner
+        session.kept_spent = seat.spent
     session.seats[row.lns] = seat
     session.now_us = row.t_us
 

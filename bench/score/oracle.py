@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score.counters import admitted, asks_level2, with_counters
-from bench.score.facts import RETENTION_US, addresses, devices, servers
+from bench.score.facts import RETENTION_US, addresses, devices, relaxed, servers
 from bench.score.joins import with_joins
 from bench.score.level1 import (
     DUPLICATE,
@@ -44,8 +44,11 @@ def judged(matched: DataFrame, lines: DataFrame, cut: Cut) -> DataFrame:
     disposition_agrees and level2_agrees. `cut` cuts a table off from its plan.
     """
     heard = matched.where("heard").withColumn("told_seq", F.col("outcome.seq"))
-    of_case = heard.join(F.broadcast(servers(lines)), on=["run", "case"], how="left")
-    several = F.coalesce((F.col("lns_count") > 1) | F.col("had_outage"), F.lit(False))
+    of_case = heard.join(F.broadcast(servers(lines)), on=["run", "case"], how="left").join(
+        F.broadcast(relaxed(lines)), on=["run", "case", "dev_eui"], how="left"
+    )
+    several = (F.col("lns_count") > 1) | F.col("had_outage") | F.col("has_lives")
+    several = F.coalesce(several, F.lit(False))
     status_agrees = told("status") == F.col("oracle_status")
     disposition_agrees = (
         (told("upstream") == F.col("oracle_upstream"))
@@ -77,7 +80,7 @@ def judged(matched: DataFrame, lines: DataFrame, cut: Cut) -> DataFrame:
 
 
 def _of_one_server(receptions: DataFrame, lines: DataFrame) -> DataFrame:
-    """The receptions of cases with one server, whose store was never away."""
+    """The receptions of cases with one server, whose store was never away, but for relaxed ones."""
     withheld = F.col("outcome.answer") == "Suppressed"
     unkept = F.exists("faults", lambda fault: fault["is_store"]) & withheld
     owned = F.when(F.col("asks") & ~F.col("pinned") & asks_level2(), F.lit(OWNER))
@@ -97,7 +100,7 @@ def _of_one_server(receptions: DataFrame, lines: DataFrame) -> DataFrame:
 
 
 def _of_several_servers(receptions: DataFrame, lines: DataFrame) -> DataFrame:
-    """The receptions of cases whose servers share devices, or whose store was away."""
+    """Those of cases whose servers share devices, or whose store was away; and of relaxed devices."""
     return (
         with_homes(receptions)
         .transform(lambda rows: _with_parties(rows, lines))

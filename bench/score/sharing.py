@@ -187,24 +187,32 @@ def _with_facts(receptions: DataFrame, order: tuple[str, ...]) -> DataFrame:
 def _with_outlived(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:
     """`outlived`: this server does not know the session any more, or never did.
 
-    A frame of a later session was accepted here; or anywhere, before this server heard of this one.
+    A frame of a later session was accepted here; or anywhere, before this server heard of this one
+    or asked whose this frame is.
     """
     before = (Window.unboundedPreceding, -1)
     of_device = Window.partitionBy("dev_eui_no", "run", "case").orderBy(*order)
     here = Window.partitionBy("lns", "dev_eui_no", "run", "case").orderBy(*order)
-    of_life = (
-        Window.partitionBy("session", "lns", "lns_life", "dev_eui_no", "run", "case")
-        .orderBy(*order)
-        .rowsBetween(*before)
-    )
+    of_life = Window.partitionBy(
+        "session", "lns", "lns_life", "dev_eui_no", "run", "case"
+    ).orderBy(*order)
+    so_far = of_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     new = F.when(is_accepted(), F.col("session"))
     elsewhere = F.max(new).over(of_device.rowsBetween(*before))
-    is_first = F.count("*").over(of_life) == 0
+    is_first = F.count("*").over(of_life.rowsBetween(*before)) == 0
     later = (F.max(new).over(here.rowsBetween(*before)) > F.col("session")) | (
         (elsewhere > F.col("session")) & is_first
     )
+    told = F.col("level2").isin("Owner", "NotOwner") & (
+        F.max(F.when(F.col("level2") == "Owner", new)).over(of_device.rowsBetween(*before))
+        > F.col("session")
+    )
     unmet = F.coalesce(~F.col("met"), F.lit(False))
-    return rows.withColumn("outlived", _surely(later) | unmet).select("*")
+    return (
+        rows.withColumn("told_over", _surely(told))
+        .withColumn("outlived", _surely(later) | unmet | F.max("told_over").over(so_far))
+        .select("*")
+    )
 
 
 def _surely(condition: Column) -> Column:
