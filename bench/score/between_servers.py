@@ -23,6 +23,7 @@ CLAIMS_AND_OUTCOMES = "claims and outcomes agree"
 RULES = (ONE_OWNER, ONE_SERVER_ANSWERS, ONE_MESSAGE, NO_COUNTER_TWICE, CLAIMS_AND_OUTCOMES)
 
 _FRAME = ("frame_id", "f_cnt", "dev_eui", "run", "case")
+_SENT = ("confirmed", "fPort", "payload")
 _FAILING_SEAMS = ("store", "redis", "lns", "upstream", "broker")
 
 
@@ -70,7 +71,10 @@ def one_server_answers(lines: DataFrame, failed: DataFrame) -> DataFrame:
 
 
 def one_message_under_drop(published: DataFrame, lines: DataFrame, failed: DataFrame) -> DataFrame:
-    """Under Drop a frame goes upstream once, over all servers."""
+    """Under Drop a frame goes upstream once, over all servers.
+
+    Messages that differ in what the device sent are of two frames: a counter that began again.
+    """
     under_drop = of_kind(lines, "case.device").where(F.col("strategy") == "Drop")
     said = F.col("said")
     messages = (
@@ -82,10 +86,11 @@ def one_message_under_drop(published: DataFrame, lines: DataFrame, failed: DataF
         .where(F.coalesce(said["unverified"], F.lit("false")) != "true")
         .withColumn("lns", said["lns"])
         .withColumn("dev_addr", said["devAddr"])
+        .withColumn("sent", F.struct(*(said[name].alias(name) for name in _SENT)))
     )
-    session = ("dev_addr", "f_cnt", "dev_eui", "run", "case")
+    frame = ("sent", "dev_addr", "f_cnt", "dev_eui", "run", "case")
     return violation_rows(
-        _by_two_servers(messages, session, failed),
+        _by_two_servers(messages, frame, failed),
         ONE_MESSAGE,
         F.format_string(
             "%s FCnt %s is sent by %s, and by %s before", "dev_eui", "f_cnt", "lns", "other"

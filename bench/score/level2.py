@@ -166,11 +166,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Claimed:
-    """A frame that was claimed: in which life it lies, who was granted it, and when."""
+    """A frame that was claimed: in which life it lies, who was granted it, and when.
+
+    `own`: its owner has been told so. Where servers raced, it was granted before that one's turn.
+    """
 
     life: int
     owner: str | None
     t_us: int
+    own: bool
 
 
 @dataclass
@@ -283,9 +287,7 @@ def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
     if strange and row.t_us - seat.asked_us < _AGAIN_US:
         return replace(seat, blind=blind)
     if not seat.met or session.kept.rank > seat.come.rank:
-        seat = replace(
-            seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent
-        )
+        seat = replace(seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent)
     if not seat.met:
         seat = replace(seat, heard=NOBODY, heard_life=0)
     elif out_of_date:
@@ -379,8 +381,10 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
     higher = come.is_next(f_cnt) or come.is_too_far(f_cnt)
     beyond = come.is_too_far(f_cnt) and seat.come.is_too_far(f_cnt)
     life = come.life if seen is None else seen.life
+    comes_true = False
     if its_owner is not None and (is_new or (higher and not (mine and its_owner == bidder))):
         due, moves = its_owner == bidder and is_new, False
+        comes_true = due and bidder == row.lns and seen is not None and not seen.own
     elif beyond:
         due = moves = False
     elif higher or (first and is_new):
@@ -396,7 +400,7 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
         level2=OWNER if granted and bidder == row.lns else NOT_OWNER,
         bidder=bidder,
         granted=granted and due,
-        moves=granted and moves,
+        moves=granted and (moves or comes_true),
         asked=not beyond,
         come=come,
         owner=owner,
@@ -499,7 +503,8 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
     if answer.come is not None:
         seen = session.frames.get((f_cnt, row.mic_no))
         owner = answer.bidder if answer.granted else None if seen is None else seen.owner
-        session.frames[f_cnt, row.mic_no] = Claimed(answer.life, owner, row.t_us)
+        own = (answer.granted and owner == row.lns) or (seen is not None and seen.own)
+        session.frames[f_cnt, row.mic_no] = Claimed(answer.life, owner, row.t_us, own)
     if keeps:
         session.kept, session.kept_owner = seat.come, seat.owner
         session.kept_spent = seat.spent

@@ -100,7 +100,7 @@ def _of_one_server(receptions: DataFrame, lines: DataFrame) -> DataFrame:
 
 
 def _of_several_servers(receptions: DataFrame, lines: DataFrame) -> DataFrame:
-    """Those of cases whose servers share devices, or whose store was away; and of relaxed devices."""
+    """Those of servers that share devices, or whose store was away; and of relaxed devices."""
     return (
         with_homes(receptions)
         .transform(lambda rows: _with_parties(rows, lines))

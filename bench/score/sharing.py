@@ -193,9 +193,9 @@ def _with_outlived(rows: DataFrame, order: tuple[str, ...]) -> DataFrame:
     before = (Window.unboundedPreceding, -1)
     of_device = Window.partitionBy("dev_eui_no", "run", "case").orderBy(*order)
     here = Window.partitionBy("lns", "dev_eui_no", "run", "case").orderBy(*order)
-    of_life = Window.partitionBy(
-        "session", "lns", "lns_life", "dev_eui_no", "run", "case"
-    ).orderBy(*order)
+    of_life = Window.partitionBy("session", "lns", "lns_life", "dev_eui_no", "run", "case").orderBy(
+        *order
+    )
     so_far = of_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     new = F.when(is_accepted(), F.col("session"))
     elsewhere = F.max(new).over(of_device.rowsBetween(*before))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 GAP_MAX = 16384
+LIVES_MAX = 8  # former lives that are remembered
 Due = tuple[str, str, str, str]  # status, upstream, reason, answer ("due" for RX1, RX2, TooLate)
 
 
@@ -28,12 +29,16 @@ class Heard:
 
 @dataclass
 class Device:
-    """One device at the network server; `last` is None while nothing was heard in the session."""
+    """One device at the network server; `last` is None while nothing was heard in the session.
+
+    `former` is how far its former lives came, those that came farther first.
+    """
 
     strategy: str
     relaxed: bool = False
     lorawan: str = "1.0.4"
     last: dict[int, int | None] = field(default_factory=dict)
+    former: dict[int, list[int]] = field(default_factory=dict)
     repeats: dict[tuple[int, int], int] = field(default_factory=dict)
     nonces: list[int] = field(default_factory=list)
     newest_session: int = 0
@@ -120,12 +125,19 @@ def _data(device: Device, frame: Heard, status: str) -> Due:
 
 def _refusal(device: Device, frame: Heard, status: str) -> str | None:
     counter, session = frame.counter, frame.session
-    last = device.last.get(session)
+    former = device.former.setdefault(session, [])
+    continued = [far for far in former if counter > far]
+    last = continued[0] if continued else device.last.get(session)
     first_message = device.relaxed and counter <= 1
     newer = (last is None or counter > last) and counter - (last or 0) <= GAP_MAX
     if status == "SoftDuplicate":
-        return None if counter == last or first_message else "InvalidFrameCounter"
-    if status == "NonDuplicate" and (newer or first_message):
+        return None if newer or counter == last or first_message else "InvalidFrameCounter"
+    if newer or (status == "NonDuplicate" and first_message):
+        ended = device.last.get(session)
+        if newer:
+            device.former[session] = [far for far in former if counter <= far]
+        elif ended is not None and ended > counter and all(ended < far for far in former):
+            device.former[session] = [*former, ended][-LIVES_MAX:]
         device.last[session] = counter
         device.repeats = {key: n for key, n in device.repeats.items() if key[0] != session}
         return None
