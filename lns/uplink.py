@@ -319,10 +319,11 @@ class Uplinks:
             self._give_back(facts)
             left = after_claim(done, facts.match.device.strategy, claim.level2, self._on_outage)
             return replace(facts, disposition=left)
-        if done.advances and not claim.is_new and facts.status is Status.NON_DUPLICATE:
-            left = known_before(
-                done, confirmed=facts.frame.confirmed, first_message=facts.is_first_message
-            )
+        # Any other counter beyond the one that was kept is new yet: this server ended between its
+        # claim and the application.
+        claimed_before = not claim.is_new and facts.status is Status.NON_DUPLICATE
+        if done.advances and claimed_before and facts.is_first_message:
+            left = known_before(done, confirmed=facts.frame.confirmed)
             return self._count(replace(facts, disposition=left))
         return facts
 

@@ -183,14 +183,12 @@ def given_back(done: Disposition) -> Disposition:
     return Disposition(Upstream.FORWARDED, answers=done.answers, spends=done.spends)
 
 
-def known_before(done: Disposition, *, confirmed: bool, first_message: bool) -> Disposition:
-    """What is done with a frame that is new to level 1, while level 2 says it was claimed here.
+def known_before(done: Disposition, *, confirmed: bool) -> Disposition:
+    """What is done with a first message that is new to level 1, while it was claimed here before.
 
     The server has begun anew since: it is a retry, or a first message once more (ADR 007).
     """
-    if confirmed:
-        return Disposition(done.upstream, done.reason, done.answers, spends=True)
-    return Disposition(done.upstream, done.reason) if first_message else _INVALID
+    return Disposition(done.upstream, done.reason, done.answers and confirmed, spends=confirmed)
 
 
 def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:

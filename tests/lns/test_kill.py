@@ -352,7 +352,11 @@ def test_no_kill_loses_what_was_answered(
     try:
         play(story, kills)
         owed = story.facts.owed
-        heard = listener.wait_for(lambda heard: owed <= {one.message_id for one in heard})
+        try:
+            heard = listener.wait_for(lambda heard: owed <= {one.message_id for one in heard})
+        except AssertionError:
+            lost = sorted(owed - {one.message_id for one in listener.heard})
+            raise AssertionError(f"owed and not heard: {lost}") from None
     finally:
         listener.close()
         mosquitto.stop()

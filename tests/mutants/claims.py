@@ -286,4 +286,11 @@ REMEMBERED = (
     ),
 )
 
-MUTANTS = DECIDED + REMEMBERED
+MUTANTS = DECIDED + REMEMBERE    Mutant(
+        "claimed and never sent taken for a retry",
+        "lns/uplink.py",
+        "if done.advances and claimed_before and facts.is_first_message:",
+        "if done.advances and claimed_before:",
+        noticed_by="tests/lns/test_kill.py",
+    ),
+)
