@@ -348,7 +348,8 @@ def _is_known_ahead(item: Any) -> bool:
 
 
 def _play(item: Any, values: Mapping[str, object]) -> Play:
-    names = [name for name in item._fixtureinfo.argnames if name != "rig"]
+    # Before its turn nobody has made the other fixtures that a scenario asks for.
+    names = [name for name in item._fixtureinfo.argnames if name != "rig" and name in values]
     arguments = {name: values[name] for name in names}
     scenario, strategy = item.obj, arguments.get("strategy", Strategy.NONE)
     return Play(

@@ -1,6 +1,7 @@
 """One scenario about to be played, and what became of it."""
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +81,13 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
     error, owner, cause = None, BENCH, None
     try:
         async with rig.running(case):
-            await play.scenario(rig)
+            try:
+                await play.scenario(rig)
+            except DEVICE_ERRORS:
+                # What is under way to the network server still has an outcome.
+                with suppress(Exception):
+                    await rig.settle()
+                raise
             await rig.settle()
     except (Exception, BaseExceptionGroup) as failure:
         cause = first_cause(failure)
