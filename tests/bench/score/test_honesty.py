@@ -65,6 +65,8 @@ def ended_by(which: signal.Signals, folder: Path, *, after: str) -> tuple[Path, 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # Whoever runs the tests in the background of a shell ignores Ctrl-C, and so would it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as run:
         assert run.stdout is not None
         said = ""
@@ -286,7 +288,9 @@ Tap._up = lose
 def test_what_never_reached_a_network_server_is_nobodys_fault(tmp_path: Path) -> None:
     (tmp_path / "deaf_taps.py").write_text(DEAF)
     words = ["-p", "deaf_taps", "scenarios", "-q", "-p", "no:cacheprovider", "-k"]
-    words += ["second_station or joins or by_key or puback_is_lost", "--capture-dir"]
+    # A board that never joined refuses to send: that case ends before it expects anything.
+    chosen = "(second_station or joins or by_key or puback_is_lost) and not ends_no_session"
+    words += [chosen, "--capture-dir"]
     subprocess.run(
         [sys.executable, "-m", "pytest", *words, str(tmp_path / "runs")],
         cwd=ROOT,
