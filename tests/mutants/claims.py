@@ -284,9 +284,7 @@ REMEMBERED = (
         "if known[2] then return -1 end",
         STORES,
     ),
-)
-
-MUTANTS = DECIDED + REMEMBERE    Mutant(
+    Mutant(
         "claimed and never sent taken for a retry",
         "lns/uplink.py",
         "if done.advances and claimed_before and facts.is_first_message:",
@@ -294,3 +292,5 @@ MUTANTS = DECIDED + REMEMBERE    Mutant(
         noticed_by="tests/lns/test_kill.py",
     ),
 )
+
+MUTANTS = DECIDED + REMEMBERED
