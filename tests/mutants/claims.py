@@ -223,7 +223,7 @@ REMEMBERED = (
     Mutant(
         "claim never expires (Redis)",
         REDIS,
-        "newest_mic)\n    redis.call('PEXPIRE', KEYS[1], ARGV[18])\n",
+        "newest_mic)\n    redis.call('PEXPIRE', KEYS[1], ARGV[19])\n",
         "newest_mic)\n",
         STORES,
     ),
