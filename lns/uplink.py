@@ -16,7 +16,7 @@ from lns.data_uplink import Facts, Fate, mic_of, outcome, refusal
 from lns.deadline import within
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
-from lns.dedup.life import Lived, Standing
+from lns.dedup.life import Standing
 from lns.dedup.strategy import (
     Disposition,
     Reason,
@@ -51,7 +51,6 @@ from lns.station.protocol import gps_time_us
 
 # How long the application may take: the copies of a frame wait for the fate of its first one.
 PUBLISH_US = 10_000_000
-LIVED_MAX = 1_000_000  # frames whose copies may still come
 
 
 class Uplinks:
@@ -88,8 +87,6 @@ class Uplinks:
         self._evicted = evicted
         self._elsewhere = elsewhere
         self._undecided: dict[DataKey, Fate] = {}
-        # Read for copies only, which level 1 recognises for as long as it remembers their frame.
-        self._lived: dict[DataKey, Lived] = {}
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
@@ -180,7 +177,7 @@ class Uplinks:
             )
         )
         asked = mac_layer.requests(frame, session, f_cnt)
-        lived = None if status is Status.NON_DUPLICATE else self._lived.get(key)
+        lived = None if status is Status.NON_DUPLICATE else self._sightings.lived(key)
         return Facts(
             reception, frame, match, key, asked, status, disposition, looks=looks, lived=lived
         )
@@ -210,7 +207,7 @@ class Uplinks:
                 facts.looks or facts.match.device.may_restart_counter
             ):
                 # The device may begin again before a copy of this one comes.
-                self._remember(facts.key, facts.named)
+                self._sightings.place(facts.key, facts.named)
             return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
         if bid is None:
             facts = self._count(facts)
@@ -311,7 +308,7 @@ class Uplinks:
                 facts = self._count_alone(facts)
         elif claim.lived is not None:
             facts.match.session.hear(f_cnt, claim.lived.life)
-            self._remember(facts.key, claim.lived)
+            self._sightings.place(facts.key, claim.lived)
             facts = replace(facts, lived=claim.lived)
         if claim.given_back and facts.status is Status.RESUBMISSION:
             return replace(facts, disposition=given_back(done))
@@ -360,13 +357,8 @@ class Uplinks:
             session.hear(match.f_cnt, session.life)  # another server has heard it before
             return facts
         lived = session.advance(match.f_cnt, facts.key.mic, self._lns if shared else None)
-        self._remember(facts.key, lived)
+        self._sightings.place(facts.key, lived)
         return replace(facts, lived=lived)
-
-    def _remember(self, key: DataKey, lived: Lived) -> None:
-        self._lived[key] = lived
-        if len(self._lived) > LIVED_MAX:
-            del self._lived[next(iter(self._lived))]
 
     async def _publish(self, facts: Facts) -> None:
         done, status = facts.disposition, facts.requests.status

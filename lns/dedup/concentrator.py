@@ -15,6 +15,7 @@ from typing import cast
 from cachetools import TTLCache
 from msgspec import Struct
 
+from lns.dedup.life import Lived
 from lns.lorawan.identifiers import Eui, Mic
 
 RETENTION_US = 60_000_000  # ADR 007: "a sliding expiration of 1 minute"
@@ -52,11 +53,15 @@ Key = DataKey | JoinKey
 # server while it walks what it watches, does not watch them (`gc=False`).
 
 
-class Sighting(Struct, frozen=True, gc=False):
-    """The first station of a frame, and when that frame was heard last (µs)."""
+class Sighting(Struct, gc=False):
+    """The first station of a frame, when that frame was heard last (µs), and which frame it is.
+
+    `lived` is None as long as nobody has found out.
+    """
 
     station: Eui
     heard_us: int
+    lived: Lived | None = None
 
 
 _NOBODY = Sighting(Eui(""), 0)
@@ -149,10 +154,20 @@ class Sightings:
         with self._moment as now_us:
             known = self._frames[key]
             first = known.station or station
-            self._frames[key] = Sighting(first, now_us)  # sliding: a hit writes
+            self._frames[key] = Sighting(first, now_us, known.lived)  # sliding: a hit writes
         if known is _NOBODY:
             return Copy.FIRST
         return Copy.SAME_STATION if station == first else Copy.OTHER_STATION
+
+    def place(self, key: Key, lived: Lived) -> None:
+        """Remember of a frame in which life it lies, for its copies; it renews nothing."""
+        known = self._frames[key]
+        if known is not _NOBODY:
+            known.lived = lived
+
+    def lived(self, key: Key) -> Lived | None:
+        """In which life a frame lies that was heard a short while ago, where that is known."""
+        return self._frames[key].lived
 
     def forget(self, key: Key) -> None:
         """Roll a first copy back that could not be made durable: its next copy is a first again."""

@@ -8,14 +8,14 @@ MUTANTS = (
     Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
-        "            self._frames[key] = Sighting(first, now_us)",
-        "            self._frames.setdefault(key, Sighting(first, now_us))",
+        "            self._frames[key] = Sighting(first, now_us, known.lived)",
+        "            self._frames.setdefault(key, Sighting(first, now_us, known.lived))",
     ),
     Mutant(
         "station replaced on a hit",
         "lns/dedup/concentrator.py",
-        "self._frames[key] = Sighting(first, now_us)",
-        "self._frames[key] = Sighting(station, now_us)",
+        "self._frames[key] = Sighting(first, now_us, known.lived)",
+        "self._frames[key] = Sighting(station, now_us, known.lived)",
     ),
     Mutant(
         "> for >= at 60 s",
