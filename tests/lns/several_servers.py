@@ -29,6 +29,7 @@ PATIENCE_US = 10_000_000  # of the store; this host may be busy
 UNTIL_S = 20
 
 Scenario = Callable[["Servers"], Awaitable[None]]
+ServeTwo = Callable[..., "Servers"]  # a scenario and the devices of both
 
 
 @dataclass

@@ -3,47 +3,19 @@
 The shortest histories of each kind; `tests/lns/test_histories.py` looks for others.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
-from bench.host.valkey import Valkey
-from lns import claiming, known_elsewhere
 from lns.dedup.strategy import Strategy
-from lns.end_device import EndDevice, Session
+from lns.end_device import Session
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, Network, serve, uplink, wait
-from tests.lns.several_servers import Scenario, Servers, serve_both, serve_both_over_redis
+from tests.lns.several_servers import Servers, ServeTwo
 from tests.lns.test_several_servers import BY_STRATEGY, words
 
-Serve = Callable[..., Servers]
 ID = "70B3D57ED0000001-01ABCDEF"
 COPY_WORDS = {Strategy.MARK: "marked", Strategy.NONE: "forwarded"}
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
-    yield server
-    server.stop_now()
-
-
-@pytest.fixture(params=["memory", "redis"])
-def serve_two(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Serve:
-    if request.param == "memory":
-        return serve_both
-    # A Redis of its own host answers in time, but not always on a busy one.
-    monkeypatch.setattr(claiming, "CLAIM_US", 10_000_000)
-    monkeypatch.setattr(known_elsewhere, "ASK_US", 10_000_000)
-    valkey: Valkey = request.getfixturevalue("valkey")
-
-    def emptied(scenario: Scenario, *devices: EndDevice) -> Servers:
-        valkey.stop_now()
-        valkey.start_now()  # it keeps nothing
-        return serve_both_over_redis(scenario, valkey, *devices)
-
-    return emptied
 
 
 def again(f_cnt: int, *, confirmed: bool = False) -> bytes:
@@ -62,7 +34,7 @@ def keys_of(*networks: Network) -> list[str]:
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_counter_that_both_had_may_be_of_a_life_that_only_the_other_heard_begin(
-    serve_two: Serve, strategy: Strategy
+    serve_two: ServeTwo, strategy: Strategy
 ) -> None:
     """It is equal to the newest one here, and new for all servers together."""
 
@@ -81,7 +53,7 @@ def test_a_counter_that_both_had_may_be_of_a_life_that_only_the_other_heard_begi
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_copy_of_a_restart_is_a_copy_at_the_other_server(
-    serve_two: Serve, strategy: Strategy
+    serve_two: ServeTwo, strategy: Strategy
 ) -> None:
     async def scenario(servers: Servers) -> None:
         a, b = servers.a.west, servers.b.east
@@ -97,7 +69,7 @@ def test_a_copy_of_a_restart_is_a_copy_at_the_other_server(
 
 @pytest.mark.parametrize("strategy", [Strategy.MARK, Strategy.NONE])
 def test_all_copies_of_a_frame_have_one_key_and_lie_in_one_life(
-    serve_two: Serve, strategy: Strategy
+    serve_two: ServeTwo, strategy: Strategy
 ) -> None:
     """Whoever heard of the restart first; and the next life has keys of its own."""
 
@@ -115,7 +87,7 @@ def test_all_copies_of_a_frame_have_one_key_and_lie_in_one_life(
 
 
 @pytest.mark.parametrize("strategy", [Strategy.MARK, Strategy.NONE])
-def test_a_late_copy_lies_in_the_life_of_its_frame(serve_two: Serve, strategy: Strategy) -> None:
+def test_a_late_copy_lies_in_the_life_of_its_frame(serve_two: ServeTwo, strategy: Strategy) -> None:
     """The device has begun again since; its next frames are new all the same."""
 
     async def scenario(servers: Servers) -> None:
@@ -153,7 +125,7 @@ def test_an_equal_frame_of_the_next_life_is_a_first_message_again(strategy: Stra
 
 @pytest.mark.parametrize("by", ["a", "b"])
 @pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
-def test_a_replayed_first_message_mutes_nobody(serve_two: Serve, f_cnt: int, by: str) -> None:
+def test_a_replayed_first_message_mutes_nobody(serve_two: ServeTwo, f_cnt: int, by: str) -> None:
     """The frame after it takes the session back, whoever hears it, with the keys of its life."""
 
     async def scenario(servers: Servers) -> None:

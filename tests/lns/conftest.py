@@ -1,0 +1,40 @@
+"""Two network servers that share one store: in memory, and over a real Redis."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.host.valkey import Valkey
+from lns import claiming, known_elsewhere
+from lns.end_device import EndDevice
+from tests.lns.several_servers import (
+    Scenario,
+    Servers,
+    ServeTwo,
+    serve_both,
+    serve_both_over_redis,
+)
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    yield server
+    server.stop_now()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def serve_two(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ServeTwo:
+    if request.param == "memory":
+        return serve_both
+    # A Redis of its own host answers in time, but not always on a busy one.
+    monkeypatch.setattr(claiming, "CLAIM_US", 10_000_000)
+    monkeypatch.setattr(known_elsewhere, "ASK_US", 10_000_000)
+    valkey: Valkey = request.getfixturevalue("valkey")
+
+    def emptied(scenario: Scenario, *devices: EndDevice) -> Servers:
+        valkey.stop_now()
+        valkey.start_now()  # it keeps nothing
+        return serve_both_over_redis(scenario, valkey, *devices)
+
+    return emptied
