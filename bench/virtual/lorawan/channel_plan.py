@@ -1,0 +1,171 @@
+"""Which channels, data rates and windows has a device in a region?
+
+Source: LoRaWAN Regional Parameters RP002-1.0.3, 2.4 (EU863-870) and 2.5 (US902-928).
+"""
+
+from dataclasses import dataclass
+
+RX2_AFTER_RX1_S = 1
+OVERHEAD = 8  # FHDR without FOpts, and FPort
+_EU_SF = (12, 11, 10, 9, 8, 7)
+SUB_BAND_2 = (*range(8, 16), 65)
+"""The numbers of the channels in US915 that the devices of this bench are set to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Spreading factor and bandwidth."""
+
+    sf: int
+    bw_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fsk:
+    """The FSK of LoRaWAN."""
+
+    bit_rate_bps: int = 50_000
+
+
+Modulated = Lora | Fsk
+
+
+@dataclass(frozen=True, slots=True)
+class UpChannel:
+    """A channel of a device, and the data rates it may send with there."""
+
+    freq_hz: int
+    drs: range
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Frequencies from and to (Hz) that share one duty cycle, in thousandths."""
+
+    ranges_hz: tuple[tuple[int, int], ...]
+    per_mille: int
+
+    def __contains__(self, freq_hz: int) -> bool:
+        """Whether a transmission there counts for it."""
+        return any(low <= freq_hz <= high for low, high in self.ranges_hz)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPlan:
+    """One region; lists by DR have None, or 0, where a DR is not defined.
+
+    `payload_max`: octets of an application in a frame without FOpts, no repeater. `offsets`: how
+    many RX1DROffset there are. `downlinks_hz`: empty where RX1 is on the channel of the uplink.
+    """
+
+    name: str
+    data_rates: tuple[Modulated | None, ...]
+    up_drs: range
+    default_channels: tuple[UpChannel, ...]
+    join_drs: tuple[int, ...]
+    downlinks_hz: tuple[int, ...]
+    offsets: int
+    rx2_dr: int
+    rx2_freq_hz: int
+    payload_max: tuple[int, ...]
+    limits_hz: tuple[int, int]
+    bands: tuple[Band, ...]
+    eirp_max_dbm: int
+    power_index_max: int
+    channels_max: int
+
+    @property
+    def own_channels(self) -> tuple[UpChannel, ...]:
+        """Those that a device of this bench begins with: one sub-band where there are 72."""
+        if not self.downlinks_hz:
+            return self.default_channels
+        return tuple(self.default_channels[number] for number in SUB_BAND_2)
+
+    def rx1_dr(self, up_dr: int, offset: int) -> int:
+        """The data rate of RX1 after an uplink."""
+        if not self.downlinks_hz:
+            return up_dr - offset if up_dr > offset else 0
+        # 10 with SF10/125, one more for each faster DR; never beyond 13, never below 8.
+        return min(13, max(8, 10 + up_dr - offset))
+
+    def rx1_freq_hz(self, up_freq_hz: int) -> int:
+        """The frequency of RX1 after an uplink on one of the channels."""
+        if not self.downlinks_hz:
+            return up_freq_hz
+        channels = [channel.freq_hz for channel in self.default_channels]
+        return self.downlinks_hz[channels.index(up_freq_hz) % len(self.downlinks_hz)]
+
+    def up_dr(self, modulated: Modulated) -> int | None:
+        """The data rate of an uplink with this modulation."""
+        for dr in self.up_drs:
+            if self.data_rates[dr] == modulated:
+                return dr
+        return None
+
+    def power_dbm(self, index: int) -> int:
+        """EIRP of a TXPower: the most, and 2 dB less with each step."""
+        return self.eirp_max_dbm - 2 * index
+
+    def band(self, freq_hz: int) -> Band | None:
+        """The duty cycle that holds for a frequency; None for none."""
+        for band in self.bands:
+            if freq_hz in band:
+                return band
+        return None
+
+
+EU868 = ChannelPlan(
+    name="EU868",
+    data_rates=(*(Lora(sf, 125_000) for sf in _EU_SF), Lora(7, 250_000), Fsk()),
+    up_drs=range(8),
+    default_channels=tuple(UpChannel(868_100_000 + n * 200_000, range(6)) for n in range(3)),
+    join_drs=tuple(range(6)),
+    downlinks_hz=(),
+    offsets=6,
+    rx2_dr=0,
+    rx2_freq_hz=869_525_000,
+    payload_max=(51, 51, 51, 115, 242, 242, 242, 242),
+    limits_hz=(863_000_000, 870_000_000),
+    # ETSI EN 300 220 as LoRaWAN devices divide it: 10 %, 1 %, and 0.1 % elsewhere.
+    bands=(
+        Band(((869_400_000, 869_650_000),), 100),
+        Band(((868_000_000, 868_600_000), (869_700_000, 870_000_000)), 10),
+        Band(((863_000_000, 870_000_000),), 1),
+    ),
+    eirp_max_dbm=16,
+    power_index_max=7,
+    channels_max=16,
+)
+
+US915 = ChannelPlan(
+    name="US915",
+    data_rates=(
+        *(Lora(sf, 125_000) for sf in (10, 9, 8, 7)),
+        Lora(8, 500_000),
+        *(None,) * 3,
+        *(Lora(sf, 500_000) for sf in _EU_SF),
+    ),
+    up_drs=range(5),
+    default_channels=(
+        *(UpChannel(902_300_000 + n * 200_000, range(4)) for n in range(64)),
+        *(UpChannel(903_000_000 + n * 1_600_000, range(4, 5)) for n in range(8)),
+    ),
+    join_drs=(0, 4),
+    downlinks_hz=tuple(923_300_000 + n * 600_000 for n in range(8)),
+    offsets=4,
+    rx2_dr=8,
+    rx2_freq_hz=923_300_000,
+    payload_max=(11, 53, 125, 242, 242, 0, 0, 0, 53, 129, 242, 242, 242, 242),
+    limits_hz=(902_000_000, 928_000_000),
+    bands=(),
+    eirp_max_dbm=30,
+    power_index_max=14,
+    channels_max=72,
+)
+
+PLANS = {plan.name: plan for plan in (EU868, US915)}
+
+
+def channel_plan(region: str) -> ChannelPlan:
+    """The plan of a region by its name; KeyError for one that is not known here."""
+    return PLANS[region]
