@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol
 
 import pytest
 
-from bench.capture.run_folder import Ending
+from bench.capture.run_folder import Ending, Origin
 from bench.case import Title
 from bench.chance import stream
 from bench.expectation import Result, Verdict
@@ -115,6 +115,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--capture-dir", metavar="DIR", default="runs", help="where the run's folder is made"
     )
+    group.addoption("--limit", type=int, metavar="N", help="at most so many cases, the first ones")
+    group.addoption("--line", metavar="NAME", help="what is tested, such as lns@main")
+    group.addoption("--dut", metavar="NAME@VERSION", help="the server under test, if it is no lns")
+    group.addoption("--night", metavar="NAME", help="the night that the run is part of")
+    group.addoption("--part", metavar="TEXT", default="", help="what was chosen of the catalogue")
+    group.addoption("--explores", action="store_true", help="the seed is another one each night")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -137,7 +143,13 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(f"--redis: {error}") from None
     runs_dir = Path(config.getoption("--capture-dir"))
-    record = config.stash[_RECORD] = RunRecord(rig, config.getoption("--seed"), runs_dir)
+    record = config.stash[_RECORD] = RunRecord(
+        rig,
+        config.getoption("--seed"),
+        runs_dir,
+        origin=_origin(config),
+        configuration=_configuration(config),
+    )
     settings = RunSettings(
         retention_s=config.getoption("--retention"),
         tls=config.getoption("--tls"),
@@ -146,6 +158,19 @@ def pytest_configure(config: pytest.Config) -> None:
         arguments=tuple(str(argument) for argument in config.invocation_params.args),
     )
     config.stash[_RUN] = importlib.import_module(RIGS[rig]).open_run(record, settings)
+
+
+def _origin(config: pytest.Config) -> Origin:
+    names = ("night", "line", "dut", "part", "explores")
+    return Origin(**{name: config.getoption(f"--{name}") for name in names})
+
+
+def _configuration(config: pytest.Config) -> dict[str, object]:
+    """How the network servers are set, as far as a run chooses it."""
+    names = ("rig", "retention", "tls", "strategy")
+    return {name: config.getoption(f"--{name}") for name in names} | {
+        "redis": config.getoption("--redis") is not None
+    }
 
 
 def _inventory(config: pytest.Config, rig: str) -> Inventory | None:
@@ -205,6 +230,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = _leave_out_impossible(config, items)
     if config.getoption("--each-once"):
         left_out += _leave_out_rows(items, config.getoption("--seed"))
+    limit = config.getoption("--limit")
+    if limit is not None:
+        left_out += items[limit:]
+        del items[limit:]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
 

@@ -11,7 +11,7 @@ import json
 import platform
 import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.capture.reading import RUN_BEGIN, RUN_END, capture_files, contents_of, stream
-from bench.capture.source_tree import device_under_test, git_commit, version
+from bench.capture.source_tree import (
+    catalogue_sha,
+    device_under_test,
+    git_commit,
+    line_of,
+    source_code,
+    version,
+)
 from bench.capture.whole_file import replace
 from lns.address import without_login
 from lns.capture import SCHEMA, Capture
@@ -39,6 +46,23 @@ class Ending(StrEnum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a run is part of, and what it tests, as far as somebody has said.
+
+    `night`: the name of the night, which all its runs share. `line`: what is tested from night to
+    night, such as `lns@main`. `dut`: a server that is not of this tree, as NAME@VERSION+COMMIT.
+    `part`: what was chosen of the catalogue, "" for all of it. `explores`: its seed is another one
+    each night.
+    """
+
+    night: str | None = None
+    line: str | None = None
+    dut: str | None = None
+    part: str = ""
+    explores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +89,15 @@ def create(
     inventory: dict[str, object],
     planned: Iterable[str] = (),
     notices: list[str] | None = None,
+    origin: Origin | None = None,
+    configuration: Mapping[str, object] | None = None,
 ) -> RunFolder:
-    """Create the folder of a new run and write its manifest; OSError where that cannot be."""
+    """Create the folder of a new run and write its manifest; OSError where that cannot be.
+
+    `configuration` is how the server under test was set; the manifest has a hash of it, as it has
+    of catalogue and inventory.
+    """
+    origin = origin or Origin()
     run_id = _run_id(rig, seed)
     path = _new_folder(runs_dir, f"{started:%Y%m%dT%H%M%SZ}-{run_id[:4]}")
     run = RunFolder(path, run_id, tuple(planned))
@@ -78,7 +109,9 @@ def create(
         "started": _wall_clock(started),
         "host": platform.node(),
         "git_commit": git_commit(),
-        "dut": device_under_test(),
+        **_origin(origin, configuration or {}),
+        "catalogue_sha": catalogue_sha(),
+        "inventory_sha": _sha(inventory),
         "versions": {"python": platform.python_version(), **_versions()},
         "inventory": inventory,
         "argv": argv,
@@ -92,6 +125,19 @@ def create(
         path.rmdir()
         raise
     return run
+
+
+def _origin(origin: Origin, configuration: Mapping[str, object]) -> dict[str, Any]:
+    dut = {**device_under_test(origin.dut), "configuration": _sha(configuration)}
+    said: dict[str, Any] = {"night": origin.night} if origin.night is not None else {}
+    said |= {"line": origin.line or line_of(dut["name"]), "dut": dut, "bench_code": source_code()}
+    said |= {"part": origin.part} if origin.part else {}
+    return said | ({"explores": True} if origin.explores else {})
+
+
+def _sha(facts: Mapping[str, object]) -> str:
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def begin(run: RunFolder, capture: Capture) -> None:

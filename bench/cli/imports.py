@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bench.capture.run_folder import Origin
 from bench.capture.wholeness import wholeness
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsWritten, Seed, Strategy
@@ -78,6 +79,7 @@ def import_files(
     limit: int | None,
     progress: Progress,
     stations: int = 1,
+    origin: Origin | None = None,
 ) -> Path:
     """The run folder with the captures of these files; CaptureMissing if one is not there."""
     for file in files:
@@ -93,6 +95,7 @@ def import_files(
             seed=seed,
             limit=limit,
             stations=stations,
+            origin=origin,
             progress=progress,
         )
     except traffic.TrafficError as error:

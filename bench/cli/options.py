@@ -28,3 +28,21 @@ RunsRead = Annotated[
 ]
 RunsWritten = Annotated[Path, Parameter(name="--runs", help="Where run folders are made.")]
 Seed = Annotated[int, Parameter(name="--seed", help="All chance of the run comes from it.")]
+Line = Annotated[
+    str | None,
+    Parameter(
+        name="--line",
+        help="What is tested, from night to night, such as lns@main; the branch, if left out.",
+    ),
+]
+Dut = Annotated[
+    str | None,
+    Parameter(
+        name="--dut",
+        help="NAME@VERSION or NAME@VERSION+COMMIT of the server under test, if not of this tree.",
+    ),
+]
+Limit = Annotated[
+    int | None,
+    Parameter(name="--limit", help="At most so many cases, the first ones. All if left out."),
+]

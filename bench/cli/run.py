@@ -1,15 +1,16 @@
 """`lorabench run`: which scenarios pass on a rig?"""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 from cyclopts import Parameter
 
+from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
-from bench.cli.options import RUNS, AsJson, Seed, Strategy
+from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, Seed, Strategy
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run_folders import run_folders_in
@@ -55,6 +56,8 @@ class Selection:
     redis_url: str | None = None
     bench: Path | None = None
     each_once: bool = False
+    limit: int | None = None
+    origin: Origin = field(default_factory=Origin)
 
     @property
     def repeat(self) -> str:
@@ -67,6 +70,9 @@ class Selection:
         words += ["--retention", self.retention_s] if self.retention_s else []
         words += ["--tls"] if self.tls else []
         words += ["--redis", without_login(self.redis_url)] if self.redis_url else []
+        words += ["--limit", self.limit] if self.limit is not None else []
+        words += ["--line", self.origin.line] if self.origin.line else []
+        words += ["--dut", self.origin.dut] if self.origin.dut else []
         if self.capture_dir != RUNS:
             words += ["--capture-dir", shown_path(self.capture_dir)]
         return command_line("run", *words)
@@ -135,6 +141,9 @@ def run(
         Path | None,
         Parameter(help="Inventory of a real bench; the scenarios run on its boards and gateways."),
     ] = None,
+    limit: Limit = None,
+    line: Line = None,
+    dut: Dut = None,
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios on a rig, and leave their captures in a folder of their own.
@@ -145,9 +154,12 @@ def run(
     """
     if bench is not None:
         rig = "hardware"
+    if limit is not None and limit < 1:
+        raise Refused("--limit is a number of cases, 1 at least.")
     selection = Selection(
-        pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once
-    )
+        pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once, limit,
+        Origin(line=line, dut=dut),
+    )  # fmt: skip
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
     counts = totals(ran.verdicts)
@@ -236,5 +248,13 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *(["--tls"] if selection.tls else []),
         *(["--redis", selection.redis_url] if selection.redis_url else []),
         *(["--bench", str(selection.bench)] if selection.bench else []),
+        *(["--limit", str(selection.limit)] if selection.limit is not None else []),
+        *_origin_arguments(selection.origin),
         *("--capture-dir", str(selection.capture_dir)),
     ]
+
+
+def _origin_arguments(origin: Origin) -> list[str]:
+    said = {"night": origin.night, "line": origin.line, "dut": origin.dut, "part": origin.part}
+    words = [word for name, value in said.items() if value for word in (f"--{name}", value)]
+    return [*words, *(["--explores"] if origin.explores else [])]

@@ -32,6 +32,8 @@ def facts(score: Score, manifest: dict[str, Any]) -> Facts:
     found = manifest.get("dut")
     dut = found if isinstance(found, dict) else {}
     rows = [
+        ("Night", manifest.get("night")),
+        ("Line", manifest.get("line")),
         ("Run", score.run),
         ("Run id", score.run_id or manifest.get("run_id")),
         ("Rig", _rig(score, manifest)),
@@ -41,7 +43,7 @@ def facts(score: Score, manifest: dict[str, Any]) -> Facts:
         ("Host", manifest.get("host")),
         ("Server under test", _server(dut)),
         ("Git commit", commit),
-        (UNCOMMITTED, _uncommitted(dut)),
+        (UNCOMMITTED, _uncommitted(dut) or _uncommitted(manifest.get("bench_code"))),
         ("Duration", _duration(score)),
         ("Scored by", _spark(score)),
         ("Versions", _versions(manifest.get("versions"))),
@@ -66,10 +68,10 @@ def _server(dut: dict[str, Any]) -> str:
     return " ".join(str(dut[name]) for name in ("name", "version") if dut.get(name))
 
 
-def _uncommitted(dut: dict[str, Any]) -> str:
-    if dut.get("dirty") is not True:
+def _uncommitted(code: object) -> str:
+    if not isinstance(code, dict) or code.get("dirty") is not True:
         return ""
-    return f"the code that ran is not that commit; hash of the difference {dut.get('difference')}"
+    return f"the code that ran is not that commit; hash of the difference {code.get('difference')}"
 
 
 def _command(score: Score, manifest: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """A run on real boards and gateways: cases that use different boards side by side."""
 
+import hashlib
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
@@ -42,6 +43,10 @@ class HardwareRun:
     ) -> None:
         record.devices = ", ".join(entry.name for entry in inventory.devices)
         record.stations = ", ".join(entry.name for entry in inventory.gateways)
+        record.bench = inventory.name
+        record.inventory_sha = hashlib.blake2b(
+            inventory.path.read_bytes(), digest_size=8
+        ).hexdigest()
         self._record = record
         self._inventory = inventory
         self._arguments = settings.arguments

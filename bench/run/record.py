@@ -1,13 +1,13 @@
 """Where does a run leave what happened, and how did it go so far?"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.capture import run_folder
-from bench.capture.run_folder import Ending
+from bench.capture.run_folder import Ending, Origin
 from bench.case import Title
 from lns.capture import Capture
 from lns.clock import now_us
@@ -18,7 +18,7 @@ class RunRecord:
     """The folder of one run, and the verdicts so far.
 
     `left_out`: the cases that the rig cannot play, with what each misses; of those `not_played`
-    cannot be played on any.
+    cannot be played on any. `bench`: name of a real bench, and `inventory_sha` a hash of its file.
     """
 
     rig: str
@@ -26,6 +26,10 @@ class RunRecord:
     runs_dir: Path
     devices: str = "virtual"
     stations: str = "virtual"
+    bench: str | None = None
+    inventory_sha: str | None = None
+    origin: Origin = field(default_factory=Origin)
+    configuration: Mapping[str, object] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
     left_out: list[tuple[Title, tuple[str, ...]]] = field(default_factory=list)
     not_played: list[tuple[Title, str]] = field(default_factory=list)
@@ -58,9 +62,15 @@ class RunRecord:
                 seed=self.seed,
                 started=self.started,
                 argv=run_folder.argv_of_this_process(),
-                inventory={"devices": self.devices, "stations": self.stations},
+                inventory=self._inventory(),
                 planned=planned,
+                origin=self.origin,
+                configuration=self.configuration,
             )
+
+    def _inventory(self) -> dict[str, object]:
+        named = {} if self.bench is None else {"name": self.bench, "sha": self.inventory_sha}
+        return {**named, "devices": self.devices, "stations": self.stations}
 
     def open(self, *, buffered: bool = True) -> Capture:
         """The capture; inside the event loop whose time it is to tell.

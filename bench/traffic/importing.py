@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import clock
 from bench.capture import run_folder
-from bench.capture.run_folder import Ending
+from bench.capture.run_folder import Ending, Origin
 from bench.case import Case, Title
 from bench.traffic.file_format import read
 from bench.traffic.playing import Progress, play
@@ -33,6 +33,7 @@ def run(
     seed: int,
     limit: int | None = None,
     stations: int = 1,
+    origin: Origin | None = None,
     progress: Progress = _silent,
 ) -> Path:
     """Play files of real traffic and return the folder of the run.
@@ -61,6 +62,8 @@ def run(
             "traffic": [found.facts() for found in traffic],
         },
         planned=[title.case for _, title in cases],
+        origin=origin,
+        configuration={"rig": RIG, "limit": limit, "stations": stations},
         notices=list(dict.fromkeys(notice for found in traffic for notice in found.notices)),
     )
     capture = Capture(folder.path, folder.run_id, now_us, buffered=True)

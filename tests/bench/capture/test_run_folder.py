@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.capture import run_folder
-from bench.capture.run_folder import RunFolder, latest
+from bench.capture.run_folder import Origin, RunFolder, latest
 
 STARTED = datetime(2026, 11, 20, 2, 0, 3, tzinfo=UTC)
 
@@ -55,7 +55,9 @@ def test_the_manifest_says_what_it_takes_to_repeat_the_run(tmp_path: Path) -> No
     run = create(tmp_path, notices=["no GPS"], planned=["a", "b"])
     found = manifest(run)
     commit, versions = found.pop("git_commit"), found.pop("versions")
-    dut = found.pop("dut")
+    dut, code, line = found.pop("dut"), found.pop("bench_code"), found.pop("line")
+    hashes = [found.pop(name) for name in ("catalogue_sha", "inventory_sha")]
+    assert all(re.fullmatch("[0-9a-f]{16}", str(sha)) for sha in hashes)
     assert found == {
         "schema": 1, "run_id": run.run_id, "seed": 7, "rig": "simulated",
         "inventory": {"devices": "virtual"}, "argv": ["pytest", "scenarios"],
@@ -65,12 +67,31 @@ def test_the_manifest_says_what_it_takes_to_repeat_the_run(tmp_path: Path) -> No
     assert isinstance(commit, str)
     assert re.fullmatch(r"[0-9a-f]{12}|unknown", commit)
     assert isinstance(dut, dict)
+    assert str(line).partition("@")[0] == "lns"
+    assert {**dut, **code} == dut  # type: ignore[dict-item]
     assert dut["commit"].startswith(commit)
     assert (dut["name"], dut["version"]) == ("lns", versions["lorabench"])  # type: ignore[index]
     assert isinstance(versions, dict)
     assert versions["python"] == ".".join(str(part) for part in sys.version_info[:3])
     assert versions.keys() == {"python", *run_folder.DISTRIBUTIONS}
     assert all(versions.values())
+
+
+def test_a_run_of_a_night_says_of_which_and_of_what(tmp_path: Path) -> None:
+    origin = Origin(
+        night="2026-11-20.2", dut="chirpstack@4.9+1a2b3c", part="restart", explores=True
+    )
+    found = manifest(create(tmp_path, origin=origin, configuration={"retention_s": 30}))
+    other = manifest(create(tmp_path, origin=origin, configuration={"retention_s": 60}))
+    told = [found[name] for name in ("night", "line", "part", "explores")]
+    assert told == ["2026-11-20.2", "chirpstack", "restart", True]
+    dut: dict[str, object] = found["dut"]  # type: ignore[assignment]
+    assert dut.pop("configuration") != other["dut"]["configuration"]  # type: ignore[index]
+    assert dut == {"name": "chirpstack", "version": "4.9", "commit": "1a2b3c", "dirty": None}
+
+
+def test_what_is_tested_is_named_by_whoever_starts_the_run(tmp_path: Path) -> None:
+    assert manifest(create(tmp_path, origin=Origin(line="lns@release")))["line"] == "lns@release"
 
 
 def test_no_notices_are_an_empty_list(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """What a run of scenarios tells the shell, and how it is repeated."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bench.capture.wholeness import Wholeness
 from bench.cli.exit_code import ExitCode
+from bench.cli.program import main
 from bench.cli.run import Ran, Selection
 from bench.cli.verdicts import CaseVerdict
 
@@ -44,3 +46,16 @@ def test_the_command_that_repeats_a_run_names_what_was_chosen() -> None:
         "lorabench run 'soft duplicate' --rig simulated --seed 7 --strategy Mark "
         "--capture-dir elsewhere"
     )
+
+
+def test_a_run_of_a_few_cases_says_of_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["multi_concentrator", "--limit", "2", "--line", "lns@release", "--json"]
+    assert main(["run", *words, "--capture-dir", str(tmp_path)]) == ExitCode.PASSED
+    told = json.loads(capsys.readouterr().out)
+    manifest = json.loads((Path(told["run"]) / "manifest.json").read_text("utf-8"))
+    assert (told["totals"]["PASS"], len(manifest["planned"])) == (2, 2)
+    assert manifest["line"] == "lns@release"
+    assert told["repeat"].endswith(f"--limit 2 --line lns@release --capture-dir {tmp_path}")
+    assert main(["run", "--limit", "0"]) == ExitCode.USAGE
