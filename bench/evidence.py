@@ -6,6 +6,7 @@ server nothing.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,11 +15,15 @@ from bench.capture.timetable import HOST_STALLED
 from bench.device_lines import without_signal
 from bench.effects import Effects
 from lns.station import messages
-from lns.station.json_fields import json_object
+from lns.station.json_fields import either, json_object, read_eui
 
 ABSENT = "-"
 NO_LINK = "no link"
 """Why a tap dropped a text: it had nobody to give it to."""
+LINK = "station.link"
+"""What a tap tells of the link to a network server: it was refused, or the server closed it."""
+UNDER_WAY_US = 1_000_000
+"""How long what a network server has said may be on its way to the tap of a station."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,12 @@ class Evidence:
     published: list[dict[str, Any]] = field(default_factory=list)
     statuses: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     downlinks: list[Event] = field(default_factory=list)
+    handed_over_to: set[str] = field(default_factory=set)
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
+    diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
+    link_lost_us: dict[str, int] = field(default_factory=dict)
+    lns_restarted_us: int | None = None
     effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -130,9 +139,17 @@ class Evidence:
         """The name of a station for people."""
         return self.names.get(station, station)
 
+    def is_blind(self, station: str, t_us: int) -> bool:
+        """Whether the tap may not have seen what was said to a station then.
+
+        Its link was lost, or a network server ended, before or while that was on its way.
+        """
+        lost_us = self.link_lost_us.get(station), self.lns_restarted_us
+        return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
+
     def answered(self, dev_eui: str) -> bool:
-        """Whether the network server sent this device any downlink."""
-        return any(downlink["dev_eui"] == dev_eui for downlink in self.downlinks)
+        """Whether the network server handed a station any downlink for this device."""
+        return dev_eui in self.handed_over_to
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":
@@ -247,8 +264,16 @@ def _read_dnmsg(evidence: Evidence, event: Event) -> None:
     fields = json_object(event["text"])
     if isinstance(fields, messages.Malformed) or fields.get("msgtype") != "dnmsg":
         return
+    with suppress(ValueError, KeyError):
+        evidence.handed_over_to.add(read_eui(either(fields, "DevEui", "DevEUI")))
     if isinstance(fields.get("xtime"), int):  # also of a downlink that no station could read
         evidence.dnmsgs.append((event["station"], fields["xtime"]))
+    elif isinstance(fields.get("diid"), int):
+        evidence.diids.append((event["station"], fields["diid"]))
+
+
+def _read_link(evidence: Evidence, event: Event) -> None:
+    evidence.link_lost_us.setdefault(event["station"], event["t_us"])
 
 
 def _read_transmit(evidence: Evidence, event: Event) -> None:
@@ -268,7 +293,9 @@ def _read_line(evidence: Evidence, event: Event) -> None:
 
 
 def _read_lns(evidence: Evidence, event: Event) -> None:
-    evidence.lns_restarts += event["event"] == "restart"
+    if event["event"] == "restart":
+        evidence.lns_restarts += 1
+        evidence.lns_restarted_us = evidence.lns_restarted_us or event["t_us"]
 
 
 def _read_end(evidence: Evidence, event: Event) -> None:
@@ -288,6 +315,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "case.end": _read_end,
     "device.line": _read_line,
     "station.text": _read_text,
+    LINK: _read_link,
     "radio.transmit": _read_transmit,
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,

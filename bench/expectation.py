@@ -175,12 +175,13 @@ def judge(events: Sequence[Event]) -> Verdict:
     """
     evidence = Evidence.of(events)
     failures, doubts = _compare(evidence)
+    # What is wrong before the antenna comes first: what a device then does is no fault of its own.
+    failures += [("LNS", str(violation)) for violation in violations(evidence)]
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
     failures += _wrong_statuses(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
-    failures += [("LNS", str(violation)) for violation in violations(evidence)]
     if evidence.missed:
         owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
         return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))

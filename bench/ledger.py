@@ -29,6 +29,7 @@ def violations(evidence: Evidence) -> list[Violation]:
         _one_outcome_per_reception,
         _forwarded_means_published,
         _one_answer_per_reception,
+        _scheduled_means_handed_over,
         _answer_through_the_station_that_heard_it,
         _nothing_accepted_that_nobody_sent,
         _no_downlink_counter_twice,
@@ -91,13 +92,35 @@ def _one_answer_per_reception(evidence: Evidence) -> Broken:
         (event["station"], event["xtime"]) for event in evidence.downlinks if "xtime" in event
     )
     at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
+    told_us = {
+        (outcome["station"], outcome.get("xtime")): outcome["t_us"] for outcome in evidence.outcomes
+    }
     for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
-        if owed[key] != sent[key] or at_the_tap[key] > owed[key]:
+        unseen = at_the_tap[key] < owed[key] and not evidence.is_blind(key[0], told_us[key])
+        if owed[key] != sent[key] or at_the_tap[key] > owed[key] or unseen:
             yield (
                 rule,
                 (
                     f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
                     f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
+                ),
+            )
+
+
+def _scheduled_means_handed_over(evidence: Evidence) -> Broken:
+    rule = "scheduled means handed over"
+    downlinks = [event for event in evidence.downlinks if "xtime" not in event]
+    told_us = {(event["station"], event["diid"]): event["t_us"] for event in downlinks}
+    scheduled = Counter((event["station"], event["diid"]) for event in downlinks)
+    seen = Counter(evidence.diids)
+    for key in sorted(scheduled.keys() | seen.keys()):
+        unseen = seen[key] < scheduled[key] and not evidence.is_blind(key[0], told_us[key])
+        if seen[key] > scheduled[key] or unseen:
+            yield (
+                rule,
+                (
+                    f"{evidence.name(key[0])}: downlink {key[1]} was scheduled"
+                    f" {scheduled[key]} times and reached the tap {seen[key]} times"
                 ),
             )
 

@@ -109,7 +109,10 @@ class TappedStation(ABC):
         self.tap.restore()
 
     def leave_half_open(self, noticed_after_us: int) -> None:
-        self.server.leave_half_open(self.eui, self._note(noticed_after_us))
+        noticed_us = self._note(noticed_after_us)
+        told = {"seam": "tap", "fault": "half open", "station": self.eui, "origin": "injected"}
+        self.record("bench", "fault.begin", told | {"detail": {"noticed_after_us": noticed_us}})
+        self.server.leave_half_open(self.eui, noticed_us)
 
     def _note(self, us: int, times: int = 1) -> int:
         us = self._retimed(us)

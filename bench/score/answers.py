@@ -16,14 +16,14 @@ def answers(outcomes: DataFrame) -> DataFrame:
     )
 
 
-def unsaid(expected_lines: DataFrame, said_lines: DataFrame, downlinks: DataFrame) -> DataFrame:
+def unsaid(expected_lines: DataFrame, said_lines: DataFrame, dnmsgs: DataFrame) -> DataFrame:
     """One row per line that a device should have said and did not, `answered` or not.
 
     Lines are due in order: each is looked for after the one before it, and after one that is
     missing nothing is found any more.
     """
     answered = (
-        downlinks.groupBy("run", "case", "dev_eui")
+        dnmsgs.groupBy("run", "case", "dev_eui")
         .agg(F.lit(True).alias("answered"))
         .select("run", "case", "dev_eui", "answered")
     )

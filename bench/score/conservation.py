@@ -9,6 +9,7 @@ t_us and text.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from bench.evidence import LINK, UNDER_WAY_US
 from bench.score.read import ARRIVAL, of_kind
 
 _ABSENT = ("frame_id", "station", "expected", "observed")
@@ -101,9 +102,12 @@ def one_message_per_id(published: DataFrame, lines: DataFrame) -> DataFrame:
 
 
 def one_answer_per_reception(
-    outcomes: DataFrame, downlinks: DataFrame, passed: DataFrame
+    outcomes: DataFrame, downlinks: DataFrame, passed: DataFrame, lost: DataFrame
 ) -> DataFrame:
-    """RX1 or RX2 means one downlink scheduled, and no more than that at the tap of the station."""
+    """RX1 or RX2 means one downlink scheduled, and just that one at the tap of the station.
+
+    `lost` as `lost_links` has it: a tap without a link sees nothing.
+    """
     key = ["run", "case", "station", "xtime"]
     owed = outcomes.where(F.col("answer").isin("RX1", "RX2")).select(
         *key, F.lit("owed").alias("what"), "t_us"
@@ -114,13 +118,19 @@ def one_answer_per_reception(
     counts = [
         F.count(F.when(F.col("what") == what, 1)).alias(what) for what in ("owed", "sent", "tapped")
     ]
+    told_us = F.max(F.when(F.col("what") == "owed", F.col("t_us")))
     counted = (
         owed.unionByName(sent)
         .unionByName(tapped)
         .where(F.col("case").isNotNull())
         .groupBy(*key)
-        .agg(*counts, F.min("t_us").alias("t_us"))
-        .where((F.col("owed") != F.col("sent")) | (F.col("tapped") > F.col("owed")))
+        .agg(*counts, F.min("t_us").alias("t_us"), told_us.alias("told_us"))
+        .transform(lambda rows: _seen(rows, lost))
+        .where(
+            (F.col("owed") != F.col("sent"))
+            | (F.col("tapped") > F.col("owed"))
+            | ((F.col("tapped") < F.col("owed")) & ~F.col("is_blind"))
+        )
     )
     text = F.format_string(
         "xtime %s: %d by outcome, %d scheduled, %d passed the tap",
@@ -135,7 +145,79 @@ def one_answer_per_reception(
         text,
         station=F.col("station"),
         expected=F.col("owed"),
-        observed=F.greatest("sent", "tapped"),
+        observed=F.when(F.col("tapped") < F.col("owed"), F.col("tapped")).otherwise(
+            F.greatest("sent", "tapped")
+        ),
+    )
+
+
+def scheduled_means_handed_over(
+    downlinks: DataFrame, dnmsgs: DataFrame, lost: DataFrame
+) -> DataFrame:
+    """Each downlink that answers no uplink and is scheduled is one at the tap, and no other is."""
+    key = ["run", "case", "station", "diid"]
+    scheduled = downlinks.where(F.col("xtime").isNull()).select(
+        *key, F.lit(1).alias("scheduled"), "t_us"
+    )
+    seen = dnmsgs.where(F.col("tap_xtime").isNull()).select(
+        *key, F.lit(0).alias("scheduled"), "t_us"
+    )
+    told_us = F.max(F.when(F.col("scheduled") == 1, F.col("t_us")))
+    counted = (
+        scheduled.unionByName(seen)
+        .where(F.col("case").isNotNull() & F.col("diid").isNotNull())
+        .groupBy(*key)
+        .agg(
+            F.sum("scheduled").alias("owed"),
+            F.sum(1 - F.col("scheduled")).alias("tapped"),
+            F.min("t_us").alias("t_us"),
+            told_us.alias("told_us"),
+        )
+        .where(F.col("tapped") != F.col("owed"))
+        .transform(lambda rows: _seen(rows, lost))
+        .where((F.col("tapped") > F.col("owed")) | ~F.col("is_blind"))
+    )
+    text = F.format_string(
+        "downlink %s was scheduled %d times and reached the tap %d times", "diid", "owed", "tapped"
+    )
+    return violation_rows(
+        counted,
+        "scheduled means handed over",
+        text,
+        station=F.col("station"),
+        expected=F.col("owed"),
+        observed=F.col("tapped"),
+    )
+
+
+def lost_links(lines: DataFrame) -> DataFrame:
+    """When each station of a case lost its link first; without `station`: a server ended."""
+    restarted = (F.col("kind") == "case.lns") & (F.col("event") == "restart")
+    return (
+        of_kind(lines, LINK, "case.lns")
+        .where(((F.col("kind") == LINK) | restarted) & F.col("case").isNotNull())
+        .groupBy("run", "case", "station")
+        .agg(F.min("t_us").alias("lost_us"))
+        .select("run", "case", "station", "lost_us")
+    )
+
+
+def _seen(rows: DataFrame, lost: DataFrame) -> DataFrame:
+    """The rows with `is_blind`: the tap may not have seen what was said at `told_us`."""
+    by_us = F.col("told_us") + UNDER_WAY_US
+    ended = lost.where(F.col("station").isNull()).select(
+        "run", "case", F.col("lost_us").alias("ended_us")
+    )
+    is_blind = F.least("lost_us", "ended_us") <= by_us
+    return (
+        rows.join(
+            F.broadcast(lost.where(F.col("station").isNotNull())),
+            on=["run", "case", "station"],
+            how="left",
+        )
+        .join(F.broadcast(ended), on=["run", "case"], how="left")
+        .withColumn("is_blind", F.coalesce(is_blind, F.lit(False)))
+        .drop("lost_us", "ended_us")
     )
 
 

@@ -42,7 +42,7 @@ def findings(
 ) -> DataFrame:
     """Every disagreement between expectation, network server, oracle and the books."""
     names = station_names(lines)
-    due_lines = unsaid(expected_lines(lines), said_lines(lines), conservation.downlinks(lines))
+    due_lines = unsaid(expected_lines(lines), said_lines(lines), dnmsgs)
     parts = (
         of_scores(scores, names),
         of_lines(due_lines),
@@ -111,14 +111,14 @@ def of_scores(scores: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def of_lines(unsaid: DataFrame) -> DataFrame:
-    """Lines that a device did not say: its own fault when it was answered, else the LNS's."""
+    """Lines that a device did not say: its own fault if a station was told to answer it."""
     return finding_rows(
         unsaid,
         owner=F.when(F.col("answered"), "device").otherwise("LNS"),
         rule="device line",
         text=F.format_string("device %s did not say '%s'", "dev_eui", "line"),
         result=FAIL,
-        phase=1,
+        phase=2,
         place=F.col("seq") * 1000 + F.col("nth"),
         expected=F.col("line"),
     )
@@ -140,7 +140,7 @@ def of_bodies(wrong: DataFrame, names: DataFrame) -> DataFrame:
         rule="message",
         text=text,
         result=FAIL,
-        phase=2,
+        phase=3,
         place=F.col("seq"),
         station=F.col("station"),
         expected=F.col("due"),
@@ -162,7 +162,7 @@ def of_windows(wrong: DataFrame) -> DataFrame:
             "answers to %s on the air: expected %s, observed %s", "frame_id", due, observed
         ),
         result=FAIL,
-        phase=3,
+        phase=4,
         place=F.col("seq"),
         frame_id=F.col("frame_id"),
         expected=due,
@@ -178,7 +178,7 @@ def of_effects(due_effects: DataFrame) -> DataFrame:
         rule="effect",
         text=F.col("text"),
         result=FAIL,
-        phase=4,
+        phase=5,
         place=F.col("seq"),
         expected=F.col("count"),
         observed=F.col("observed"),
@@ -194,7 +194,7 @@ def of_statuses(wrong: DataFrame) -> DataFrame:
         rule="status of a device",
         text=F.format_string("status of %s: expected %s, observed %s", "dev_eui", due, observed),
         result=FAIL,
-        phase=3,
+        phase=4,
         place=F.col("seq"),
         expected=due,
         observed=observed,
@@ -212,7 +212,7 @@ def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
         rule=rule,
         text=F.concat(rule, F.lit(": "), F.col("text"), through),
         result=F.when(~rule.isin(*between_servers.RULES), FAIL),
-        phase=5,
+        phase=1,
         place=F.col("t_us"),
         **{name: F.col(name) for name in facts},
     )
@@ -303,11 +303,13 @@ def _violations(
 ) -> DataFrame:
     downlinks = conservation.downlinks(lines)
     passed = conservation.passed(dnmsgs)
+    lost = conservation.lost_links(lines)
     laws = (
         conservation.one_outcome_per_reception(matched),
         conservation.forwarded_means_published(outcomes, published),
         conservation.one_message_per_id(published, lines),
-        conservation.one_answer_per_reception(outcomes, downlinks, passed),
+        conservation.one_answer_per_reception(outcomes, downlinks, passed, lost),
+        conservation.scheduled_means_handed_over(downlinks, dnmsgs, lost),
         conservation.answer_through_the_station_that_heard(matched, passed),
         conservation.nothing_accepted_that_nobody_sent(outcomes, lines),
         conservation.no_downlink_counter_twice(downlinks),

@@ -56,6 +56,7 @@ KINDS = {
         " origin phy airtime_us",
         "device.line": "dev_eui text",
         "station.text": "station direction text origin held_us dropped",
+        "station.link": "station event",
         "lns.outcome": "station xtime lns frame_id dev_eui dev_addr f_cnt confirmed strategy status"
         " upstream reason answer level2",
         "lns.claim": "lns station xtime frame_id dev_eui dev_addr f_cnt decision owner f_cnt_down",
@@ -85,5 +86,6 @@ STATION_TEXT = """
 
 # The fields of `dnmsg` that say which uplink it answers, and in which windows.
 DOWN_TEXT = """
-    msgtype STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1Freq BIGINT, RX2Freq BIGINT
+    msgtype STRING, DevEui STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1Freq BIGINT,
+    RX2Freq BIGINT
 """

@@ -43,8 +43,9 @@ def spoken(texts: DataFrame) -> DataFrame:
 def dnmsgs(lines: DataFrame) -> DataFrame:
     """The downlinks that reached the tap of a station: what they say of uplink and windows.
 
-    Adds tap_xtime (of the uplink, null where there is none), diid, device_class ("A" or "C"),
-    rx_delay_us (LoRaWAN: 0 stands for 1 s), in_rx1 and in_rx2 (whether that window may be used).
+    Adds tap_xtime (of the uplink, null where there is none), diid, dev_eui, device_class ("A" or
+    "C"), rx_delay_us (LoRaWAN: 0 stands for 1 s), in_rx1 and in_rx2 (whether that window may be
+    used).
     """
     said = F.col("said")
     is_class_c = F.coalesce(said.dC, F.lit(0)) == 2
@@ -52,13 +53,14 @@ def dnmsgs(lines: DataFrame) -> DataFrame:
     return (
         of_kind(lines, "station.text")
         .where(F.col("direction") == "down")
-        .withColumn("said", F.when(~_trails(), F.from_json("text", DOWN_TEXT)))
+        .withColumn("said", F.when(~_trails(), F.from_json(_same_euis(), DOWN_TEXT)))
         .where(said.msgtype == "dnmsg")
         .select(
             "run", "case", "station", "t_us", "seq", "held_us",
             F.coalesce("dropped", F.lit(False)).alias("dropped"),
             said.xtime.alias("tap_xtime"),
             said.diid.alias("diid"),
+            _eui(said.DevEui).alias("dev_eui"),
             F.when(is_class_c, "C").otherwise("A").alias("device_class"),
             (delay_s.cast("bigint") * 1_000_000).alias("rx_delay_us"),
             said.RX1Freq.isNotNull().alias("in_rx1"),
@@ -68,9 +70,13 @@ def dnmsgs(lines: DataFrame) -> DataFrame:
 
 
 def _said() -> Column:
+    return F.when(~_trails(), F.from_json(_same_euis(), STATION_TEXT))
+
+
+def _same_euis() -> Column:
+    """The text with one spelling of the names of EUIs."""
     text = F.replace("text", F.lit('"JoinEUI"'), F.lit('"JoinEui"'))
-    text = F.replace(text, F.lit('"DevEUI"'), F.lit('"DevEui"'))
-    return F.when(~_trails(), F.from_json(text, STATION_TEXT))
+    return F.replace(text, F.lit('"DevEUI"'), F.lit('"DevEui"'))
 
 
 def _trails() -> Column:

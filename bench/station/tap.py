@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from bench.evidence import NO_LINK
+from bench.evidence import LINK, NO_LINK
 from bench.radio.medium import Record
 from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
@@ -76,7 +76,7 @@ class Tap:
         """A new link for the station, through the tap; LinkClosed while cut or without server."""
         if self.is_cut or self._tasks is None:
             raise LinkClosed("the tap is cut")
-        lns_link = await self._connect_lns()
+        lns_link = await self._link_to_lns()
         station_end, tap_end = link_pair(self._latency_us)
         self._connection = Connection(tap_end, lns_link)
         self._tasks.create_task(self._carry(self._connection))
@@ -87,11 +87,18 @@ class Tap:
         try:
             if self.is_cut:
                 raise LinkClosed("the tap is cut")
-            lns_link = await self._connect_lns()
+            lns_link = await self._link_to_lns()
         except LinkClosed:
             return station_link.close()
         self._connection = Connection(station_link, lns_link)
         await self._carry(self._connection)
+
+    async def _link_to_lns(self) -> TextLink:
+        try:
+            return await self._connect_lns()
+        except LinkClosed:
+            self._note_link("refused")
+            raise
 
     def delay_up(self, delay_us: int, n: int | None = None) -> Fault:
         """Let the next `n` receptions leave so much later; None: until cleared."""
@@ -273,7 +280,7 @@ class Tap:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_read(connection.station, self._up))
-                tasks.create_task(_read(connection.lns, self._down))
+                tasks.create_task(self._read_lns(connection))
                 tasks.create_task(self._send(connection.lns, connection.to_lns))
                 tasks.create_task(self._send(connection.station, connection.to_station))
         except* LinkClosed:
@@ -285,6 +292,18 @@ class Tap:
             for queue in (connection.to_lns, connection.to_station):
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
+
+    async def _read_lns(self, connection: Connection) -> None:
+        try:
+            await _read(connection.lns, self._down)
+        except LinkClosed:
+            if not connection.station.closed:
+                self._note_link("closed")
+            raise
+
+    def _note_link(self, what: str) -> None:
+        fields: dict[str, object] = {"station": self.station, "event": what}
+        self._record(f"tap-{self.station}", LINK, fields)
 
     async def _send(self, link: TextLink, leaving: asyncio.Queue[Leaving]) -> None:
         while True:

@@ -11,11 +11,14 @@ from tests.bench.written_case import (
     NEXT_FRAME,
     WEST,
     Event,
+    at_once,
     dnmsg,
+    dnmsg_at_once,
     good,
     heard,
     heard_join,
     in_order,
+    link_lost,
     outcome,
     published,
     restart,
@@ -27,6 +30,7 @@ from tests.bench.written_case import (
 OUTCOME = "one outcome per reception"
 PUBLISHED = "forwarded means published"
 ANSWER = "one answer per reception"
+HANDED_OVER = "scheduled means handed over"
 STATION = "answer through the station that heard it"
 SENT = "nothing accepted that nobody sent"
 COUNTER = "no downlink counter twice"
@@ -53,7 +57,10 @@ GOOD_CASES = {
     "as it is": good(),
     "a second frame with its own counter": good(*second_frame(1)),
     "a downlink that the tap kept": good(dnmsg=dnmsg(WEST, 11, dropped=True)),
-    "a downlink that did not reach the tap": good(without=("dnmsg",)),
+    "a downlink on a link that was lost": good(link_lost(WEST), without=("dnmsg",)),
+    "a downlink of a server that ended": good(restart(), without=("dnmsg",)),
+    "a downlink without an uplink": good(at_once(WEST, 5), dnmsg_at_once(WEST, 5)),
+    "one of a link that was lost": good(link_lost(WEST), at_once(WEST, 5)),
     "a reception that did not leave the tap": good(heard(EAST, 44, dropped=True)),
     "an unreadable text": good(
         text(EAST, "{"), outcome(EAST, None, "- dropped Malformed NotAsked", None)
@@ -104,6 +111,25 @@ BROKEN = {
         PUBLISHED,
     ),
     "RX1 and no downlink": (good(without=("scheduled", "dnmsg")), ANSWER),
+    "RX1 and nothing at the tap": (good(without=("dnmsg",)), ANSWER),
+    "RX1 and the link of another station lost": (
+        good(link_lost(EAST), without=("dnmsg",)),
+        ANSWER,
+    ),
+    "RX1 long before the link was lost": (
+        good(link_lost(WEST) | {"t_us": 9_000_000}, without=("dnmsg",)),
+        ANSWER,
+    ),
+    "scheduled and not handed over": (good(at_once(WEST, 5)), HANDED_OVER),
+    "handed over and not scheduled": (good(dnmsg_at_once(WEST, 5)), HANDED_OVER),
+    "handed over twice": (
+        good(at_once(WEST, 5), dnmsg_at_once(WEST, 5), dnmsg_at_once(WEST, 5)),
+        HANDED_OVER,
+    ),
+    "handed over to another station": (
+        good(at_once(WEST, 5), dnmsg_at_once(EAST, 5)),
+        HANDED_OVER,
+    ),
     "a downlink nobody owes": (good(scheduled(EAST, 22, 1)), ANSWER),
     "a downlink for another xtime": (good(scheduled=scheduled(WEST, 12)), ANSWER),
     "two downlinks": (good(scheduled(WEST, 11, 1)), ANSWER),

@@ -21,7 +21,7 @@ _JREQ = (
     '"Freq":868100000,"upinfo":{"rctx":0,"xtime":%d,"gpstime":0,"fts":-1,"rssi":-60,"snr":7}}'
 )
 _DNMSG = (
-    '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":1,'
+    '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":%d,'
     '"pdu":"60010000008001000312345678","RxDelay":1,"priority":0,"xtime":%d,"rctx":0,'
     '"MuxTime":1795191219.8,"RX1DR":5,"RX1Freq":868100000,"RX2DR":0,"RX2Freq":869525000}'
 )
@@ -81,7 +81,7 @@ def heard_join(eui: str, xtime: int) -> Event:
 
 
 def dnmsg(eui: str, xtime: int, *, dropped: bool = False) -> Event:
-    return text(eui, _DNMSG % xtime, "down", dropped=dropped)
+    return text(eui, _DNMSG % (xtime, xtime), "down", dropped=dropped)
 
 
 def outcome(eui: str, xtime: int | None, words: str, frame_id: str | None = FRAME) -> Event:
@@ -100,8 +100,29 @@ def scheduled(eui: str, xtime: int, f_cnt_down: int = 0, frame_id: str = FRAME) 
     return {
         "source": "lns-a", "kind": "lns.downlink", "stage": "scheduled", "station": eui,
         "dev_eui": ALPHA, "dev_addr": "49BE7DF1", "xtime": xtime, "f_cnt_down": f_cnt_down,
-        "window": "RX1", "frame_id": frame_id,
+        "diid": xtime, "window": "RX1", "frame_id": frame_id,
     }  # fmt: skip
+
+
+def at_once(eui: str, diid: int) -> Event:
+    """What a server says of a downlink that answers no uplink."""
+    return {
+        "source": "lns-a", "kind": "lns.downlink", "stage": "scheduled", "station": eui,
+        "dev_eui": ALPHA, "dev_addr": "49BE7DF1", "diid": diid, "window": "RX2",
+    }  # fmt: skip
+
+
+def dnmsg_at_once(eui: str, diid: int) -> Event:
+    said = (
+        '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":2,"diid":%d,'
+        '"pdu":"60010000008001000312345678","priority":0,"RX2DR":0,"RX2Freq":869525000}'
+    )
+    return text(eui, said % diid, "down")
+
+
+def link_lost(eui: str) -> Event:
+    fields = {"source": f"tap-{eui}", "kind": "station.link", "station": eui, "event": "closed"}
+    return fields
 
 
 def published(eui: str, message_id: str = "m-2", f_cnt: int = 2, **more: object) -> Event:

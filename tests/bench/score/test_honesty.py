@@ -5,6 +5,7 @@ The programs are those that people start; what is damaged are copies of one run 
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,7 @@ from bench.report.score_file import read_score
 from tests.bench.score.conftest import Scored, captures
 
 ROOT = Path(__file__).resolve().parents[3]
+Factory = pytest.TempPathFactory
 FEW = "a_second_station or a_single_station"
 CASES = 12
 BENCH_ERROR, USAGE, INTERRUPTED = 12, 4, 2
@@ -285,24 +288,138 @@ Tap._up = lose
 """
 
 
-def test_what_never_reached_a_network_server_is_nobodys_fault(tmp_path: Path) -> None:
-    (tmp_path / "deaf_taps.py").write_text(DEAF)
-    words = ["-p", "deaf_taps", "scenarios", "-q", "-p", "no:cacheprovider", "-k"]
-    # A board that never joined refuses to send: that case ends before it expects anything.
-    chosen = "(second_station or joins or by_key or puback_is_lost) and not ends_no_session"
-    words += [chosen, "--capture-dir"]
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *words, str(tmp_path / "runs")],
+def played(folder: Path, plugin: str, chosen: str) -> Path:
+    """The run of some scenarios, simulated, in a process that this plugin has tampered with."""
+    folder.mkdir(parents=True)
+    (folder / "tampered.py").write_text(plugin)
+    words = ["-p", "tampered", "scenarios", "-q", "-p", "no:cacheprovider", "-k", chosen]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "--capture-dir", str(folder / "runs")],
         cwd=ROOT,
-        env={**environment(), "PYTHONPATH": str(tmp_path)},
+        env={**environment(), "PYTHONPATH": str(folder)},
         capture_output=True,
+        text=True,
         check=False,
         timeout=300,
     )
-    verdicts = read_verdicts(only_run_in(tmp_path / "runs"))
+    assert (folder / "runs").is_dir(), done.stdout + done.stderr
+    return only_run_in(folder / "runs")
+
+
+def test_what_never_reached_a_network_server_is_nobodys_fault(tmp_path: Path) -> None:
+    # A board that never joined refuses to send: that case ends before it expects anything.
+    chosen = "(second_station or joins or by_key or puback_is_lost) and not ends_no_session"
+    verdicts = read_verdicts(played(tmp_path / "deaf", DEAF, chosen))
     assert len(verdicts) > 30
     assert {verdict.verdict for verdict in verdicts} == {"INCONCLUSIVE"}
     assert exit_code_of(verdicts) == 11
+
+
+SENDING = """
+from lns.connections import Connections
+from msgspec.structs import replace
+
+_send = Connections.send
+
+
+async def send(self, station, downlink):
+    {}
+
+
+Connections.send = send
+"""
+PUBLISHING = """
+from lns.uplink import Uplinks
+
+_publish = Uplinks._publish
+
+
+async def publish(self, facts):
+    {}
+
+
+Uplinks._publish = publish
+"""
+AT_ONCE = "or always_listens"
+LIES = {
+    "answers that are never sent": (
+        SENDING.format("return station in self._current"),
+        r"one answer per reception: .*: 1 by outcome, 1 scheduled, 0 passed the tap"
+        r"|scheduled means handed over: .* was scheduled 1 times and reached the tap 0 times",
+    ),
+    "answers that nobody speaks of": (
+        SENDING.format(
+            "return await _send(self, station, downlink)"
+            " and await _send(self, station, replace(downlink, diid=downlink.diid + 1000))"
+        ),
+        r"one answer per reception: .*: 1 by outcome, 1 scheduled, 2 passed the tap"
+        r"|scheduled means handed over: .* was scheduled 0 times and reached the tap 1 times",
+    ),
+    "messages that are never sent": (
+        PUBLISHING.format("pass"),
+        r"forwarded means published: .*: [0-9] (un)?marked by outcome, 0 published",
+    ),
+    "messages that nobody speaks of": (
+        PUBLISHING.format("await _publish(self, facts), await _publish(self, facts)"),
+        r"forwarded means published: .*: [0-9] (un)?marked by outcome, [2468] published",
+    ),
+}
+"""What a network server claims and does not do, or does and does not claim."""
+
+
+@cache
+def told_lies(root: Path) -> dict[str, Path]:
+    """A run of each lie."""
+    chosen = f"a_second_station or joins {AT_ONCE}"
+    return {
+        lie: played(root / lie.replace(" ", "-"), plugin, chosen)
+        for lie, (plugin, _) in LIES.items()
+    }
+
+
+@captures
+def lies_written(root: Path) -> dict[str, Path]:
+    told = told_lies(root.parent.parent / "lies")
+    return {lie: copytree(run, root / lie.replace(" ", "-")) for lie, run in told.items()}
+
+
+def ends_of(run: Path) -> dict[str, dict[str, Any]]:
+    """How each case ended by its own account."""
+    lines = [json.loads(line) for line in (run / "bench.jsonl").read_bytes().splitlines()]
+    return {line["case"]: line for line in lines if line["kind"] == "case.end"}
+
+
+def concerned(run: Path, lie: str) -> set[str]:
+    """The cases in which a server says that it answered, or that it let something through."""
+    lines = [json.loads(line) for line in (run / "lns-a.jsonl").read_bytes().splitlines()]
+    if "answers" in lie:
+        said = {line["case"] for line in lines if line.get("stage") == "scheduled"}
+    else:
+        told = [line for line in lines if line["kind"] == "lns.outcome"]
+        said = {line["case"] for line in told if line["upstream"] != "dropped"}
+    return said
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_a_server_claims_must_be_seen(lie: str, tmp_path_factory: Factory) -> None:
+    run = told_lies(tmp_path_factory.getbasetemp() / "lies")[lie]
+    ends, said = ends_of(run), concerned(run, lie)
+    assert len(said) > 10
+    for case in said:
+        assert (ends[case]["verdict"], ends[case]["owner"]) == ("FAIL", "LNS"), ends[case]
+        assert any(re.match(LIES[lie][1], one) for one in ends[case]["reasons"]), ends[case]
+    assert exit_code_of(read_verdicts(run)) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("lie", LIES)
+def test_the_score_sees_it_too(lie: str, scored: Scored) -> None:
+    ends = ends_of(scored.folders[lie])
+    shown = {case: (end["verdict"], end.get("owner")) for case, end in ends.items()}
+    found = scored.scores[lie]
+    assert {row["case"]: (row["verdict"], row["owner"]) for row in found["verdicts"]} == shown
+    rules = {rule for rule, _, _ in (part.partition(":") for part in LIES[lie][1].split("|"))}
+    assert rules <= {row["rule"] for row in found["findings"]}
 
 
 @pytest.mark.spark
