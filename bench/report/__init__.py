@@ -5,7 +5,7 @@ to a shell. Both read only score.json, manifest.json and the captures. A run tha
 scored shows its own verdicts; without any, `ReportError` says what to do.
 """
 
-from bench.report.conclusion import exit_code
+from bench.night.exit_code import exit_code
 from bench.report.files import write
 from bench.report.score_file import ReportError, score_of
 

@@ -3,16 +3,22 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from bench.night.exit_code import (
+    BENCH_ERROR,
+    FAILED,
+    PASSED,
+    REPEATED,
+    UNPROVEN,
+    code_of,
+    word,
+)
 from bench.report.score_file import Finding, Score, Verdict
 
 WORDS = ("PASS", "PASS on repeat", "FAIL", "INCONCLUSIVE", "ERROR")
 SEVERITY = ("FAIL", "ERROR", "INCONCLUSIVE", "PASS on repeat", "PASS")  # the worst one first
 
 UNSCORED = "Not scored yet: these are the verdicts that the run itself reached."
-
-_BENCH_ERROR, _FAILED, _UNPROVEN, _REPEATED, _PASSED = 12, 1, 11, 10, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,67 +30,26 @@ class Conclusion:
     remarks: tuple[str, ...]
 
 
-def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> int:
-    """The exit code of a scored run, from the verdicts of score.json (a dict, as it is read).
-
-    - 12 bench error: the run is incomplete, a verdict is ERROR (or no known word), or there is
-      none at all;
-    - 1 at least one FAIL;
-    - 11 no FAIL, but more INCONCLUSIVE than `inconclusive_share_max` (0 to 1) allows, or no PASS;
-    - 10 no FAIL, but passes on a repeated stimulus;
-    - 0 every verdict a first-attempt PASS, but for the INCONCLUSIVE ones that the caller allows.
-
-    Several may apply; the first of this list wins. A bench error comes before a FAIL because a
-    broken instrument makes every other verdict of the run doubtful. Never 0 with no verdict.
-    """
-    listed = score.get("verdicts")
-    verdicts = [v for v in listed if isinstance(v, dict)] if isinstance(listed, list) else []
-    words = Counter(_word(v.get("verdict"), v.get("attempt")) for v in verdicts)
-    books = score.get("wholeness")
-    if isinstance(books, dict) and books.get("whole") is not True:
-        return _BENCH_ERROR
-    return _code(words, inconclusive_share_max)
-
-
 def conclusion(score: Score) -> Conclusion:
     """How the run went, in plain words."""
-    words = Counter(_word(v.verdict, v.attempt) for v in score.verdicts)
+    words = Counter(word(v.verdict, v.attempt) for v in score.verdicts)
     cases = len(score.verdicts)
     if not score.wholeness.whole:
         withheld = Counter({"ERROR": len(score.wholeness.withheld)})
         sentence = _incomplete_sentence(words - withheld, score)
         return Conclusion("ERROR", sentence, tuple(_remarks("ERROR", words, score)))
     verdict, sentence = {
-        _BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
-        _FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
-        _UNPROVEN: ("INCONCLUSIVE", _unproven_sentence(words, cases)),
-        _REPEATED: (
+        BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
+        FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
+        UNPROVEN: ("INCONCLUSIVE", _unproven_sentence(words, cases)),
+        REPEATED: (
             "PASS on repeat",
             f"Nothing failed, but {_of(words['PASS on repeat'], cases, 'passed')} only when the "
             "stimulus was repeated.",
         ),
-        _PASSED: ("PASS", f"{_every(cases)} passed at the first attempt."),
-    }[_code(words, 0.0)]
+        PASSED: ("PASS", f"{_every(cases)} passed at the first attempt."),
+    }[code_of(words)]
     return Conclusion(verdict, sentence, tuple(_remarks(verdict, words, score)))
-
-
-def _code(words: Counter[str], inconclusive_share_max: float) -> int:
-    cases = words.total()
-    if cases == 0 or words["ERROR"]:
-        return _BENCH_ERROR
-    if words["FAIL"]:
-        return _FAILED
-    proven = words["PASS"] + words["PASS on repeat"]
-    if words["INCONCLUSIVE"] > inconclusive_share_max * cases or proven == 0:
-        return _UNPROVEN
-    return _REPEATED if words["PASS on repeat"] else _PASSED
-
-
-def _word(verdict: object, attempt: object) -> str:
-    if verdict == "PASS":
-        repeated = isinstance(attempt, int) and attempt > 1
-        return "PASS on repeat" if repeated else "PASS"
-    return str(verdict) if verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
 
 
 def _incomplete_sentence(words: Counter[str], score: Score) -> str:

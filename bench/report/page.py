@@ -11,7 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bench.report.conclusion import WORDS, conclusion, exit_code, the
+from bench.night.exit_code import exit_code
+from bench.report.conclusion import WORDS, conclusion, the
 from bench.report.facts import facts
 from bench.report.foreign_text import shown
 from bench.report.histogram import AIM_GAP_MS

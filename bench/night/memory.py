@@ -1,0 +1,116 @@
+"""How is what the nights have shown kept from one night to the next?
+
+Whatever is known of them follows from manifests and scores alone; `nights.json` beside the runs
+keeps it, so that one night more costs the reading of that one. It may be deleted at any time.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.capture.whole_file import replace
+from bench.night.known import Known
+from bench.night.morning import Line, with_one_more
+from bench.night.record import Recorded, manifest_of, record_of
+
+FILE = "nights.json"
+SCHEMA = 1
+
+
+class Memory(msgspec.Struct, kw_only=True):
+    """The lines of a folder of runs; `folded`: the runs in it, with the stamps of their scores."""
+
+    schema: int = SCHEMA
+    lines: list[Line] = []
+    folded: dict[str, tuple[int, int]] = {}
+
+    def line(self, key: tuple[str, str, str]) -> Line:
+        """The line of this key, an empty one if there is none yet."""
+        found = next((line for line in self.lines if line.key == key), None)
+        if found is None:
+            found = Line(bench=key[0], rig=key[1], line=key[2])
+            self.lines.append(found)
+        return found
+
+
+_decode = msgspec.json.Decoder(Memory).decode
+
+
+def remembered(runs: Path, known: Sequence[Known] = (), *, write: bool = True) -> Memory:
+    """The memory of a folder of runs, brought up to date; what cannot be read counts for nothing.
+
+    Where a night came late, or was scored again, everything is read anew: that takes longer.
+    """
+    path = runs / FILE
+    stamps = _stamps(runs)
+    memory = _read(path)
+    new = [run for run in stamps if memory.folded.get(run) != stamps[run]]
+    if any(run in memory.folded for run in new) or _is_late(memory, new):
+        gone = _without_folders(memory, stamps)
+        memory, new = Memory(), sorted(stamps)
+        if gone:
+            memory.lines = gone
+    if new:
+        _fold(memory, runs, new, stamps, known)
+        if write:
+            replace(path, msgspec.json.encode(memory))
+    return memory
+
+
+def _read(path: Path) -> Memory:
+    try:
+        found = _decode(path.read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return Memory()
+    return found if found.schema == SCHEMA else Memory()
+
+
+def _stamps(runs: Path) -> dict[str, tuple[int, int]]:
+    """The runs of a folder, oldest first, with size and time of what was last written of each."""
+    found: dict[str, tuple[int, int]] = {}
+    if not runs.is_dir():
+        return found
+    for folder in sorted(runs.iterdir()):
+        for name in ("score.json", "manifest.json"):
+            try:
+                about = (folder / name).stat()
+            except OSError:
+                continue
+            found[folder.name] = (about.st_size, about.st_mtime_ns)
+            break
+    return found
+
+
+def _is_late(memory: Memory, new: Sequence[str]) -> bool:
+    """Whether one of these runs is older than a night that is folded already, or part of it."""
+    newest = max((run for run in memory.folded), default="")
+    return any(run < newest for run in new)
+
+
+def _without_folders(memory: Memory, stamps: Mapping[str, object]) -> list[Line]:
+    """What is remembered of nights whose runs somebody has deleted: it cannot be read again."""
+
+    def is_gone(line: Line) -> bool:
+        return not any(run.run in stamps for night in line.nights for run in night.runs)
+
+    return [line for line in memory.lines if line.nights and is_gone(line)]
+
+
+def _fold(
+    memory: Memory,
+    runs: Path,
+    new: Sequence[str],
+    stamps: Mapping[str, tuple[int, int]],
+    known: Sequence[Known],
+) -> None:
+    nights: dict[tuple[str, str, str, str], list[Recorded]] = {}
+    for run in new:
+        memory.folded[run] = stamps[run]
+        if manifest_of(runs / run).get("night") is None:
+            continue
+        found = record_of(runs / run)
+        if found is not None and found.night is not None:
+            nights.setdefault((found.bench, found.rig, found.line, found.night), []).append(found)
+    for (bench, rig, name, _), recorded in nights.items():
+        with_one_more(memory.line((bench, rig, name)), recorded, known)

@@ -1,0 +1,334 @@
+"""What of a run does a night remember? Read from its manifest and its score.json alone."""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.night.exit_code import BENCH_ERROR, code_of, word
+
+GLYPHS = {"PASS": "·", "PASS on repeat": "r", "FAIL": "F", "INCONCLUSIVE": "?", "ERROR": "!"}
+PASSES, FAIL, LEFT_OUT, NOT_RUN = frozenset("·r"), "F", "–", " "
+CONCLUSIVE = PASSES | {FAIL}
+SIMULATED = "simulated"
+_SIGNATURE_DIGITS = 12
+_COMMIT_DIGITS = 12
+
+
+class _Finding(msgspec.Struct):
+    owner: str
+    rule: str
+    case: str | None = None
+    expected: str | None = None
+    observed: str | None = None
+
+
+class _Verdict(msgspec.Struct):
+    case: str
+    verdict: str
+    scenario: str = ""
+    file: str | None = None
+    title: str | None = None
+    reasons: list[str] = []
+    owner: str | None = None
+    attempt: int | None = 1
+    strategy: str | None = None
+    begin_us: int | None = None
+    end_us: int | None = None
+
+
+class _LeftOut(msgspec.Struct):
+    case: str
+    missing: list[str] | None = None
+
+
+class _Books(msgspec.Struct):
+    whole: bool = True
+    sentence: str = ""
+    how: str = ""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """How long answers to one kind of uplink took, in µs: a distribution in short."""
+
+    p50_us: int
+    p95_us: int
+    p99_us: int
+    max_us: int
+
+
+class _Rx1(msgspec.Struct):
+    p1_us: int
+
+
+class _Margins(msgspec.Struct):
+    kind: str
+    answers: int = 0
+    late: int = 0
+    rx1: _Rx1 | None = None
+    consumed: Figures | None = None
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What became of the stimuli that needed one part of a lab."""
+
+    kind: str
+    name: str
+    opportunities: int
+    missed: int
+    repeats: int = 0
+    inconclusive: int = 0
+    errors: int = 0
+    rssi_p50: float | None = None
+    snr_p50: float | None = None
+
+
+class _Score(msgspec.Struct):
+    verdicts: list[_Verdict]
+    findings: list[_Finding] = []
+    left_out: list[_LeftOut] = []
+    margins: list[_Margins] = []
+    lab: list[Part] = []
+    wholeness: _Books = msgspec.field(default_factory=_Books)
+
+
+_decode = msgspec.json.Decoder(_Score).decode
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """The time that answers to one kind of uplink consumed, and how near they came to a window."""
+
+    p50_us: int
+    p99_us: int
+    late: int = 0
+    p1_margin_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a case: a glyph, and of a failure its signature and its first reason."""
+
+    glyph: str
+    signature: str = ""
+    owner: str = ""
+    reason: str = ""
+    rules: tuple[str, ...] = ()
+    file: str = ""
+    scenario: str = ""
+    strategy: str = ""
+    duration_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run as a night remembers it.
+
+    `build`: what was tested, in short; `setting`: a hash of all that a simulated run follows from,
+    "" where it is not known; `content`: a hash of all that it wrote. `code`: its exit code.
+    """
+
+    run: str
+    night: str | None
+    bench: str
+    rig: str
+    line: str
+    part: str
+    explores: bool
+    seed: int | None
+    build: str
+    dirty: bool
+    catalogue: str
+    setting: str
+    content: str
+    started: str
+    ended: str
+    host: str
+    whole: bool
+    scored: bool
+    code: int
+    trouble: str = ""
+    results: Mapping[str, Result] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    margins: Mapping[str, Timing] = field(default_factory=dict)
+    lab: tuple[Part, ...] = ()
+
+    @property
+    def totals(self) -> Counter[str]:
+        """How many cases there are of each glyph."""
+        return Counter(result.glyph for result in self.results.values())
+
+
+def record_of(folder: Path) -> Recorded | None:
+    """A run as a night remembers it; None where its manifest cannot be read.
+
+    A run that was not scored, or whose score cannot be read, has no results: it proves nothing.
+    """
+    manifest = manifest_of(folder)
+    if not manifest:
+        return None
+    try:
+        score = _decode((folder / "score.json").read_bytes())
+    except FileNotFoundError:
+        return _recorded(folder, manifest, None, _ending(manifest))
+    except (msgspec.MsgspecError, OSError) as error:
+        return _recorded(folder, manifest, None, f"its score cannot be read: {error}")
+    return _recorded(folder, manifest, score, score.wholeness.sentence)
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a run, {} if it is missing or torn."""
+    try:
+        found = msgspec.json.decode((folder / "manifest.json").read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def signature_of(findings: Iterable[tuple[str, str, str | None, str | None]]) -> str:
+    """What makes two failures the same: who broke which rule how; no times, no names."""
+    rows = {"\x1f".join(part or "" for part in finding) for finding in findings}
+    text = "\x1e".join(sorted(rows))
+    return hashlib.sha256(text.encode()).hexdigest()[:_SIGNATURE_DIGITS]
+
+
+def build_of(manifest: Mapping[str, Any]) -> tuple[str, bool]:
+    """What was tested, in short, and whether that is no commit: `7e07562d1a2b`, `4.9`.
+
+    A tree with changes of its own has the hash of the difference behind the commit.
+    """
+    dut = _mapping(manifest.get("dut"))
+    commit, version = dut.get("commit"), dut.get("version")
+    known = isinstance(commit, str) and commit not in ("", "unknown")
+    name = str(commit)[:_COMMIT_DIGITS] if known else str(version or "unknown")
+    difference = dut.get("difference")
+    dirty = dut.get("dirty") is True
+    return (f"{name}+{str(difference)[:8]}" if dirty else name), dirty
+
+
+def _recorded(
+    folder: Path, manifest: dict[str, Any], score: _Score | None, trouble: str
+) -> Recorded:
+    build, dirty = build_of(manifest)
+    whole = score is not None and score.wholeness.whole
+    results = {} if score is None else _results(score)
+    words = (
+        Counter() if score is None else Counter(word(v.verdict, v.attempt) for v in score.verdicts)
+    )
+    inventory = _mapping(manifest.get("inventory"))
+    ended = _mapping(manifest.get("ended"))
+    kind_suffix = " of traffic" if inventory.get("devices") == "recorded" else ""
+    night, seed = manifest.get("night"), manifest.get("seed")
+    return Recorded(
+        run=folder.name,
+        night=night if isinstance(night, str) else None,
+        bench=str(inventory.get("name") or ""),
+        rig=str(manifest.get("rig") or ""),
+        line=str(manifest.get("line") or ""),
+        part=str(manifest.get("part") or ""),
+        explores=manifest.get("explores") is True,
+        seed=seed if isinstance(seed, int) else None,
+        build=build,
+        dirty=dirty or _mapping(manifest.get("bench_code")).get("dirty") is True,
+        catalogue=str(manifest.get("catalogue_sha") or ""),
+        setting=setting_of(manifest),
+        content=content_of(manifest),
+        started=str(manifest.get("started") or ""),
+        ended=str(ended.get("at") or ""),
+        host=str(manifest.get("host") or ""),
+        whole=whole,
+        scored=score is not None,
+        code=code_of(words) if whole else BENCH_ERROR,
+        trouble=trouble,
+        results=results,
+        left_out={} if score is None else _left_out(score),
+        margins={} if score is None else _margins(score, kind_suffix),
+        lab=() if score is None else tuple(score.lab),
+    )
+
+
+def setting_of(manifest: Mapping[str, Any]) -> str:
+    """A hash of all that a simulated run follows from; "" where something of it is not known."""
+    dut, code = _mapping(manifest.get("dut")), _mapping(manifest.get("bench_code"))
+    commits = [dut.get("commit"), code.get("commit")]
+    known = all(isinstance(commit, str) and commit != "unknown" for commit in commits)
+    if manifest.get("rig") != SIMULATED or not known:
+        return ""
+    names = ("seed", "catalogue_sha", "inventory_sha", "versions", "planned", "part")
+    facts = [dut, code, *(manifest.get(name) for name in names)]
+    return _short_hash(json.dumps(facts, sort_keys=True))
+
+
+def content_of(manifest: Mapping[str, Any]) -> str:
+    """A hash of all streams of a run that ended; "" of any other."""
+    streams = manifest.get("streams")
+    return _short_hash(json.dumps(streams, sort_keys=True)) if isinstance(streams, dict) else ""
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _ending(manifest: Mapping[str, Any]) -> str:
+    ended = _mapping(manifest.get("ended"))
+    if not ended:
+        return "it did not end: it was killed, or is still running"
+    how = ended.get("how")
+    return "it was not scored" if how == "finished" else f"it was {how}, and not scored"
+
+
+def _results(score: _Score) -> dict[str, Result]:
+    found: dict[str, list[tuple[str, str, str | None, str | None]]] = defaultdict(list)
+    for one in score.findings:
+        if one.case is not None:
+            found[one.case].append((one.owner, one.rule, one.expected, one.observed))
+    return {case_of(one): _result(one, found[one.case]) for one in score.verdicts}
+
+
+def case_of(verdict: _Verdict) -> str:
+    """The name of the series: what was played again has the number of the attempt in its name."""
+    suffix = f" (attempt {verdict.attempt})"
+    return verdict.case.removesuffix(suffix)
+
+
+def _result(verdict: _Verdict, findings: list[tuple[str, str, str | None, str | None]]) -> Result:
+    glyph = GLYPHS[word(verdict.verdict, verdict.attempt)]
+    failed = glyph == FAIL
+    rows = findings or [(verdict.owner or "", "", None, None)]
+    span_us = (verdict.end_us or 0) - (verdict.begin_us or 0)
+    return Result(
+        glyph,
+        signature=signature_of(rows) if failed else "",
+        owner=verdict.owner or "",
+        reason=verdict.reasons[0] if verdict.reasons else "",
+        rules=tuple(sorted({rule for _, rule, _, _ in findings})) if failed else (),
+        file=verdict.file or "",
+        scenario=verdict.scenario,
+        strategy=verdict.strategy or "",
+        duration_us=max(0, span_us),
+    )
+
+
+def _left_out(score: _Score) -> dict[str, str]:
+    return {one.case: ", ".join(one.missing or ()) or "not told" for one in score.left_out}
+
+
+def _margins(score: _Score, suffix: str) -> dict[str, Timing]:
+    return {
+        f"{one.kind}{suffix}": Timing(
+            one.consumed.p50_us,
+            one.consumed.p99_us,
+            one.late,
+            None if one.rx1 is None else one.rx1.p1_us,
+        )
+        for one in score.margins
+        if one.consumed is not None
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
