@@ -14,6 +14,7 @@ PYTEST_ARGS ?=
 SCENARIO_ARGS ?=
 NIGHTLY_ARGS ?=
 LOCK_ARGS ?=
+FAULTS_ARGS ?=
 
 # A slow network is no failure: more retries than pip's five, unless the machine says otherwise.
 export PIP_RETRIES ?= 10
@@ -32,7 +33,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench cluster soak mutants fuzz lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench cluster soak mutants faults fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -43,6 +44,7 @@ help: ## Show this list
 	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, once, emulated"
 	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
 	@echo "  LOCK_ARGS=--upgrade        handed to the maker of the lock by: lock"
+	@echo "  FAULTS_ARGS='--seed 7'     handed to the planter of faults by: faults"
 	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
 
 nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
@@ -118,6 +120,9 @@ soak: $(STAMP) mosquitto ## The tests that have a size, in full: kills, whole ar
 
 mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 	@$(VENV) -m tests.mutants
+
+faults: $(STAMP) ## Break every function of lns in turn; scenarios must blame the right one
+	@$(VENV) -m tests.mutants.generated $(FAULTS_ARGS)
 
 fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for longer
 	@HYPOTHESIS_PROFILE=fuzz $(VENV) -m pytest tests/fuzz tests -m "hypothesis and not spark" -q --timeout 1800 $(PYTEST_ARGS)

@@ -1,0 +1,102 @@
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
+from tests.mutants.generated import Judged, Noticed, plant, scenario, table
+from tests.mutants.module_tests import test_files as files_of_tests
+
+WINDOW = "lns/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
+
+
+@pytest.fixture(scope="module")
+def faults() -> list[Fault]:
+    return list(all_faults(["lns"]))
+
+
+def named(name: str) -> Fault:
+    found = [fault for fault in faults_in(ROOT / name.partition("::")[0]) if fault.name == name]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_every_fault_has_a_name_of_its_own(faults: list[Fault]) -> None:
+    assert [name for name, times in Counter(f.name for f in faults).items() if times > 1] == []
+
+
+def test_a_fault_is_one_edit_of_its_file() -> None:
+    fault = named(WINDOW)
+    before = (ROOT / fault.file).read_text().splitlines()
+    after = fault.broken().splitlines()
+    assert [(old, new) for old, new in zip(before, after, strict=True) if old != new] == [
+        ("    if rx1_us >= lead_us:", "    if (rx1_us > lead_us):")
+    ]
+
+
+def test_what_people_read_is_left_alone(faults: list[Fault]) -> None:
+    assert not [fault for fault in faults if fault.old.startswith("log.")]
+    assert not [f for f in faults if f.function.endswith(("__repr__", "__str__"))]
+
+
+def test_a_seed_draws_from_every_function_and_the_same_again(faults: list[Fault]) -> None:
+    drawn = draw(faults, 7)
+    assert drawn == draw(faults, 7) != draw(faults, 8)
+    assert {(f.file, f.function) for f in drawn} == {(f.file, f.function) for f in faults}
+
+
+def test_what_is_called_equivalent_is_still_there(faults: list[Fault]) -> None:
+    assert sorted(set(EQUIVALENT) - {fault.name for fault in faults}) == []
+
+
+def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
+    code = (
+        "from lns.receive_window import first_window as known\n"
+        "from tests.mutants.generated import plant\n"
+        "from tests.mutants.test_generated import WINDOW, named\n"
+        "before = known(0, 0, 1_000_000, lead_us=1_000_000).answer\n"
+        "assert plant(named(WINDOW))\n"
+        "print(before, known(0, 0, 1_000_000, lead_us=1_000_000).answer)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["RX1", "RX2"]
+
+
+def test_a_constant_cannot_be_planted_in_what_is_loaded() -> None:
+    faults = faults_in(ROOT / "lns/receive_window.py")
+    assert not plant(next(fault for fault in faults if not fault.in_body))
+
+
+def test_a_verdict_is_right_only_where_it_names_the_network_server() -> None:
+    fault = named(WINDOW)
+    told = {
+        "right": [Noticed("a", "ERROR", "device", ""), Noticed("b", "FAIL", "LNS", "late")],
+        "wrong": [Noticed("a", "FAIL", "device", ""), Noticed("b", "INCONCLUSIVE", "air", "")],
+        "survived": [],
+    }
+    judged = [Judged(fault, noticed) for noticed in told.values()]
+    assert [one.word for one in judged] == list(told)
+    assert table(judged).splitlines()[-1].split() == ["together", "3", "0", "1", "1", "0", "1"]
+
+
+def test_rows_of_a_scenario_are_known_by_its_name() -> None:
+    case = "scenarios/test_joins.py::test_it[{}1.0.2-west]"
+    assert scenario(case.format("Drop-")) == scenario(case.format("None-")) != scenario("other")
+
+
+def test_a_module_is_tested_by_its_own_tests_first() -> None:
+    assert next(files_of_tests("lns/dedup/strategy.py")) == "tests/lns/dedup/test_strategy.py"
+
+
+@pytest.mark.programs
+def test_a_scenario_notices_a_fault_and_names_its_owner() -> None:
+    command = [sys.executable, "-m", "tests.mutants.generated", "--no-tests"]
+    command += ["--scenarios", "scenarios/test_missed_confirm_window.py", "--only"]
+    wrong = "lns/receive_window.py::first_window: Answer.RX2 -> Answer.RX1"
+    ran = subprocess.run([*command, wrong], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[0].split()[0] == "right"
