@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bench.answers import ANSWER_FIELDS
 from bench.capture.reading import Event, contents
 from bench.evidence import ABSENT
 from bench.expectation import Due, Result, Verdict, judge, unreached
@@ -50,6 +51,7 @@ class Case:
         self._early: list[tuple[str, str, dict[str, object]]] = []
         self._begun = False
         self._rows: dict[str, int] = {}
+        self._answers: dict[str, int] = {}
         self._races = 0
         self._books: dict[str, tuple[int, int]] = {}
         self.repeated = False
@@ -181,6 +183,16 @@ class Case:
     def expect_status(self, dev_eui: Eui, count: int) -> None:
         """Expect the application to be told so often what a device says of itself."""
         self._fact("case.expect", {"expect": "status", "dev_eui": dev_eui, "count": count})
+
+    def expect_answer(self, frame_id: str, said: Mapping[str, int | bool | None]) -> None:
+        """Expect the next answer to a frame to say this (`bench.answers`)."""
+        unknown = sorted(set(said) - set(ANSWER_FIELDS))
+        if unknown:
+            raise ValueError(f"no answer says {', '.join(unknown)}; {', '.join(ANSWER_FIELDS)}")
+        n = self._answers.get(frame_id, 0)
+        self._answers[frame_id] = n + 1
+        facts = {"frame_id": frame_id, "n": n, "body": dict(said)}
+        self._fact("case.expect", {"expect": "answer", **facts})
 
     def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
         """Expect stations to report just these answers to a frame on the air, in this order."""

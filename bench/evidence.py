@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bench.answers import Answers
 from bench.capture.reading import Event
 from bench.capture.timetable import HOST_STALLED
 from bench.device_lines import without_signal
@@ -107,6 +108,7 @@ class Evidence:
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
     link_lost_us: dict[str, int] = field(default_factory=dict)
     lns_restarted_us: int | None = None
+    answers: Answers = field(default_factory=Answers)
     effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Evidence:
             or self.expected_bodies
             or self.expected_on_air
             or self.expected_statuses
+            or self.answers.due
             or self.effects.due
         )
 
@@ -239,6 +242,8 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
         case "effect" | "ignored":
             evidence.effects.expect(event)
+        case "answer":
+            evidence.answers.expect(event)
         case _:
             words = replace(_words(event), level2=event.get("level2", ABSENT))
             row = Expected(event["station"], words, event.get("race"))
@@ -256,6 +261,7 @@ def _read_text(evidence: Evidence, event: Event) -> None:
         case messages.Updf() | messages.Jreq():
             heard = Heard(event["station"], message.frame_id, message.upinfo.xtime, event["t_us"])
             evidence.receptions.append(heard)
+            evidence.answers.uplinks[heard.station, heard.xtime] = message.frame_id
         case messages.Malformed() if message.is_reception:
             evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
 
@@ -266,6 +272,7 @@ def _read_dnmsg(evidence: Evidence, event: Event) -> None:
         return
     with suppress(ValueError, KeyError):
         evidence.handed_over_to.add(read_eui(either(fields, "DevEui", "DevEUI")))
+    evidence.answers.read(event["station"], fields)
     if isinstance(fields.get("xtime"), int):  # also of a downlink that no station could read
         evidence.dnmsgs.append((event["station"], fields["xtime"]))
     elif isinstance(fields.get("diid"), int):

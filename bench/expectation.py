@@ -180,6 +180,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
+    failures += [("LNS", wrong) for wrong in evidence.answers.wrong()]
     failures += _wrong_statuses(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
     if evidence.missed:

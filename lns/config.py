@@ -19,10 +19,11 @@ from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.delivery.remove_duplicates_keys import RETRY_US
-from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
+from lns.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.region import EU868, Region, region
 from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
@@ -88,6 +89,9 @@ class DeviceSection(Section):
     device_class: Annotated[DeviceClass, Field(alias="class")] = DeviceClass.A
     join_nonce_min: Annotated[int, Field(ge=1, le=JOIN_NONCE_MIN_MAX)] = 1
     dev_status_s: Annotated[int, Field(ge=60)] | None = None
+    rx1_dr_offset: Annotated[int, Field(ge=0, le=7)] | None = None
+    rx_delay_s: Annotated[int, Field(ge=1, le=15)] | None = None
+    rx2_dr: Annotated[int, Field(ge=0, le=15)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -98,7 +102,16 @@ class DeviceSection(Section):
         missing = [key for key in needed[self.activation] if getattr(self, key) is None]
         if missing:
             raise ValueError(f"an {self.activation} device needs {' and '.join(missing)}")
+        if self.activation is Activation.ABP and self.listens:
+            said = "only a join accept tells a device how to listen"
+            raise ValueError(f"{said}; leave out {' and '.join(self.listens)}")
         return self
+
+    @property
+    def listens(self) -> list[str]:
+        """The keys that say how the device listens."""
+        keys = "rx1_dr_offset", "rx_delay_s", "rx2_dr"
+        return [key for key in keys if getattr(self, key) is not None]
 
     def end_device(self) -> EndDevice:
         """The device this section describes."""
@@ -122,6 +135,7 @@ class DeviceSection(Section):
             device_class=self.device_class,
             join_nonce_min=self.join_nonce_min,
             dev_status_s=self.dev_status_s,
+            listening=Listening(self.rx1_dr_offset or 0, self.rx_delay_s or 1, self.rx2_dr),
         )
 
 
@@ -250,16 +264,21 @@ def load(path: Path) -> Config:
     devices = path.parent / settings.lns.devices
     if not devices.is_file():
         raise mistake(path, text, ["lns", "devices"], f"there is no file {devices}")
-    return Config(path, settings, load_devices(devices))
+    return Config(path, settings, load_devices(devices, region(settings.lns.region)))
 
 
-def load_devices(path: Path) -> tuple[EndDevice, ...]:
-    """Read `devices.toml`; ConfigError with every mistake found."""
+def load_devices(path: Path, listens_in: Region = EU868) -> tuple[EndDevice, ...]:
+    """Read `devices.toml`, for a region; ConfigError with every mistake found."""
     devices, text = read_model(path, DevicesFile)
     mistakes = [
         f"{path}:{line_of(text, ['device', number, what])}: device[{number}].{what}: "
         f"belongs to another device already; give each its own"
         for number, what in _repeated(devices.device)
+    ]
+    mistakes += [
+        f"{path}:{line_of(text, ['device', number, what])}: device[{number}].{what}: {said}"
+        for number, section in enumerate(devices.device)
+        for what, said in _unheard_of(section, listens_in)
     ]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
@@ -289,6 +308,17 @@ def load_tokens(path: Path) -> Tokens:
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return tokens
+
+
+def _unheard_of(section: DeviceSection, listens_in: Region) -> Iterable[tuple[str, str]]:
+    """How a device is to listen, and no device of this region can."""
+    offsets, sizes = len(listens_in.rx1_drs[0]), listens_in.max_payloads
+    if (section.rx1_dr_offset or 0) >= offsets:
+        yield "rx1_dr_offset", f"{listens_in.name} has 0 to {offsets - 1}"
+    downlinks = sorted({dr for drs in listens_in.rx1_drs for dr in drs})
+    usable = [dr for dr in downlinks if dr < len(sizes) and sizes[dr] is not None]
+    if section.rx2_dr is not None and section.rx2_dr not in usable:
+        yield "rx2_dr", f"{listens_in.name} has {usable[0]} to {usable[-1]} for downlinks"
 
 
 def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[int, str]]:

@@ -15,7 +15,7 @@ from lns.clock import Utc, now_us
 from lns.device_status import StatusRequests
 from lns.downlink_frame import Content, DownlinkFrames
 from lns.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
-from lns.end_device import Session
+from lns.end_device import AS_REGION_SAYS, Listening, Session
 from lns.events import Downlink, Request
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -122,9 +122,9 @@ class Downlinks:
         A downlink counter is taken only for a frame that leaves: `TooLate` costs none, but where
         a claim brought it already. `Suppressed`: another server owns the session by now.
         """
-        dev_eui, delay_us = session.dev_eui, self._region.receive_delay_us
+        dev_eui, delay_us = session.dev_eui, session.listening.rx_delay_s * 1_000_000
         window = self._window(reception, delay_us)
-        carried = self._carried(reception, dev_eui, window, content) if window else None
+        carried = self._carried(reception, session, window, content) if window else None
         if window is None or not (content.due or carried):
             self._class_c.stir(dev_eui)
             return Answer.TOO_LATE if content.due else Answer.NOT_ASKED
@@ -140,7 +140,7 @@ class Downlinks:
             scheduled = Scheduled(
                 dev_eui, frame_id, reception.xtime, delay_us, f_cnt_down, session.dev_addr, carried
             )
-            sent = await self._send(reception, window, pdu, scheduled)
+            sent = await self._send(reception, window, pdu, scheduled, session.listening)
         finally:
             if carried and sent not in (Answer.RX1, Answer.RX2):
                 self._queues.put_back(carried)
@@ -155,7 +155,7 @@ class Downlinks:
         if window is None:
             return Answer.TOO_LATE
         scheduled = Scheduled(dev_eui, frame_id, reception.xtime, delay_us)
-        return await self._send(reception, window, join_accept, scheduled)
+        return await self._send(reception, window, join_accept, scheduled, AS_REGION_SAYS)
 
     def transmitted(self, station: Eui, report: Transmitted) -> None:
         """A station reports a downlink on the air: the only proof that it was sent."""
@@ -182,31 +182,47 @@ class Downlinks:
             return None  # a station discards the xtime of an earlier radio session
         return first_window(now_us(), reception.heard_us, rx1_delay_us)
 
-    def _offer(self, reception: Reception, window: Window, payload_bytes: int) -> Offer:
-        uplink = reception.dr, reception.freq_hz
-        return offer(self._region, *uplink, window.answer, payload_bytes)
+    def _offer(
+        self, reception: Reception, window: Window, payload_bytes: int, listening: Listening
+    ) -> Offer:
+        return offer(
+            self._region,
+            reception.dr,
+            reception.freq_hz,
+            window.answer,
+            payload_bytes,
+            rx1_dr_offset=listening.rx1_dr_offset,
+            rx2_dr=listening.rx2_dr,
+        )
 
     def _carried(
-        self, reception: Reception, dev_eui: Eui, window: Window, content: Content
+        self, reception: Reception, session: Session, window: Window, content: Content
     ) -> Waiting | None:
         """What the application has to say in this answer: nothing, or one that fits a window.
 
         MAC commands go first. One that would not even fit RX1 without them is given up.
         """
+        dev_eui, listening = session.dev_eui, session.listening
         due = self._queues.due(dev_eui, now_us())
         if due is None:
             return None
         size = len(due.downlink.payload)
-        if not self._offer(reception, window, size + len(content.f_opts)).is_empty:
+        if not self._offer(reception, window, size + len(content.f_opts), listening).is_empty:
             return due
-        if window.answer is Answer.RX1 and self._offer(reception, window, size).is_empty:
+        fits_none = self._offer(reception, window, size, listening).is_empty
+        if window.answer is Answer.RX1 and fits_none:
             self._queues.give_up(dev_eui, due, "TooLong")
         return None
 
     async def _send(
-        self, reception: Reception, window: Window, pdu: bytes, scheduled: Scheduled
+        self,
+        reception: Reception,
+        window: Window,
+        pdu: bytes,
+        scheduled: Scheduled,
+        listening: Listening,
     ) -> Answer:
-        offered = self._offer(reception, window, len(pdu) - _FRAME_OVERHEAD_BYTES)
+        offered = self._offer(reception, window, len(pdu) - _FRAME_OVERHEAD_BYTES, listening)
         rx1, rx2 = offered.rx1, offered.rx2
         if rx1 is None and window.answer is Answer.RX1:
             window = Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
@@ -227,7 +243,8 @@ class Downlinks:
 
     async def _send_at_once(self, session: Session, station: Eui, waiting: Waiting) -> bool:
         """Class C, without an uplink: RX2 only, no xtime, no RX1 (Basics Station, `dnmsg`)."""
-        if len(waiting.downlink.payload) > self._region.max_payload(self._region.rx2_dr):
+        rx2_dr, rx2_freq_hz = self._region.rx2(session.listening.rx2_dr)
+        if len(waiting.downlink.payload) > self._region.max_payload(rx2_dr):
             return False  # perhaps RX1 of its next uplink is faster
         built = await self._frames.build(session, Content(ack=False), waiting)
         if built is None:
@@ -238,8 +255,8 @@ class Downlinks:
             device_class=CLASS_C,
             diid=self._next_diid(),
             pdu=pdu,
-            rx2_dr=self._region.rx2_dr,
-            rx2_freq_hz=self._region.rx2_freq_hz,
+            rx2_dr=rx2_dr,
+            rx2_freq_hz=rx2_freq_hz,
         )
         scheduled = Scheduled(
             session.dev_eui, f_cnt_down=f_cnt_down, dev_addr=session.dev_addr, carries=waiting

@@ -37,6 +37,21 @@ class DeviceClass(StrEnum):
     C = "C"
 
 
+class Listening(Struct, frozen=True):
+    """How a device of class A listens after an uplink (LoRaWAN 1.0.4, 6.2.5: DLSettings, RxDelay).
+
+    `rx1_dr_offset` is how many steps RX1 is slower than the uplink, `rx_delay_s` 1 to 15 seconds to
+    RX1, `rx2_dr` the data rate of RX2 (None: that of the region).
+    """
+
+    rx1_dr_offset: Annotated[int, Meta(ge=0, le=7)] = 0
+    rx_delay_s: Annotated[int, Meta(ge=1, le=15)] = 1
+    rx2_dr: Annotated[int, Meta(ge=0, le=15)] | None = None
+
+
+AS_REGION_SAYS = Listening()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndDevice:
     """The record of one device, as provisioned; keys never show in its repr.
@@ -44,7 +59,8 @@ class EndDevice:
     OTAA devices have `join_eui` and `app_key`, ABP devices `dev_addr` and `session_keys`.
     `server` pins the device to one LNS; `relaxed_f_cnt` lets an ABP device restart its counter.
     No join accept of it has a JoinNonce below `join_nonce_min`. It is asked for its status every
-    `dev_status_s` seconds, None: only when an application wants it.
+    `dev_status_s` seconds, None: only when an application wants it. `listening` is what its join
+    accepts say of its receive windows.
     """
 
     name: str
@@ -63,6 +79,7 @@ class EndDevice:
     device_class: DeviceClass = DeviceClass.A
     join_nonce_min: int = 1
     dev_status_s: int | None = None
+    listening: Listening = AS_REGION_SAYS
 
     @property
     def may_restart_counter(self) -> bool:
@@ -84,6 +101,7 @@ class Session(Struct, kw_only=True):
     are those of `lns.dedup.life`. `f_cnt_down` is the next one to use. `resubmissions` counts the
     repeated answers per counter value and is emptied when the counter advances. `copies` counts
     the copies that went up, of the last counter values that had any, so that each has its own id.
+    `listening` is what the join accept of this session said, whatever the record says by now.
 
     `heard` is the newest counter that this server heard itself, in `heard_life`: what it knows
     beyond that it was told. No store keeps that. Whoever reads a session from a store is told of a
@@ -104,6 +122,7 @@ class Session(Struct, kw_only=True):
     former: dict[Count, FCnt] = msgspec.field(default_factory=dict)
     mic: Mic | None = None
     owner: str | None = None
+    listening: Listening = AS_REGION_SAYS
     heard: int | None = None
     heard_life: int = 0
 

@@ -22,7 +22,6 @@ from lns.receive_window import Answer
 from lns.reception import Reception
 from lns.registry import Registry
 
-RX1_DELAY_S = 1
 JOIN_NONCE_MAX = (1 << 24) - 1
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)
 
@@ -114,12 +113,13 @@ class Joins:
         join_nonce = await self._registry.next_join_nonce(device)
         if join_nonce > JOIN_NONCE_MAX:
             return None
+        listening = device.listening
         fields = JoinAcceptFields(
             join_nonce=join_nonce,
             net_id=self._net_id,
             dev_addr=self._free_dev_addr(),
-            dl_settings=DlSettings(rx1_dr_offset=0, rx2_dr=self._region.rx2_dr),
-            rx_delay=RX1_DELAY_S,
+            dl_settings=DlSettings(listening.rx1_dr_offset, self._region.rx2(listening.rx2_dr)[0]),
+            rx_delay=listening.rx_delay_s,
             cf_list=b"",
         )
         keys = derive_session_keys(
@@ -128,7 +128,9 @@ class Joins:
             net_id=fields.net_id,
             dev_nonce=request.dev_nonce,
         )
-        session = Session(dev_eui=device.dev_eui, dev_addr=fields.dev_addr, keys=keys)
+        session = Session(
+            dev_eui=device.dev_eui, dev_addr=fields.dev_addr, keys=keys, listening=listening
+        )
         if not await self._registry.join(device, session, request.dev_nonce):
             return None
         pdu = build_join_accept(app_key, fields)

@@ -66,17 +66,26 @@ class Offer(Struct, frozen=True):
         return self.rx1 is None and self.rx2 is None
 
 
-def offer(region: Region, dr: int, freq_hz: int, first: Answer, payload_bytes: int) -> Offer:
+def offer(
+    region: Region,
+    dr: int,
+    freq_hz: int,
+    first: Answer,
+    payload_bytes: int,
+    *,
+    rx1_dr_offset: int = 0,
+    rx2_dr: int | None = None,
+) -> Offer:
     """The windows of an uplink with `dr` on `freq_hz` for a downlink of this size.
 
     `first` is the first window that can be met; FOpts count as payload. An uplink that this
-    region does not have has no RX1.
+    region does not have has no RX1. A join accept may have named `rx1_dr_offset` and `rx2_dr`.
     """
     rx1 = None
     if first is Answer.RX1:
         with suppress(ValueError):
-            rx1 = region.rx1(dr, freq_hz)
-    rx2 = region.rx2_dr, region.rx2_freq_hz
+            rx1 = region.rx1(dr, freq_hz, rx1_dr_offset)
+    rx2 = region.rx2(rx2_dr)
     return Offer(
         rx1 if rx1 and payload_bytes <= region.max_payload(rx1[0]) else None,
         rx2 if payload_bytes <= region.max_payload(rx2[0]) else None,

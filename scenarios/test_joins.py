@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.device.stack import BASICS_MODEM, LORAMAC_NODE
 from bench.duration import milliseconds, seconds
 from bench.expectation import Table
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2
@@ -9,6 +10,14 @@ from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 USED = Table("""
     strategy kind | used
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+FOREIGN = Table("""
+    strategy kind | foreign
+    *        join | NonDuplicate dropped(UnknownDevice) Suppressed
+""")
+ASKED = Table("""
+    strategy kind        | asked
+    *        unconfirmed | NonDuplicate forwarded RX1
 """)
 UNKNOWN = Table("""
     strategy kind | first
@@ -177,3 +186,124 @@ async def test_a_join_that_nobody_heard_ends_no_session(rig, strategy, version, 
         rig.expect(frame, FIRST, first=by)
     for uplink in uplinks:
         rig.expect(uplink, FIRST, first="west")
+
+
+# --- which nonces, and whose ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_two_devices_may_use_one_dev_nonce(rig, strategy, servers):
+    """A DevNonce is a device's own: both join with it within a second, and are told apart."""
+    other = rig.provision("other", activation="otaa")
+    if servers == 2:
+        rig.put_on("lns-b", "east")
+    rig.heard_by("west", "east", "west", "east")
+    joins = [await device.join() for device in (rig.bravo, other)]
+    uplinks = [await device.send(b"same", confirmed=True) for device in (rig.bravo, other)]
+    for frame, station in zip((*joins, *uplinks), ("west", "east") * 2, strict=True):
+        rig.expect(frame, FIRST, first=station)
+        rig.expect_reply(frame)
+
+
+DRAWN = (0x8F31, 0x0102, 0xFFFF, 0x0000, 0x8F30)
+"""DevNonces as 1.0.2 and 1.0.3 draw them: in no order."""
+
+
+async def _say_joins(rig, device, nonces, *, by):
+    joins = [await rig.craft_join(device, dev_nonce=nonce) for nonce in nonces]
+    for join in joins:
+        await rig.say(rig.told(join, by=by), by=by)
+        await rig.wait(seconds(7))
+    return joins
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("by", ["west", "east"])
+@pytest.mark.parametrize("version", ["1.0.2", "1.0.3"])
+async def test_nonces_are_drawn_at_random_and_each_is_used_once(rig, strategy, version, by):
+    """A lower one than before is as good as any; each is refused ever after, by all servers."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("drawing", activation="otaa", lorawan=version)
+    joins = await _say_joins(rig, device, DRAWN, by="west")
+    for join in joins:
+        await rig.replay(join, by=by, after=seconds(400))
+        rig.expect(join, FIRST + USED, first="west", used=by)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("by", ["west", "east"])
+async def test_a_counted_nonce_never_goes_back(rig, strategy, by):
+    """LoRaWAN 1.0.4, 6.2.4: the DevNonce is a counter; one that was never used is refused too."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("counting", activation="otaa", lorawan="1.0.4")
+    [before] = await _say_joins(rig, device, (5,), by="west")
+    refused = await _say_joins(rig, device, (4, 0), by=by)
+    after = await _say_joins(rig, device, (6, 0xFFFF), by=by)
+    rig.expect(before, FIRST, first="west")
+    for join in refused:
+        rig.expect(join, USED, used=by)
+    for join in after:
+        rig.expect(join, FIRST, first=by)
+
+
+async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy):
+    """It is proven by its MIC, and not for this network: the same DevNonce joins here next."""
+    rig.only("west")
+    foreign = await rig.craft_join(rig.bravo, join_eui="70B3D57ED00000FF")
+    await rig.say(rig.told(foreign, by="west"), by="west")
+    join = await rig.bravo.join()
+    rig.expect(foreign, FOREIGN, foreign="west")
+    rig.expect(join, FIRST, first="west")
+    rig.expect_reply(join)
+
+
+async def test_two_devices_of_one_join_eui_have_keys_of_their_own(rig, strategy):
+    """A join in the name of one with the key of the other is forged."""
+    other = rig.provision("other", activation="otaa")
+    rig.only("west")
+    join = await rig.bravo.join()
+    forged = await rig.forge_join(other, by="west")
+    rig.expect(join, FIRST, first="west")
+    rig.expect(forged, FORGED, forged="west")
+
+
+# --- what an accept settles -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stack", [LORAMAC_NODE, BASICS_MODEM], ids=["from 1", "from 0"])
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_both_counters_begin_anew_with_a_session(rig, strategy, servers, stack):
+    """Whatever the session before had come to, up and down, and whichever server hears it."""
+    station = "east" if servers == 2 else "west"
+    if servers == 2:
+        rig.put_on("lns-b", "east")
+    device = rig.provision("again", activation="otaa", stack=stack)
+    rig.only("west")
+    sessions = []
+    for by in ("west", station):
+        rig.only(by)
+        join = await device.join()
+        uplinks = [await device.send(confirmed=True) for _ in range(2)]
+        sessions.append((by, join, uplinks))
+    for by, join, uplinks in sessions:
+        rig.expect(join, FIRST, first=by)
+        rig.expect_reply(join)
+        for f_cnt, uplink in enumerate(uplinks):
+            rig.expect(uplink, FIRST, first=by)
+            rig.expect_answer(uplink, f_cnt=f_cnt, ack=True)
+            rig.expect_upstream(uplink, through=by, fCnt=stack.first_f_cnt + f_cnt)
+            rig.expect_reply(uplink)
+
+
+async def test_what_waits_for_a_device_outlives_its_session(rig, strategy):
+    """The application speaks to a device: what it wants said goes down in the next session."""
+    rig.only("west")
+    before = await rig.bravo.join()
+    await rig.queue_downlink(rig.bravo, payload=b"on", port=7)
+    join = await rig.bravo.join()
+    uplink = await rig.bravo.send()
+    for one in (before, join):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(uplink, ASKED, asked="west")
+    rig.expect_answer(uplink, f_cnt=0, f_port=7)
+    rig.expect_downlink(rig.bravo, b"on", port=7)

@@ -72,6 +72,7 @@ LAYERS = {
         "capture",
         "host",
         "effects",
+        "answers",
         "device_lines",
         "evidence",
         "ledger",

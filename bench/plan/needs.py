@@ -56,7 +56,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     # frames that no device sends now
     "replay": Item.REPLAYER,
     "flood": Item.BURST,
-    **dict.fromkeys(("hear", "craft", "told", "say", "forge", "forge_join")),
+    **dict.fromkeys(("hear", "craft", "craft_join", "told", "say", "forge", "forge_join")),
     **dict.fromkeys(("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status")),
     # time
     **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle")),
@@ -79,6 +79,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(
         ("expect_status", "expect_upstream", "expect_on_air", "expect_effects", "expect_ignored")
     ),
+    "expect_answer": None,
 }
 
 _ORDINALS = ("", "a", "a second", "a third", "a fourth", "a fifth", "a sixth")

@@ -87,6 +87,11 @@ def _case_expect(event: Event, cast: Cast) -> str:
         through = cast.name(str(event.get("station")))
         told = ", ".join(f"{name} {value}" for name, value in fields)
         return f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {told}"
+    if event.get("expect") == "answer":
+        body = event.get("body")
+        fields = body.items() if isinstance(body, dict) else ()
+        told = ", ".join(f"{name} {value}" for name, value in fields)
+        return f"due: answer {event.get('n')} to {event.get('frame_id')} says {told}"
     if event.get("expect") == "on_air":
         windows = event.get("windows")
         said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""

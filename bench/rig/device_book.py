@@ -174,7 +174,7 @@ class DeviceBook:
         is_join = answer is Answer.JOIN_ACCEPT
         rx1_us = region.join_accept_delay_us if is_join else session.receive_delay_us
         rx1 = region.rx1(asked.dr, asked.freq_hz, 0 if is_join else session.rx1_dr_offset)
-        rx2 = region.rx2_dr, region.rx2_freq_hz
+        rx2 = region.rx2(None if is_join else session.rx2_dr)
         since_us, used = report.xtime - xtime, (report.dr, report.freq_hz)
         in_rx1 = abs(since_us - rx1_us) <= _OFF_US and used == rx1
         in_rx2 = abs(since_us - rx1_us - _SECOND_US) <= _OFF_US and used == rx2
@@ -195,7 +195,10 @@ class DeviceBook:
             dev_nonce=dev_nonce,
         )
         if all(keys != session.keys for session in self.sessions):
-            self.begin(accept.dev_addr, keys, f_cnt_up=self.first_f_cnt)
+            session = self.begin(accept.dev_addr, keys, f_cnt_up=self.first_f_cnt)
+            session.receive_delay_us = accept.receive_delay_us
+            session.rx1_dr_offset = accept.dl_settings.rx1_dr_offset
+            session.rx2_dr = accept.dl_settings.rx2_dr
         is_newer = accept.join_nonce > self.join_nonce
         self.join_nonce = max(self.join_nonce, accept.join_nonce)
         return Answer.JOIN_ACCEPT if is_newer else Answer.OTHER

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from msgspec.structs import asdict
+
 from bench.host.ports import LOOPBACK
 from lns.end_device import Activation, EndDevice
 
@@ -48,6 +50,9 @@ def _table(device: EndDevice) -> dict[str, Any]:
         if value is None or name in others:
             continue
         table[name] = getattr(value, "value", value)
+    if device.activation is Activation.OTAA:
+        told = asdict(device.listening).items()
+        table |= {name: value for name, value in told if value is not None}
     return table
 
 

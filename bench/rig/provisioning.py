@@ -6,7 +6,14 @@ from typing import Any
 from bench.chance import stream
 from bench.device.crafted import Identity
 from bench.device.stack import LORAMAC_NODE, Stack
-from lns.end_device import Activation, DeviceClass, EndDevice, Session
+from lns.end_device import (
+    Activation,
+    DeviceClass,
+    EndDevice,
+    Listening,
+    LoRaWanVersion,
+    Session,
+)
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import DataRate
@@ -73,6 +80,10 @@ def provision(
     preset_session: bool = False,
     known: bool = True,
     stack: Stack = LORAMAC_NODE,
+    lorawan: str = LoRaWanVersion.V1_0_4,
+    rx1_dr_offset: int = 0,
+    rx_delay_s: int = 1,
+    rx2_dr: int | None = None,
     **facts: Any,
 ) -> Provisioned:
     """A device with keys of its own, drawn from the seed.
@@ -80,7 +91,8 @@ def provision(
     `f_cnt` is the counter of its next frame, `f_cnt_up` the newest one the server knows (one less
     by default); with neither nobody has ever heard it. `f_cnt_down` is the counter of its next
     downlink, `dr` its data rate (SF7 by default), `adr` whether it obeys LinkADRReq (if it is to be
-    told to repeat, by default). Other facts are those of `EndDevice`.
+    told to repeat, by default). `rx1_dr_offset`, `rx_delay_s` and `rx2_dr` are what its join
+    accepts are to say. Other facts are those of `EndDevice`.
     """
     chance = stream(seed, "keys", name)
     drawn = [chance.randbytes(16) for _ in range(3)]
@@ -96,6 +108,8 @@ def provision(
         dev_addr=None if otaa else address,
         session_keys=None if otaa else keys,
         device_class=DeviceClass(device_class),
+        lorawan=LoRaWanVersion(lorawan),
+        listening=Listening(rx1_dr_offset, rx_delay_s, rx2_dr),
         **facts,
     )
     heard = f_cnt - 1 if f_cnt_up is None and f_cnt is not None else f_cnt_up

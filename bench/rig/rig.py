@@ -204,6 +204,15 @@ class Rig(Faults, Consuming):
         """
 
     @abstractmethod
+    async def craft_join(
+        self, device: RigDevice, *, dev_nonce: int | None = None, join_eui: str | None = None
+    ) -> Joining:
+        """A join request of a device, built by the bench; nobody hears it before `say`.
+
+        By default with the DevNonce that the device will use next, and with its own JoinEUI.
+        """
+
+    @abstractmethod
     async def flood(self, device: RigDevice, *, by: str, frames: int) -> list[Sent]:
         """Let a station's radio hear so many frames of a device at one moment."""
 
@@ -281,6 +290,15 @@ class Rig(Faults, Consuming):
         """Expect these fields in every message that the application gets of an uplink by a station.
 
         How many messages it gets is a matter of `expect`.
+        """
+
+    @abstractmethod
+    def expect_answer(self, frame: Frame, **said: int | bool | None) -> None:
+        """Expect the next answer to a frame to say this as it leaves the network server.
+
+        Of the frame: `f_cnt` as on the wire, `ack`, `f_pending`, `f_port` (None: there is none) and
+        `confirmed`; of the message to the station: `rctx`, `rx_delay_s`, `rx1_dr`, `rx1_freq_hz`,
+        `rx2_dr`, `rx2_freq_hz`. What is not named may be anything.
         """
 
     @abstractmethod

@@ -140,6 +140,8 @@ class FarStore:
             return False
         kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
         self._dev_nonces[dev_eui].add(dev_nonce)
+        if kept and self._far.claims is not None:
+            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
         return kept
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:

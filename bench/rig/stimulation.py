@@ -16,7 +16,7 @@ from bench.rig.rig import Frame
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr
+from lns.lorawan.identifiers import DevAddr, eui
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 SETTLE_US = 3_000_000
@@ -92,6 +92,16 @@ class Stimulation(Assembly):
         )
         self.announce(sent)
         return sent
+
+    async def craft_join(
+        self, device: Any, *, dev_nonce: int | None = None, join_eui: str | None = None
+    ) -> Joining:
+        await self.start()
+        nonce = device.dev_nonce + 1 if dev_nonce is None else dev_nonce
+        other_eui = None if join_eui is None else eui(join_eui)
+        joining = crafted.join(device.provisioned.identity, nonce, join_eui=other_eui)
+        self.announce(joining)
+        return joining
 
     def told(
         self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
@@ -248,6 +258,9 @@ class Stimulation(Assembly):
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
         station = self._stations[through].eui
         self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
+
+    def expect_answer(self, frame: Frame, **said: int | bool | None) -> None:
+        self.case.expect_answer(frame.frame_id, said)
 
     def expect_on_air(self, frame: Frame, *windows: str) -> None:
         self.case.expect_on_air(frame.frame_id, windows)

@@ -1,6 +1,6 @@
 """Was the device answered, and did it hear what it had to hear?"""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bench.score.expectations import without_signal
@@ -57,6 +57,33 @@ def wrong_windows(expected_windows: DataFrame, lines: DataFrame) -> DataFrame:
         .where(F.col("observed") != F.col("due"))
         .select("night", *key, "due", "observed", "seq")
     )
+
+
+def wrong_answers(expected_answers: DataFrame, matched: DataFrame, dnmsgs: DataFrame) -> DataFrame:
+    """One row per field of an answer that is not as due; one per answer that was never sent."""
+    uplinks = (
+        matched.where("heard")
+        .groupBy("run", "case", "station", F.col("xtime").alias("tap_xtime"))
+        .agg(F.max_by("frame_id", "t_us").alias("frame_id"))
+        .select("run", "case", "station", "tap_xtime", "frame_id")
+    )
+    of_frame = Window.partitionBy("run", "case", "frame_id").orderBy("t_us", "station", "seq")
+    said = (
+        dnmsgs.join(uplinks, on=["run", "case", "station", "tap_xtime"], how="inner")
+        .withColumn("n", F.row_number().over(of_frame) - 1)
+        .select("run", "case", "frame_id", "n", "says", F.lit(True).alias("sent"))
+    )
+    is_first = (F.col("pos") == 0) & F.col("sent").isNull()
+    observed = F.col("says")[F.col("field")]
+    return (
+        expected_answers.join(said, on=["run", "case", "frame_id", "n"], how="left")
+        .withColumn("observed", observed)
+        .where(is_first | (F.col("sent") & ~F.col("observed").eqNullSafe(F.col("due"))))
+        .select(
+            "night", "run", "case", "frame_id", "n", "pos", "field", "due", "observed",
+            F.coalesce("sent", F.lit(False)).alias("sent"), "seq",
+        )
+    )  # fmt: skip
 
 
 def wrong_bodies(expected_bodies: DataFrame, published: DataFrame) -> DataFrame:

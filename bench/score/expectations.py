@@ -48,6 +48,18 @@ def expected_bodies(lines: DataFrame) -> DataFrame:
     )
 
 
+def expected_answers(lines: DataFrame) -> DataFrame:
+    """One row per field that the `n`-th answer to a frame should have."""
+    entries = F.from_json("body", "MAP<STRING, STRING>")
+    return (
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "answer")
+        .select("night", "run", "case", "frame_id", "n", "seq", F.posexplode(entries))
+        .withColumnsRenamed({"key": "field", "value": "due"})
+        .select("night", "run", "case", "frame_id", "n", "pos", "field", "due", "seq")
+    )
+
+
 def expected_windows(lines: DataFrame) -> DataFrame:
     """One row per frame whose answers on the air are due: their windows, in order."""
     return (

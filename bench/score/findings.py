@@ -11,10 +11,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.score import between_servers, conservation
-from bench.score.answers import unsaid, wrong_bodies, wrong_statuses, wrong_windows
+from bench.score.answers import (
+    unsaid,
+    wrong_answers,
+    wrong_bodies,
+    wrong_statuses,
+    wrong_windows,
+)
 from bench.score.closing import open_entries
 from bench.score.effects import wrong_effects
 from bench.score.expectations import (
+    expected_answers,
     expected_bodies,
     expected_lines,
     expected_statuses,
@@ -48,6 +55,7 @@ def findings(
         of_lines(due_lines),
         of_bodies(wrong_bodies(expected_bodies(lines), published), names),
         of_windows(wrong_windows(expected_windows(lines), lines)),
+        of_answers(wrong_answers(expected_answers(lines), matched, dnmsgs)),
         of_statuses(wrong_statuses(expected_statuses(lines), lines)),
         of_effects(due_effects),
         of_laws(_violations(lines, matched, outcomes, published, dnmsgs), names),
@@ -165,6 +173,27 @@ def of_windows(wrong: DataFrame) -> DataFrame:
         phase=4,
         place=F.col("seq"),
         frame_id=F.col("frame_id"),
+        expected=due,
+        observed=observed,
+    )
+
+
+def of_answers(wrong: DataFrame) -> DataFrame:
+    """Answers that said something else than due, or were never sent."""
+    due, observed = (F.coalesce(value, F.lit("null")) for value in ("due", "observed"))
+    told = F.when(
+        F.col("sent"), F.format_string("expected %s %s, observed %s", "field", due, observed)
+    ).otherwise("none was sent")
+    return finding_rows(
+        wrong,
+        owner="LNS",
+        rule="answer",
+        text=F.format_string("answer %d to %s: %s", "n", "frame_id", told),
+        result=FAIL,
+        phase=3,
+        place=F.col("seq") * 100 + F.col("pos"),
+        frame_id=F.col("frame_id"),
+        n=F.col("n"),
         expected=due,
         observed=observed,
     )

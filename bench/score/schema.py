@@ -84,8 +84,8 @@ STATION_TEXT = """
     upinfo STRUCT<xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
 """
 
-# The fields of `dnmsg` that say which uplink it answers, and in which windows.
+# The fields of `dnmsg` that say which uplink it answers, in which windows, and with what.
 DOWN_TEXT = """
-    msgtype STRING, DevEui STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1Freq BIGINT,
-    RX2Freq BIGINT
+    msgtype STRING, DevEui STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1DR INT,
+    RX1Freq BIGINT, RX2DR INT, RX2Freq BIGINT, rctx INT, pdu STRING
 """

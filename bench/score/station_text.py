@@ -45,7 +45,7 @@ def dnmsgs(lines: DataFrame) -> DataFrame:
 
     Adds tap_xtime (of the uplink, null where there is none), diid, dev_eui, device_class ("A" or
     "C"), rx_delay_us (LoRaWAN: 0 stands for 1 s), in_rx1 and in_rx2 (whether that window may be
-    used).
+    used), says (a map of texts, by the names of `bench.answers`).
     """
     said = F.col("said")
     is_class_c = F.coalesce(said.dC, F.lit(0)) == 2
@@ -56,7 +56,7 @@ def dnmsgs(lines: DataFrame) -> DataFrame:
         .withColumn("said", F.when(~_trails(), F.from_json(_same_euis(), DOWN_TEXT)))
         .where(said.msgtype == "dnmsg")
         .select(
-            "run", "case", "station", "t_us", "seq", "held_us",
+            "run", "case", "station", "t_us", "seq", "held_us", _says(),
             F.coalesce("dropped", F.lit(False)).alias("dropped"),
             said.xtime.alias("tap_xtime"),
             said.diid.alias("diid"),
@@ -67,6 +67,38 @@ def dnmsgs(lines: DataFrame) -> DataFrame:
             said.RX2Freq.isNotNull().alias("in_rx2"),
         )
     )  # fmt: skip
+
+
+# | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
+def _says() -> Column:
+    said = F.col("said")
+    octets = F.regexp_extract_all(said.pdu, F.lit("(..)"), 1)
+
+    def octet(place: Column | int) -> Column:
+        found = F.get(octets, F.lit(place) if isinstance(place, int) else place)
+        return F.conv(found, 16, 10).cast("int")
+
+    mhdr, f_ctrl = octet(0), octet(5)
+    is_data = said.pdu.rlike("^([0-9A-Fa-f]{2}){12,}$") & mhdr.bitwiseAND(0xE0).isin(0x60, 0xA0)
+    port_at = f_ctrl.bitwiseAND(_F_OPTS_LEN) + 8
+    of_frame = {
+        "f_cnt": octet(7) * 256 + octet(6),
+        "ack": f_ctrl.bitwiseAND(0x20) != 0,
+        "f_pending": f_ctrl.bitwiseAND(0x10) != 0,
+        "f_port": F.when(F.size(octets) > port_at + 4, octet(port_at)),
+        "confirmed": mhdr.bitwiseAND(0xE0) == 0xA0,
+    }
+    of_message = {
+        "rctx": said.rctx,
+        "rx_delay_s": said.RxDelay,
+        "rx1_dr": said.RX1DR,
+        "rx1_freq_hz": said.RX1Freq,
+        "rx2_dr": said.RX2DR,
+        "rx2_freq_hz": said.RX2Freq,
+    }
+    told = {name: F.when(is_data, value) for name, value in of_frame.items()} | of_message
+    texts = [part for name, value in told.items() for part in (F.lit(name), value.cast("string"))]
+    return F.create_map(*texts).alias("says")
 
 
 def _said() -> Column:

@@ -89,6 +89,10 @@ class Region:
             raise ValueError(f"{self.name}: no RX1 for DR{dr} with offset {offset}")
         return self.rx1_drs[dr][offset], self.rx1_freq_hz(freq_hz)
 
+    def rx2(self, dr: int | None = None) -> tuple[int, int]:
+        """Data rate and frequency of RX2; `dr` where a join accept named another data rate."""
+        return self.rx2_dr if dr is None else dr, self.rx2_freq_hz
+
     def max_payload(self, dr: int, *, repeater: bool = True) -> int:
         """The largest application payload in bytes without FOpts; ValueError for an undefined DR.
 

@@ -91,6 +91,10 @@ class MemoryClaims:
             self._remember(session, State(claim.before, bid.lns))
             self._frames.pop((session, bid.f_cnt, bid.mic), None)
 
+    def begin(self, dev_eui: Eui, dev_addr: DevAddr) -> None:
+        """A join has opened a session: nobody has answered in it yet."""
+        self._f_cnt_down.setdefault((dev_eui, dev_addr), 0)
+
     def forget(self, dev_eui: Eui) -> None:
         """Know nothing of a device any more, as when it was provisioned anew."""
         for session in [known for known in self._f_cnt_down if known[0] == dev_eui]:

@@ -74,7 +74,8 @@ local function merged(there, known, written)
 end
 """
 # A DevNonce belongs to the server that used it first; that one may use it again until it has heard
-# that it did. The downlink counters of sessions that are no more are forgotten. KEYS: DevNonces,
+# that it did. The downlink counters of sessions that are no more are forgotten, and that of the new
+# session begins: nobody has answered in it, whoever hears its first frame. KEYS: DevNonces,
 # sessions, downlink counters. ARGV: DevNonce, this server, what it found there, what it writes.
 # Reply: what is there now, 0 if the DevNonce was used.
 _JOIN = (
@@ -89,6 +90,8 @@ for _, session in ipairs(cjson.decode(text)) do lives[session.dev_addr] = true e
 for _, dev_addr in ipairs(redis.call('HKEYS', KEYS[3])) do
     if not lives[dev_addr] then redis.call('HDEL', KEYS[3], dev_addr) end
 end
+local opened = cjson.decode(ARGV[4])[1]
+if opened then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end
 return text
 """
 )

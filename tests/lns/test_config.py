@@ -6,7 +6,7 @@ import pytest
 
 from lns.config import Config, ConfigError, load, load_devices
 from lns.dedup.strategy import Strategy
-from lns.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
+from lns.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 
@@ -421,3 +421,36 @@ def test_no_key_is_in_the_repr_of_a_configuration(folder: Path) -> None:
     for key in (APP_KEY, NWK_S_KEY, APP_S_KEY):
         assert key not in shown
         assert repr(bytes.fromhex(key)) not in shown
+
+
+def test_how_a_device_listens_is_what_its_join_accepts_say(folder: Path) -> None:
+    (folder / "devices.toml").write_text(f"{OTAA}rx1_dr_offset = 5\nrx_delay_s = 15\nrx2_dr = 3\n")
+    [device] = load(folder / "lns.toml").devices
+    assert device.listening == Listening(5, 15, 3)
+    (folder / "devices.toml").write_text(OTAA)
+    [device] = load(folder / "lns.toml").devices
+    assert device.listening == Listening(0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("region", "key", "said"),
+    [
+        ("EU868", "rx1_dr_offset = 6", "EU868 has 0 to 5"),
+        ("US915", "rx1_dr_offset = 4", "US915 has 0 to 3"),
+        ("EU868", "rx2_dr = 8", "EU868 has 0 to 7 for downlinks"),
+        ("US915", "rx2_dr = 4", "US915 has 8 to 13 for downlinks"),
+    ],
+)
+def test_no_device_listens_as_its_region_cannot(
+    folder: Path, region: str, key: str, said: str
+) -> None:
+    (folder / "devices.toml").write_text(f"{OTAA}{key}\n")
+    name = key.split()[0]
+    told = f"devices.toml:7: device[0].{name}: {said}"
+    assert server_mistakes(folder, f'{LNS}region = "{region}"\n') == [told]
+
+
+def test_a_device_that_does_not_join_is_told_nothing(folder: Path) -> None:
+    said = "only a join accept tells a device how to listen; leave out rx_delay_s and rx2_dr"
+    [told] = mistakes(folder, f"{ABP}rx_delay_s = 2\nrx2_dr = 3\n")
+    assert said in told

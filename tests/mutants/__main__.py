@@ -30,6 +30,7 @@ from tests.mutants import (
     level_2,
     listeners,
     neighbours,
+    situations,
 )
 from tests.mutants.mutant import SCENARIOS, Mutant
 
@@ -44,6 +45,7 @@ LISTS = {
     "neighbours": neighbours.MUTANTS,
     "listeners": listeners.MUTANTS,
     "devices": devices.MUTANTS,
+    "situations": situations.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

@@ -121,6 +121,11 @@ def on_air(name: str, windows: list[str]) -> Line:
     return "bench", 800, "case.expect", {"case": name, "expect": "on_air", **which}
 
 
+def answer(name: str, n: int = 0, **said: object) -> Line:
+    which = {"frame_id": uplink().frame_id, "n": n, "body": said}
+    return "bench", 800, "case.expect", {"case": name, "expect": "answer", **which}
+
+
 def status_due(name: str, count: int) -> Line:
     facts = {"case": name, "expect": "status", "dev_eui": ALPHA, "count": count}
     return "bench", 800, "case.expect", facts
@@ -191,6 +196,10 @@ def _every_verdict() -> Case:
         "right_body": [*good("right_body"), body("right_body", fCnt=10, dupMsg=None)],
         "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
         "no_window": [*good("no_window"), on_air("no_window", [])],
+        "right_answer": [*good("right_answer"), answer("right_answer", rx_delay_s=1, rctx=0,
+                         rx1_dr=5, f_cnt=1, f_port=3, ack=False, f_pending=False, confirmed=False)],
+        "wrong_answer": [*good("wrong_answer"), answer("wrong_answer", rx2_dr=3, rctx=1)],
+        "no_second_answer": [*good("no_second_answer"), answer("no_second_answer", 1, rctx=0)],
         "right_status": [*good("right_status"), status_due("right_status", 1), *status_told(1)],
         "status_brought_twice": [*good("status_brought_twice"),
                                  status_due("status_brought_twice", 1), *status_told(1, 1)],
@@ -326,6 +335,9 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "right_body": ("PASS", None),
         "wrong_window": ("FAIL", "gateway"),
         "no_window": ("PASS", None),
+        "right_answer": ("PASS", None),
+        "wrong_answer": ("FAIL", "LNS"),
+        "no_second_answer": ("FAIL", "LNS"),
         "right_status": ("PASS", None),
         "status_brought_twice": ("PASS", None),
         "wrong_status": ("FAIL", "LNS"),
@@ -342,7 +354,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 7, "FAIL": 14, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 8, "FAIL": 16, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]

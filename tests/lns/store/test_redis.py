@@ -142,6 +142,7 @@ def test_the_keys_have_a_prefix_and_say_who_used_a_dev_nonce(tmp_path: Path) -> 
             assert keys == [
                 b"lns:dev_addr:01ABCDEF",
                 b"lns:{70B3D57ED0000001}:dev_nonces",
+                b"lns:{70B3D57ED0000001}:f_cnt_down",
                 b"lns:{70B3D57ED0000001}:sessions",
             ]
             assert await told(server.port, "HGET", keys[1], "7") == b"lns-a"
@@ -515,6 +516,21 @@ def test_the_downlink_counters_of_a_session_end_with_it(tmp_path: Path) -> None:
             key = "lns:{70B3D57ED0000001}:f_cnt_down"
             await told(server.port, "HSET", key, "26000001", "3", "26000002", "4")
             await store.keep_join(ALPHA, 8, (of("26000003"), of("26000002")))
-            assert await told(server.port, "HKEYS", key) == [b"26000002"]
+            assert await told(server.port, "HKEYS", key) == [b"26000002", b"26000003"]
+
+    asyncio.run(body())
+
+
+def test_the_downlink_counter_of_a_session_begins_with_it(tmp_path: Path) -> None:
+    """Whoever hears its first frame, FCnt 1, need not think that FCnt 0 was answered."""
+
+    async def body() -> None:
+        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+            async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
+                opened = replace(SESSION, f_cnt_up=None, f_cnt_down=0)
+                assert await store.keep_join(ALPHA, 8, (opened,))
+                asked = Bid(lns="lns-b", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
+                bid = replace(asked, takes_f_cnt_down=True, f_cnt_down_missed=4)
+                assert (await claims.claim(bid)).f_cnt_down == 0
 
     asyncio.run(body())

@@ -1,0 +1,331 @@
+"""What an answer carries, where and when it is heard: windows, antennas, what the application says.
+
+LoRaWAN 1.0.4, 4.2 (receive windows), 4.3.1 (ACK, FPending) and 6.2.5 (what a join accept settles).
+"""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, FIRST, IN_RX2, LOST, OWNED, WITH_DOWNLINK
+
+JOINS = Table("""
+    strategy kind | joins
+    *        join | NonDuplicate dropped RX1
+""")
+EU868_RX1_DRS = {0: 5, 1: 4, 2: 3, 3: 2, 4: 1, 5: 0}  # of an uplink with DR5
+US915_RX1_DRS = {0: 13, 1: 12, 2: 11, 3: 10}  # of an uplink with DR3
+POLICY = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+
+# --- as the join accept says ---------------------------------------------------------------------
+
+
+@POLICY
+@pytest.mark.parametrize(("offset", "delay_s"), [(0, 1), (1, 2), (2, 5), (3, 6), (4, 14), (5, 15)])
+async def test_the_device_is_answered_in_the_rx1_that_its_accept_named(rig, offset, delay_s):
+    """RX1DROffset and RxDelay of the accept: so much slower, and so much later."""
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=offset, rx_delay_s=delay_s)
+    rig.only("west")
+    join = await device.join()
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, JOINS, joins="west")
+    rig.expect_reply(join)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_answer(uplink, rx1_dr=EU868_RX1_DRS[offset], rx_delay_s=delay_s)
+    rig.expect_reply(uplink)
+
+
+@POLICY
+@pytest.mark.parametrize("offset", US915_RX1_DRS)
+async def test_rx1_of_a_fixed_channel_plan_is_as_the_accept_says(rig, offset):
+    """US915: downlinks have data rates of their own, and the offset chooses among them."""
+    rig.in_region("US915")
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=offset)
+    rig.only("west")
+    join = await device.join()
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, JOINS, joins="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_answer(uplink, rx1_dr=US915_RX1_DRS[offset], rx2_dr=8)
+    rig.expect_reply(uplink)
+
+
+@POLICY
+@pytest.mark.parametrize("rx2_dr", [0, 3, 5])
+@pytest.mark.parametrize("delay_s", [1, 15])
+async def test_the_device_is_answered_in_the_rx2_that_its_accept_named(rig, rx2_dr, delay_s):
+    """Too late for RX1: RX2 is a second later, with the data rate that the accept named."""
+    device = rig.provision("listener", activation="otaa", rx2_dr=rx2_dr, rx_delay_s=delay_s)
+    rig.only("west")
+    join = await device.join()
+    rig.west.delay_uplinks(seconds(delay_s) - milliseconds(200))
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, JOINS, joins="west")
+    rig.expect(uplink, IN_RX2, first="west")
+    rig.expect_on_air(uplink, "RX2")
+    rig.expect_answer(uplink, rx2_dr=rx2_dr, rx_delay_s=delay_s, rx1_dr=None)
+    rig.expect_reply(uplink)
+
+
+@POLICY
+async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before(rig, strategy):
+    """Whoever joins again listens as before the first join, until the accept tells otherwise."""
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=3, rx_delay_s=3, rx2_dr=4)
+    rig.only("west")
+    joins = [await device.join() for _ in range(2)]
+    rig.west.delay_uplinks(milliseconds(4_800), receptions=1)
+    late = await device.join()
+    uplink = await device.send(confirmed=True)
+    for join in joins:
+        rig.expect(join, JOINS, joins="west")
+        rig.expect_answer(join, rx1_dr=5, rx_delay_s=5, rx2_dr=0)
+        rig.expect_reply(join)
+    rig.expect(late, IN_RX2, first="west")
+    rig.expect_answer(late, rx1_dr=None, rx_delay_s=5, rx2_dr=0)
+    rig.expect_reply(late)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(uplink, rx1_dr=2, rx_delay_s=3, rx2_dr=4)
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_how_a_device_listens_outlives_the_server_that_told_it(rig, strategy, servers):
+    """It is part of the session, for a server that restarts and for one that never saw the join."""
+    if servers == 2:
+        rig.put_on("lns-b", "east")
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=2, rx_delay_s=2, rx2_dr=3)
+    rig.only("west")
+    join = await device.join()
+    await rig.restart_lns()
+    uplinks = [(await device.send(confirmed=True), "west")]
+    rig.only("east")
+    uplinks += [(await device.send(confirmed=True), "east")]
+    rig.expect(join, JOINS, joins="west")
+    for uplink, station in uplinks:
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_answer(uplink, rx1_dr=3, rx_delay_s=2, rx2_dr=3)
+        rig.expect_reply(uplink)
+
+
+@POLICY
+async def test_a_device_that_always_listens_is_sent_to_in_the_rx2_of_its_accept(rig, strategy):
+    """Class C listens in RX2 as the accept named it, not as the region does."""
+    device = rig.provision("listener", activation="otaa", device_class="C", rx2_dr=4)
+    rig.only("west")
+    await device.join()
+    await device.send()
+    await rig.queue_downlink(device, payload=b"on", port=7)
+    await rig.wait(seconds(2))
+    after = await device.send()
+    rig.expect_downlink(device, b"on", port=7, window="C")
+    rig.expect(after, FIRST, first="west")
+
+
+# --- what the application says -------------------------------------------------------------------
+
+
+async def test_what_waits_goes_down_in_order_one_with_each_answer(rig, strategy, confirmed):
+    """FPending says that more waits, as long as it does; an answer that is owed has its ACK too."""
+    rig.only("west")
+    texts = [b"first", b"second", b"third"]
+    for text in texts:
+        await rig.queue_downlink(rig.alpha, payload=text, port=7)
+    uplinks = []
+    for _ in texts:
+        uplinks.append(await rig.alpha.send(confirmed=confirmed))
+        await rig.wait(seconds(2))
+    last = await rig.alpha.send()
+    for f_cnt, (uplink, text) in enumerate(zip(uplinks, texts, strict=True)):
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
+        rig.expect_answer(
+            uplink, f_cnt=f_cnt, f_port=7, ack=confirmed, f_pending=text is not texts[-1],
+            confirmed=False,
+        )  # fmt: skip
+        rig.expect_downlink(rig.alpha, text, port=7)
+    rig.expect(last, FIRST, first="west")
+    rig.expect_on_air(last)
+
+
+async def test_an_answer_without_data_tells_that_more_waits(rig, strategy):
+    """A downlink under way is not sent twice: the next answer says only that something waits."""
+    rig.only("west")
+    rig.west.delay_downlinks(milliseconds(1_100), downlinks=1)
+    await rig.queue_downlink(rig.alpha, payload=b"first", port=7)
+    await rig.queue_downlink(rig.alpha, payload=b"second", port=7)
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(2))
+    other = await rig.alpha.send(confirmed=True)
+    for one, text in ((uplink, b"first"), (other, b"second")):
+        rig.expect(one, FIRST, first="west")
+        rig.expect_downlink(rig.alpha, text, port=7, window="2" if one is uplink else "1")
+    rig.expect_answer(uplink, f_pending=True, ack=True, f_port=7)
+    rig.expect_answer(other, f_pending=False, ack=True, f_port=7)
+
+
+async def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(rig, strategy):
+    """Its acknowledgement comes with the next uplink; until then nothing else is sent."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"sure", port=7, confirmed=True)
+    await rig.queue_downlink(rig.alpha, payload=b"next", port=7)
+    asked = await rig.alpha.send()
+    await rig.wait(seconds(2))
+    acknowledges = await rig.alpha.send()
+    await rig.wait(seconds(2))
+    silent = await rig.alpha.send()
+    for uplink in (asked, acknowledges):
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_cnt=0, confirmed=True, f_pending=True, f_port=7)
+    rig.expect_answer(acknowledges, f_cnt=1, confirmed=False, f_pending=False, f_port=7)
+    rig.expect_downlink(rig.alpha, b"sure", port=7)
+    rig.expect_downlink(rig.alpha, b"next", port=7)
+    rig.expect(silent, FIRST, first="west")
+    rig.expect_on_air(silent)
+
+
+async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, strategy):
+    """Sent three times, each time under a new counter; what waits behind it comes then."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"unheard", port=7, confirmed=True)
+    await rig.queue_downlink(rig.alpha, payload=b"next", port=8)
+    rig.west.suppress_downlinks(3)
+    tries = []
+    for _ in range(3):
+        tries.append(await rig.alpha.send())
+        await rig.wait(seconds(3))
+    after = await rig.alpha.send()
+    await rig.wait(seconds(3))
+    silent = await rig.alpha.send()
+    for f_cnt, uplink in enumerate(tries):
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
+        rig.expect_answer(uplink, f_cnt=f_cnt, confirmed=True, f_port=7, f_pending=True)
+    rig.expect(after, WITH_DOWNLINK, first="west")
+    rig.expect_answer(after, f_cnt=3, confirmed=False, f_port=8, f_pending=False)
+    rig.expect_downlink(rig.alpha, b"next", port=8)
+    rig.expect(silent, FIRST, first="west")
+
+
+async def test_an_unconfirmed_downlink_that_no_station_sent_comes_again(rig, strategy):
+    """Only a report of the station proves it: it goes with the next answer, under a new counter."""
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    lost = await rig.alpha.send()
+    await rig.wait(seconds(3))
+    found = await rig.alpha.send()
+    await rig.wait(seconds(3))
+    silent = await rig.alpha.send()
+    for f_cnt, uplink in enumerate((lost, found)):
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
+        rig.expect_answer(uplink, f_cnt=f_cnt, f_port=7, f_pending=False)
+    rig.expect_downlink(rig.alpha, b"on", port=7)
+    rig.expect(silent, FIRST, first="west")
+    rig.expect_on_air(silent)
+
+
+async def test_an_acknowledgement_and_data_share_one_answer(rig, strategy):
+    """The device is told both at once, and a retry of its frame takes nothing more of the queue."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    rig.west.suppress_downlinks(1)
+    uplink = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(uplink, FIRST + AGAIN, first="west", again="west")
+    rig.expect_answer(uplink, f_cnt=0, ack=True, f_port=7)
+    rig.expect_answer(uplink, f_cnt=1, ack=True, f_port=7)
+    rig.expect_reply(uplink)
+    rig.expect_downlink(rig.alpha, b"on", port=7)
+
+
+async def test_what_waits_goes_down_through_the_server_that_owns_the_frame(rig, strategy):
+    """Another server that hears the frame has nothing to say to the device."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=7)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+    rig.expect_answer(uplink, f_cnt=0, ack=True, f_port=7)
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_downlink(rig.alpha, b"on", port=7)
+
+
+# --- through which antenna, and how well ---------------------------------------------------------
+
+
+async def test_the_answer_leaves_through_the_antenna_that_heard(rig, strategy):
+    """A station hears better with its second antenna, and is told to answer with that."""
+    rig.only("west")
+    rig.west.add_antenna(weaker_db=-6)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(uplink, rctx=1)
+    rig.expect_upstream(uplink, through="west", rssi=-80)
+    rig.expect_reply(uplink)
+
+
+async def test_a_join_is_accepted_through_the_antenna_that_heard(rig, strategy):
+    """The accept is a downlink like any other: it goes where the request was heard."""
+    rig.only("west")
+    rig.west.add_antenna(weaker_db=-6)
+    join = await rig.bravo.join()
+    rig.expect(join, JOINS, joins="west")
+    rig.expect_answer(join, rctx=1)
+    rig.expect_reply(join)
+
+
+@pytest.mark.requires("known strength")
+async def test_a_weak_reception_is_a_reception(rig, strategy, confirmed):
+    """Below the noise: what the station tells of it reaches the application as it is."""
+    device = rig.provision("far", f_cnt=10, dr=0)
+    rig.only("west")
+    rig.west.weaken(45)
+    uplink = await device.send(confirmed=confirmed)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_upstream(uplink, through="west", rssi=-131, snr=-14, dr=0)
+    rig.expect_reply(uplink)
+
+
+# --- class C beside class A ----------------------------------------------------------------------
+
+
+async def test_class_c_is_sent_to_at_once_and_class_a_when_it_asks(rig, strategy, confirmed):
+    """Two devices at one station: what waits for one does not go with an answer to the other."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = [await device.send() for device in (always, rig.alpha)]
+    await rig.queue_downlink(rig.alpha, payload=b"for alpha", port=7)
+    await rig.queue_downlink(always, payload=b"at once", port=8)
+    await rig.queue_downlink(always, payload=b"and then", port=8)
+    await rig.wait(seconds(8))
+    asked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(2))
+    after = await always.send(confirmed=confirmed)
+    for text in (b"at once", b"and then"):
+        rig.expect_downlink(always, text, port=8, window="C")
+    for uplink in before:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_on_air(uplink)
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_port=7, f_pending=False, ack=confirmed)
+    rig.expect_downlink(rig.alpha, b"for alpha", port=7)
+    rig.expect(after, FIRST, first="west")
+    if confirmed:
+        rig.expect_answer(after, f_port=None, f_pending=False, ack=True)
+
+
+async def test_class_c_acknowledges_and_is_sent_the_next(rig, strategy):
+    """A confirmed downlink of class C waits for its acknowledgement, and what waits behind it."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    await rig.queue_downlink(always, payload=b"sure", port=7, confirmed=True)
+    await rig.queue_downlink(always, payload=b"next", port=8)
+    await rig.wait(seconds(2))
+    acknowledges = await always.send()
+    await rig.wait(seconds(3))
+    rig.expect(before, FIRST, first="west")
+    rig.expect(acknowledges, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(always, b"sure", port=7, window="C")
+    rig.expect_downlink(always, b"next", port=8)

@@ -1,0 +1,64 @@
+"""What an answer says, octet by octet."""
+
+import pytest
+
+from bench.answers import ANSWER_FIELDS, Answers, answer_of
+
+WINDOWS = {
+    "rctx": 1,
+    "RxDelay": 2,
+    "RX1DR": 5,
+    "RX1Freq": 868_100_000,
+    "RX2DR": 0,
+    "RX2Freq": 869_525_000,
+}
+FRAME = "F"
+
+
+def dnmsg(pdu: str) -> dict[str, object]:
+    return {"msgtype": "dnmsg", "xtime": 7, "pdu": pdu, **WINDOWS}
+
+
+@pytest.mark.parametrize(
+    ("pdu", "said"),
+    [
+        # MHDR, DevAddr, FCtrl, FCnt, MIC
+        ("60010000002001000A0B0C0D", (1, True, False, None, False)),
+        # A confirmed one with two octets in FOpts, FPort 7 and one of payload; more waits
+        ("A00100000012FFFF06FF07AA0A0B0C0D", (0xFFFF, False, True, 7, True)),
+    ],
+)
+def test_a_frame_of_data(pdu: str, said: tuple[object, ...]) -> None:
+    told = answer_of(dnmsg(pdu))
+    assert tuple(told[name] for name in ANSWER_FIELDS) == (*said, *WINDOWS.values())
+
+
+@pytest.mark.parametrize("pdu", ["20" + "00" * 16, "no hex", "60", 5])
+def test_of_anything_else_only_the_message_is_known(pdu: str) -> None:
+    told = answer_of(dnmsg(pdu))
+    assert list(told) == list(ANSWER_FIELDS[5:])
+
+
+def answers(*pdus: str) -> Answers:
+    made = Answers()
+    made.uplinks["west", 7] = FRAME
+    for pdu in pdus:
+        made.read("west", dnmsg(pdu))
+    return made
+
+
+def test_answers_are_compared_in_order() -> None:
+    made = answers("60010000002001000A0B0C0D", "60010000002002000A0B0C0D")
+    for n, f_cnt in enumerate((1, 3, 4)):
+        made.expect({"frame_id": FRAME, "n": n, "body": {"f_cnt": f_cnt, "f_port": None}})
+    assert made.wrong() == [
+        "answer 1 to F: expected f_cnt 3, observed 2",
+        "answer 2 to F: none was sent",
+    ]
+
+
+def test_what_answers_nothing_of_this_frame_is_left_alone() -> None:
+    made = answers("60010000002001000A0B0C0D")
+    made.read("east", dnmsg("60010000002009000A0B0C0D"))
+    made.expect({"frame_id": FRAME, "n": 0, "body": {"ack": True}})
+    assert made.wrong() == []

@@ -1,0 +1,203 @@
+"""Would anybody notice what shows in rare situations only: far counters, drawn nonces, antennas?"""
+
+from tests.mutants.mutant import Mutant
+
+COUNTERS = "scenarios/test_counters.py"
+ANSWERS = "scenarios/test_answers.py"
+JOINS = "scenarios/test_joins.py"
+
+DOWNLINK = "lns/downlink.py"
+QUEUE = "lns/downlink_queue.py"
+FRAME = "lns/downlink_frame.py"
+END_DEVICE = "lns/end_device.py"
+JOIN = "lns/join.py"
+
+MUTANTS = (
+    Mutant(
+        "gap one too small",
+        "lns/lorawan/frame_counter.py",
+        "MAX_GAP = 16384",
+        "MAX_GAP = 16383",
+        COUNTERS,
+    ),
+    Mutant(
+        "a device never heard may begin anywhere",
+        "lns/dedup/life.py",
+        "gap = f_cnt - (newest or 0)",
+        "gap = f_cnt - (f_cnt - 1 if newest is None else newest)",
+        COUNTERS,
+    ),
+    Mutant(
+        "payload deciphered with sixteen bits",
+        "lns/delivery/publisher.py",
+        "payload=frame.payload(session.keys, f_cnt),",
+        "payload=frame.payload(session.keys, f_cnt & 0xFFFF),",
+        COUNTERS,
+    ),
+    Mutant(
+        "restart gives new answers",
+        END_DEVICE,
+        "resubmissions, copies = dict(self.resubmissions), dict(self.copies)",
+        "resubmissions, copies = {}, dict(self.copies)",
+        COUNTERS,
+    ),
+    Mutant(
+        "new life pays for the old one",
+        END_DEVICE,
+        "counter.mic, owner\n        self.resubmissions = {}",
+        "counter.mic, owner",
+        COUNTERS,
+    ),
+    Mutant(
+        "accept says nothing of the offset",
+        JOIN,
+        "DlSettings(listening.rx1_dr_offset,",
+        "DlSettings(0,",
+        ANSWERS,
+    ),
+    Mutant(
+        "accept says nothing of the delay",
+        JOIN,
+        "rx_delay=listening.rx_delay_s",
+        "rx_delay=1",
+        ANSWERS,
+    ),
+    Mutant(
+        "answer knows no offset",
+        "lns/receive_window.py",
+        "region.rx1(dr, freq_hz, rx1_dr_offset)",
+        "region.rx1(dr, freq_hz)",
+        ANSWERS,
+    ),
+    Mutant(
+        "answer in RX2 of the region",
+        DOWNLINK,
+        "            rx2_dr=listening.rx2_dr,\n        )",
+        "            rx2_dr=None,\n        )",
+        ANSWERS,
+    ),
+    Mutant(
+        "answer after a second always",
+        DOWNLINK,
+        "session.listening.rx_delay_s * 1_000_000",
+        "self._region.receive_delay_us",
+        ANSWERS,
+    ),
+    Mutant(
+        "class C in RX2 of the region",
+        DOWNLINK,
+        "self._region.rx2(session.listening.rx2_dr)",
+        "self._region.rx2()",
+        ANSWERS,
+    ),
+    Mutant(
+        "how a device listens forgotten",
+        END_DEVICE,
+        "copies=copies, heard=None, heard_life=0)",
+        "copies=copies, heard=None, heard_life=0, listening=AS_REGION_SAYS)",
+        ANSWERS,
+    ),
+    Mutant("always the first antenna", DOWNLINK, "rctx=reception.rctx,", "rctx=0,", ANSWERS),
+    Mutant(
+        "FPending although nothing waits",
+        FRAME,
+        "f_pending=waiting > (1 if said else 0)",
+        "f_pending=waiting > 0",
+        ANSWERS,
+    ),
+    Mutant(
+        "FPending never",
+        FRAME,
+        "f_pending=waiting > (1 if said else 0)",
+        "f_pending=False",
+        ANSWERS,
+    ),
+    Mutant(
+        "last downlink first",
+        QUEUE,
+        "        queue.append(Waiting(downlink))",
+        "        queue.appendleft(Waiting(downlink))",
+        ANSWERS,
+    ),
+    Mutant("downlink sent four times", QUEUE, "SENDINGS_MAX = 3", "SENDINGS_MAX = 4", ANSWERS),
+    Mutant("downlink sent twice", QUEUE, "SENDINGS_MAX = 3", "SENDINGS_MAX = 2", ANSWERS),
+    Mutant(
+        "station proves a confirmed downlink",
+        DOWNLINK,
+        "        if not scheduled.carries.downlink.confirmed:\n",
+        "        if True:\n",
+        ANSWERS,
+    ),
+    Mutant(
+        "acknowledgement of the device ignored",
+        DOWNLINK,
+        "            self._queues.acknowledge(dev_eui)",
+        "            pass",
+        ANSWERS,
+    ),
+    Mutant(
+        "confirmed downlink asks for nothing",
+        FRAME,
+        "MType.CONFIRMED_DOWN if said and said.confirmed else MType.UNCONFIRMED_DOWN",
+        "MType.UNCONFIRMED_DOWN",
+        ANSWERS,
+    ),
+    Mutant(
+        "no ACK beside data",
+        FRAME,
+        "            ack=content.ack,",
+        "            ack=content.ack and not said,",
+        ANSWERS,
+    ),
+    Mutant(
+        "drawn nonces have to grow",
+        JOIN,
+        "if device.lorawan is LoRaWanVersion.V1_0_4 and used and",
+        "if used and",
+        JOINS,
+    ),
+    Mutant(
+        "counted nonces may go back",
+        JOIN,
+        "if device.lorawan is LoRaWanVersion.V1_0_4 and used and",
+        "if False and used and",
+        JOINS,
+    ),
+    Mutant(
+        "only the newest nonce is used",
+        JOIN,
+        "        if request.dev_nonce in used:\n",
+        "        if used and request.dev_nonce == max(used):\n",
+        JOINS,
+    ),
+    Mutant(
+        "join key without DevEUI",
+        JOIN,
+        "JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)",
+        'JoinKey(request.join_eui, Eui(""), request.dev_nonce)',
+        JOINS,
+    ),
+    Mutant(
+        "join with a foreign JoinEUI uses its nonce",
+        JOIN,
+        "        if request.join_eui != device.join_eui:\n            return",
+        "        if request.join_eui != device.join_eui:\n"
+        "            self._registry._store._dev_nonces[device.dev_eui].add(request.dev_nonce)\n"
+        "            return",
+        JOINS,
+    ),
+    Mutant(
+        "downlinks begin at one in a session",
+        JOIN,
+        "dev_addr=fields.dev_addr, keys=keys, listening=listening",
+        "dev_addr=fields.dev_addr, keys=keys, listening=listening, f_cnt_down=1",
+        JOINS,
+    ),
+    Mutant(
+        "a new session may have been answered",
+        "lns/store/redis.py",
+        "if opened then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end\n",
+        "",
+        "tests/lns/store/test_redis.py",
+    ),
+)
