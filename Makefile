@@ -33,7 +33,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now unit spark scenarios once emulated bench cluster soak mutants faults fuzz lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants faults fuzz lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -58,9 +58,9 @@ test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scen
 	echo; awk '{ printf "  %-10s %4d s   (budget %3d s)\n", $$1, $$2, $$3 }' "$$parts"; \
 	echo "make test: everything passed in $$((SECONDS - begun)) s."
 
-in_order: lint types unit spark scenarios once
+in_order: lint types coverage unit spark scenarios once
 ifneq ($(filter in_order,$(MAKECMDGOALS)),)
-unit: | lint types
+unit: | lint types coverage
 spark scenarios: | unit
 once: | spark scenarios
 endif
@@ -81,6 +81,16 @@ types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
 types_now:
 	@$(VENV) -m mypy
 	@MYPYPATH=firmware_scripts $(VENV) -m mypy --strict --explicit-package-bases firmware_scripts/*.py firmware_scripts/gateway/configure.py
+
+# What decides about duplicates and verdicts, and the tests that belong to it.
+COVERED := lns.lorawan lns.station lns.dedup lns.receive_window
+COVERED += bench.case bench.evidence bench.expectation bench.effects bench.ledger
+COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/test_receive_window.py tests/lns/test_lives.py
+COVERING += $(addprefix tests/bench/test_,case.py race.py evidence.py expectation.py expectation_of_effects.py effects.py ledger.py)
+
+coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test
+	@.ci/part coverage 45 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
+	    --cov-report=term-missing --cov-fail-under=100
 
 # Every test that asks tests/sizes.py.
 SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=test_*.py --include=conftest.py | sed 's:/conftest.py::')

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.capture.reading import Event
-from bench.case import Case, Title
+from bench.case import Case, StimulusMissed, Title
 from bench.evidence import Words
 from bench.expectation import Due, Result, Verdict
 from lns.capture import Capture
@@ -266,3 +266,44 @@ def test_a_link_that_nobody_has_cut_may_be_the_servers_doing(open_case: Open) ->
     case.record("bench", "fault.begin", {"seam": "link", "fault": "cut"})
     verdict = ended(case, events)
     assert (verdict.result, verdict.owner) == ("INCONCLUSIVE", "air")
+
+
+def test_what_is_expected_of_devices_and_messages_is_written(
+    open_case: Open, tmp_path: Path
+) -> None:
+    case = open_case()
+    case.begin()
+    case.expect_upstream(Eui(ALPHA), 2, Eui(WEST), {"fPort": 2})
+    case.expect_status(Eui(ALPHA), 1)
+    case.expect_on_air(FRAME, ["RX1", "RX2"])
+    case.expect_effects(1, {"message_id": "m-2"}, consumer="one")
+    case.expect_effects(2, {"message_id": "m-2"}, by="window")
+    told = [line for line in written(tmp_path) if line["kind"] == "case.expect"]
+    head = {"schema", "run_id", "source", "seq", "t_us", "kind", "case"}
+    assert [{key: fact[key] for key in fact if key not in head} for fact in told] == [
+        {"expect": "upstream", "dev_eui": ALPHA, "f_cnt": 2, "station": WEST, "body": {"fPort": 2}},
+        {"expect": "status", "dev_eui": ALPHA, "count": 1},
+        {"expect": "on_air", "frame_id": FRAME, "windows": ["RX1", "RX2"]},
+        {"expect": "effect", "message_id": "m-2", "consumer": "one", "count": 1},
+        {"expect": "ignored", "message_id": "m-2", "by": "window", "count": 2},
+    ]
+
+
+def test_a_stimulus_that_was_missed_has_its_owner_and_its_reason() -> None:
+    missed = StimulusMissed("gateway", "west is away")
+    assert (missed.owner, str(missed)) == ("gateway", "west is away")
+
+
+def test_another_case_is_not_judged_by_what_happened_before_it_began(open_case: Open) -> None:
+    case = open_case()
+    case.witness({"t_us": 1, "source": "bench", "seq": 9, "kind": "host.stalled", "late_us": 1})
+    assert case.events == []
+
+
+def test_an_attempt_that_another_one_follows_says_so(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    verdict = case.end("OSError: no board", repeated=lambda verdict: verdict.result is Result.ERROR)
+    assert verdict.result is Result.ERROR
+    assert case.repeated
+    assert written(tmp_path)[-1]["repeated"] is True

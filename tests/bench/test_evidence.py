@@ -149,3 +149,15 @@ def test_an_error_of_the_bench_is_kept_with_its_reasons() -> None:
     )
     assert Evidence.of(good(end=end("c", "ERROR"))).error == "the bench failed"
     assert Evidence.of(good(end=end("c", "FAIL", "x"))).error is None
+
+
+def test_a_downlink_on_the_air_is_no_uplink_of_a_device() -> None:
+    down = transmit() | {"direction": "down"}
+    assert Evidence.of(in_order(down)).sent == set()
+    assert Evidence.of(in_order(transmit())).sent == {FRAME}
+
+
+@pytest.mark.parametrize("said_text", ["{", "[]", '{"msgtype":"runcmd"}', '{"msgtype":"dnmsg"}'])
+def test_what_answers_no_reception_is_no_answer(said_text: str) -> None:
+    """Also a downlink of class C, which has no xtime."""
+    assert Evidence.of(in_order(text(WEST, said_text, "down"))).dnmsgs == []

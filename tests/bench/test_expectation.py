@@ -441,3 +441,28 @@ def test_a_stall_changes_no_doubt_and_no_error() -> None:
     undelivered = good(stall(900_000), without=("heard east", "told east"))
     assert (judge(undelivered).result, judge(undelivered).owner) == (Result.INCONCLUSIVE, "air")
     assert judge(good(stall(900_000), without=NOTHING_DUE)).result is Result.ERROR
+
+
+def told_status(message_id: str) -> Event:
+    body = {"devEui": ALPHA, "messageId": message_id}
+    return {"source": "upstream", "kind": "upstream.status", "body": body}
+
+
+DUE_STATUS: Event = {
+    "source": "bench", "kind": "case.expect", "expect": "status", "dev_eui": ALPHA, "count": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "result"),
+    [
+        (["s-1"], Result.PASS),
+        (["s-1", "s-1"], Result.PASS),  # a broker may tell it twice
+        ([], Result.FAIL),
+        (["s-1", "s-2"], Result.FAIL),
+    ],
+)
+def test_the_application_is_told_a_status_as_often_as_is_due(
+    told: list[str], result: Result
+) -> None:
+    assert judge(good(*map(told_status, told), DUE_STATUS)).result is result

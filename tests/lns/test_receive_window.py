@@ -2,7 +2,8 @@
 
 import pytest
 
-from lns.receive_window import Answer, Window, first_window
+from lns.lorawan.region import EU868
+from lns.receive_window import Answer, Offer, Window, first_window, offer
 
 HEARD_US = 10_000_000
 
@@ -46,3 +47,24 @@ def test_the_lead_can_be_another() -> None:
 
 def test_a_frame_from_the_future_has_all_the_time() -> None:
     assert first_window(HEARD_US - 5, HEARD_US, 1_000_000) == Window(Answer.RX1, 1_000_005)
+
+
+@pytest.mark.parametrize(
+    ("dr", "freq_hz", "first", "payload_bytes", "windows"),
+    [
+        (5, 868_100_000, Answer.RX1, 10, Offer((5, 868_100_000), (0, 869_525_000))),
+        (5, 868_100_000, Answer.RX2, 10, Offer(None, (0, 869_525_000))),
+        # RX2 has DR0, which takes 51 bytes (RP002, EU868), FOpts included.
+        (5, 868_100_000, Answer.RX1, 51, Offer((5, 868_100_000), (0, 869_525_000))),
+        (5, 868_100_000, Answer.RX1, 52, Offer((5, 868_100_000), None)),
+        (5, 868_100_000, Answer.RX2, 52, Offer(None, None)),
+        # No uplink of this region has this data rate: nobody knows its RX1.
+        (15, 868_100_000, Answer.RX1, 10, Offer(None, (0, 869_525_000))),
+    ],
+)
+def test_the_windows_that_a_downlink_fits_into(
+    dr: int, freq_hz: int, first: Answer, payload_bytes: int, windows: Offer
+) -> None:
+    found = offer(EU868, dr, freq_hz, first, payload_bytes)
+    assert found == windows
+    assert found.is_empty is (windows == Offer(None, None))

@@ -101,6 +101,19 @@ def test_a_first_message_below_the_counter(
     assert not strict.granted
 
 
+@pytest.mark.parametrize("too_far", [True, False])
+def test_a_frame_too_far_ahead_moves_the_session_unless_the_bid_says_that_it_is(
+    too_far: bool,
+) -> None:
+    """Too far for what the server knows may be near for what all servers know."""
+    before = state(7, "lns-b", life=4, lives=5)
+    decided = decide(before, replace(BID, f_cnt=7 + 16_385, too_far=too_far))
+    assert (decided.granted, decided.too_far) == (not too_far, too_far)
+    assert (decided.state == before) is too_far
+    if too_far:
+        assert decided.lived == Lived(4, odd=True)
+
+
 def test_a_frame_that_continues_a_former_life_takes_the_session_back_to_it() -> None:
     replayed = state(0, "lns-b", life=1, lives=1, former={0: 20_001})
     decided = decide(replayed, replace(BID, f_cnt=20_002))

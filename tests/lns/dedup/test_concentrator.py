@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 
 from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
+from lns.dedup.life import Lived
 from lns.lorawan.identifiers import Eui, Mic
 
 TTL_US = 60_000_000
@@ -219,3 +220,16 @@ class AgainstTheList(RuleBasedStateMachine):
 
 TestAgainstTheList = AgainstTheList.TestCase
 TestAgainstTheList.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_a_frame_that_nobody_remembers_has_no_place_in_a_life(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    sightings.place(FRAME, Lived(3))
+    assert sightings.lived(FRAME) is None
+    sightings.note(FRAME, WEST)
+    sightings.place(FRAME, Lived(3))
+    assert sightings.lived(FRAME) == Lived(3)
+    clock.us += TTL_US
+    sightings.place(FRAME, Lived(4))
+    assert sightings.note(FRAME, WEST) is Copy.FIRST
+    assert sightings.lived(FRAME) is None

@@ -312,6 +312,14 @@ def test_a_class_c_downlink_at_once_has_no_xtime() -> None:
     assert "xtime" not in json.loads(dnmsg_text(dnmsg))
 
 
+def test_a_downlink_for_rx1_alone_names_no_rx2() -> None:
+    dnmsg = Dnmsg(dev_eui=Eui("0000000011000001"), diid=1, pdu=b"\x60", rx1_dr=5,
+                  rx1_freq_hz=868_100_000, xtime=26458648088757040)  # fmt: skip
+    said = json.loads(dnmsg_text(dnmsg))
+    assert (said["RX1DR"], said["RX1Freq"]) == (5, 868_100_000)
+    assert {"RX2DR", "RX2Freq"}.isdisjoint(said)
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"RxDelay": 16}, {"RX1DR": None}, {"RX2DR": None}, {"RX2Freq": None}, {"RX1DR": 16},
