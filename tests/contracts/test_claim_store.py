@@ -423,6 +423,7 @@ def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
     async def body() -> None:
         async with redis_claims(valkey) as claims:
             wire = claims._wire
+            await wire.do("FLUSHDB")
             await claims.claim(bid("lns-a", 0, **FIRST))
             key = f"lns:{{{ALPHA}}}:claim:{ADDR}"
             for _ in range(2):

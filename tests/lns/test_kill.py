@@ -200,7 +200,8 @@ class Facts:
 class Story:
     """The lives of one network server."""
 
-    def __init__(self, folder: Path, store: str, broker: str) -> None:
+    def __init__(self, folder: Path, store: str, broker: str, listener: Listener) -> None:
+        self.listener = listener
         self.devices = [Device(number, otaa=number > 6) for number in range(1, 11)]
         self.facts = Facts()
         self.chance = stream(SEED, "kill", store.partition(":")[0])
@@ -240,6 +241,7 @@ class Story:
                 lasting = [tasks.create_task(self._send(device, life_s)) for device in self.devices]
                 if life_s is None:
                     await asyncio.wait(lasting)
+                    await asyncio.to_thread(self._until_upstream)
                     await self.lns.stop()
         except* Killed:
             pass
@@ -248,6 +250,12 @@ class Story:
             await StationSocket.reset_all()
             self.radio.socket = None
         assert self.lns.died is None, self.lns.died
+
+    def _until_upstream(self) -> None:
+        """Wait until the application has heard what is owed; what it never hears is told later."""
+        owed = self.facts.owed
+        with suppress(AssertionError):
+            self.listener.wait_for(lambda heard: owed <= {one.message_id for one in heard})
 
     async def die_early(self, life_s: float) -> None:
         """A life that ends before anybody could connect, most likely."""
@@ -348,7 +356,7 @@ def test_no_kill_loses_what_was_answered(
     listener = Listener(mosquitto.port)
     valkey = Valkey(tmp_path / "store").start_now() if kind == "redis" else None
     url = valkey.url if valkey else "sqlite://var/lns-a.store"
-    story = Story(tmp_path / "lns", url, mosquitto.url)
+    story = Story(tmp_path / "lns", url, mosquitto.url, listener)
     try:
         play(story, kills)
         owed = story.facts.owed

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from bench import clock
 from bench.device.mac_cycle import ASK_AGAIN_US, MacCycle
 from bench.device.seam import CommandRefused
 from lns.clock import now_us
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, 20))
+    clock.run(asyncio.wait_for(scene, 20))
 
 
 def busy_for(times: int) -> tuple[list[int], Any]:

@@ -206,9 +206,9 @@ def test_two_thousand_cases_stay_small_and_quick(write_score) -> None:
                 f'{{"schema":1,"source":"lns-a","seq":{t_us},"t_us":{t_us},"kind":"lns.outcome",'
                 f'"station":"B827EBFFFE000001","lns":"lns-a","status":"NonDuplicate"}}\n'
             )
-    started = time.perf_counter()
+    started = time.process_time()
     page = write(folder)
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15
     assert page.stat().st_size < 5_000_000
     assert "1960 more cases deserve a story" in outline(page.read_text("utf-8")).text
 

@@ -13,9 +13,9 @@ import itertools
 import json
 import ssl
 import sys
-from pathlib import Path
 
 from lns.clock import now_us
+from tests.host_time import coreless_us
 from tests.lns.served_network import EAST, uplink
 from tests.lns.server.basics_station import BasicsStation
 
@@ -48,22 +48,14 @@ async def main(server: str, uri: str, *tls: str) -> None:
 async def hear(station: BasicsStation, server: str, measured: dict[str, list[int]]) -> None:
     for f_cnt in itertools.count(FIRST_F_CNT):
         phy = uplink(f_cnt, confirmed=True)
-        began_us, delayed_us = now_us(), coreless_us(server) + coreless_us("self")
+        began_us, delayed_us = now_us(), coreless_us(server) + coreless_us()
         station.hear(phy)
         await station.next_dnmsg()
         wait_us = now_us() - began_us
-        delay_us = coreless_us(server) + coreless_us("self") - delayed_us
+        delay_us = coreless_us(server) + coreless_us() - delayed_us
         measured["waits_us"].append(wait_us)
         measured["served_us"].append(max(0, wait_us - delay_us))
         await asyncio.sleep(PAUSE_S)
-
-
-def coreless_us(pid: str) -> int:
-    """For how long a process was ready to run and did not; 0 where the kernel does not tell."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) // 1000
-    except (OSError, IndexError):
-        return 0
 
 
 if __name__ == "__main__":
