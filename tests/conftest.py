@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 SPARK_TIMEOUT_S = 900
 EVERYDAY_WORKERS = 3
 LONG_FIRST = (
-    "tests/bench/run/test_hardware.py",
+    "tests/bench/run/test_hardware",
     "tests/bench/run/test_emulated.py",
     "tests/lns/test_kill.py",
     "tests/lns/delivery/test_deliver_once.py",

@@ -130,13 +130,15 @@ class Limits:
     """What a night must not exceed.
 
     `rssi_dbm_max`: stronger is a near-field warning. `rf_attempts_max`: how often a stimulus is
-    made that did not come about. `inconclusive_share_max`: 0..1.
+    made that did not come about. `inconclusive_share_max`: 0..1. `board_patience_s`: for how
+    long a board that does not answer is waited for, before its power is switched.
     """
 
     eirp_dbm_max: int = 14
     rssi_dbm_max: int = -40
     rf_attempts_max: int = 3
     inconclusive_share_max: float = 0.05
+    board_patience_s: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ class LimitsSection(Section):
     rssi_dbm_max: Annotated[int, Field(ge=-140, le=0)] = -40
     rf_attempts_max: Annotated[int, Field(ge=1, le=20)] = 3
     inconclusive_share_max: Annotated[float, Field(ge=0, le=1)] = 0.05
+    board_patience_s: Annotated[int, Field(ge=1, le=600)] = 30
 
 
 class RadioSection(Section):

@@ -176,7 +176,7 @@ class HardwareBench(WiredBench):
             self.inventory.name,
             self.region.name,
             driver_of,
-            eirp_dbm_max=self.inventory.limits.eirp_dbm_max,
+            limits=self.inventory.limits,
             power=self._switch(entry.radio.power),
             reset=self._switch(entry.radio.reset),
         )

@@ -20,7 +20,7 @@ from bench.device.seam import (
 )
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.wanted import Wanted
-from bench.inventory.entries import DeviceEntry
+from bench.inventory.entries import DeviceEntry, Limits
 from bench.plan.abilities import Board
 from bench.plan.assignment import by_the_network
 from bench.plan.planned_case import PlannedDevice
@@ -57,12 +57,13 @@ class LabBoard:
         region_name: str,
         driver_of: Callable[[Record], AttachedDevice],
         *,
-        eirp_dbm_max: int,
+        limits: Limits,
         power: PowerSwitch | None = None,
         reset: PowerSwitch | None = None,
     ) -> None:
         self.entry = entry
-        self._eirp_dbm_max = eirp_dbm_max
+        self._eirp_dbm_max = limits.eirp_dbm_max
+        self._patience_us = limits.board_patience_s * 1_000_000
         self.secrets = secrets_of(entry, bench)
         self.book = DeviceBook(entry.dev_eui, self.secrets.otaa)
         self.listener: Record = lambda source, kind, fields: None
@@ -113,7 +114,7 @@ class LabBoard:
     async def back(self) -> None:
         """Get a board back that has not answered: its port, else its power; BoardUnfit."""
         try:
-            await self.driver.returned(RETURN_US)
+            await self.driver.returned(self._patience_us)
             return
         except (DeviceSilent, LineLost, PortUnavailable, DeviceRestarted) as error:
             if self._power is None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -66,8 +67,22 @@ class Ran:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """The verdict of each case."""
-        return {end["case"]: end["verdict"] for end in self.ends}
+        """The verdict of each case; of one that was played again, the last."""
+        return {_name(end["case"]): end["verdict"] for end in self.ends}
+
+    @property
+    def passed(self) -> bool:
+        """Whether all passed, be it on a repeated stimulus: this host may be busy."""
+        return self.code in (0, 10)
+
+    def of(self, case: str) -> list[Event]:
+        """What was captured of the last attempt at a case."""
+        last = [end["case"] for end in self.ends if _name(end["case"]) == f"here/{case}"][-1]
+        return [event for event in self.events if event.get("case") == last]
+
+
+def _name(case: str) -> str:
+    return case.partition(" (attempt")[0]
 
 
 def pytest_in(
@@ -83,6 +98,11 @@ def pytest_in(
     return run_in(folder, [sys.executable, "-m", "pytest", *command], **env)
 
 
+def heed_ctrl_c() -> None:
+    """A shell that runs the tests in the background lets them, and all they start, ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def run_in(folder: Path, command: list[str], **env: str) -> Ran:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **env}  # others take longer than we do
@@ -94,6 +114,7 @@ def run_in(folder: Path, command: list[str], **env: str) -> Ran:
         text=True,
         check=False,
         timeout=240,
+        preexec_fn=heed_ctrl_c,
     )
     runs = sorted((folder / "else" / "where").glob("*"))
     return Ran(ran.returncode, ran.stdout + ran.stderr, runs)

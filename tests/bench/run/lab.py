@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.host.ports import free_port
+from tests.bench.test_pytest_plugin import Ran, pytest_in
 
 START_S = 60
 
@@ -37,3 +38,54 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     finally:
         process.terminate()
         process.communicate(timeout=START_S)
+
+
+def hardware_in(folder: Path, lab: Lab, scenarios: str, **limits: int) -> Ran:
+    """A run on this lab, with these limits in its inventory."""
+    inventory = folder / "bench.toml"
+    lines = [f"{name} = {value}\n" for name, value in limits.items()]
+    inventory.write_text("".join([lab.inventory.read_text(), "\n[limits]\n", *lines]))
+    words = ("--rig", "hardware", "--bench", str(inventory))
+    return pytest_in(folder, scenarios, *words, LAB=str(lab.folder))
+
+
+BOTH = '''
+import os, subprocess, sys
+import pytest
+from bench.expectation import Table
+
+
+@pytest.fixture
+def alone():
+    """Who asks for more than the rig is played when it is asked for, not beside others."""
+
+
+def lab(verb, name):
+    words = [sys.executable, "-m", "bench.emulation.control", os.environ["LAB"], verb, name]
+    subprocess.run(words, check=True)
+
+
+FIRST = Table("""
+    strategy kind      | first
+    None     join      | NonDuplicate dropped RX1
+    None     confirmed | NonDuplicate forwarded RX1
+""")
+
+
+TWO = Table("""
+    strategy kind | first                          | copy
+    None     *    | NonDuplicate forwarded NotAsked | SoftDuplicate forwarded NotAsked
+""")
+
+'''
+
+
+JOINS = '''
+async def test_joins(rig):
+    """The boards draw or count their DevNonces, and check the JoinNonce or do not."""
+    rig.only("west")
+    for device in (rig.bravo, rig.provision("second", activation="otaa")):
+        join = await device.join()
+        rig.expect(join, FIRST, first="west")
+        rig.expect_reply(join, "+EVT:JOINED")
+'''

@@ -24,6 +24,7 @@ from bench.cli.verdicts import exit_code_of, read_verdicts
 from bench.report import exit_code, write
 from bench.report.score_file import read_score
 from tests.bench.score.conftest import Scored, captures
+from tests.bench.test_pytest_plugin import heed_ctrl_c
 
 ROOT = Path(__file__).resolve().parents[3]
 Factory = pytest.TempPathFactory
@@ -68,8 +69,7 @@ def ended_by(which: signal.Signals, folder: Path, *, after: str) -> tuple[Path, 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # Whoever runs the tests in the background of a shell ignores Ctrl-C, and so would it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_ctrl_c,
     ) as run:
         assert run.stdout is not None
         said = ""
