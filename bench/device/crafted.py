@@ -41,6 +41,8 @@ def data(
     payload: bytes = b"",
     port: int | None = 1,
     f_opts: bytes = b"",
+    adr: bool = False,
+    adr_ack_req: bool = False,
     forged: bool = False,
 ) -> Sent:
     """A data frame with this counter (32 bits); `forged` spoils its MIC."""
@@ -52,6 +54,8 @@ def data(
         f_port=port,
         payload=payload,
         f_opts=f_opts,
+        adr=adr,
+        adr_ack_req=adr_ack_req,
     )
     phy = _spoilt(phy) if forged else phy
     frame = parse(phy)

@@ -197,10 +197,14 @@ class Rig(Faults, Consuming):
         payload: bytes = ...,
         port: int = 2,
         f_cnt: int | None = None,
+        f_opts: bytes = b"",
+        adr: bool = False,
+        adr_ack_req: bool = False,
     ) -> Sent:
         """The next frame of a device, built by the bench; nobody hears it before `say`.
 
-        With `f_cnt` one that it sent some time ago, and that somebody recorded.
+        With `f_cnt` one that it sent some time ago, and that somebody recorded. `f_opts`: the MAC
+        commands in its header, up to 15 bytes; on port 0 they are its payload.
         """
 
     @abstractmethod

@@ -76,6 +76,9 @@ class Stimulation(Assembly):
         payload: bytes = PAYLOAD,
         port: int = 2,
         f_cnt: int | None = None,
+        f_opts: bytes = b"",
+        adr: bool = False,
+        adr_ack_req: bool = False,
     ) -> Sent:
         await self.start()
         session = device.session
@@ -89,6 +92,9 @@ class Stimulation(Assembly):
             confirmed=confirmed,
             payload=payload,
             port=port,
+            f_opts=f_opts,
+            adr=adr,
+            adr_ack_req=adr_ack_req,
         )
         self.announce(sent)
         return sent

@@ -53,6 +53,8 @@ CPU_MAX_S, DATA_MAX_BYTES, CASE_MAX_S = 120, 3 << 30, 30
 WRONG_MAX = 8
 """After so many cases with another owner none is expected to name the right one."""
 SERVER = "LNS"
+NONE = "none"
+"""Instead of a verdict: the case hangs, or pytest itself has stumbled."""
 OF_CONSUMERS = re.compile(
     r"lns/delivery/(inbox|detect|decision|message_id|sequence|remove|min_msg|effect|incoming"
     r"|waiting|subscription|held|json_lines)|lns/store/inbox"
@@ -225,13 +227,16 @@ class Plays:
             told = str(report.longrepr)
             said = VERDICT.match(told)
             reason = told.partition("\n")[2] if said else told[-300:]
-            verdict, owner = (said[1], said[2] or "") if said else ("none", "")
+            verdict, owner = (said[1], said[2] or "") if said else (NONE, "")
             self.noticed.append(Noticed(report.nodeid, verdict, owner, reason.strip()[:400]))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         last = self.noticed[-1] if self.noticed else None
-        if last and (last.is_right(self.fault) or len(self.noticed) >= WRONG_MAX):
+        if last is None:
+            return
+        hangs = last.verdict == NONE
+        if hangs or last.is_right(self.fault) or len(self.noticed) >= WRONG_MAX:
             item.session.shouldstop = "noticed"
 
 

@@ -1,0 +1,190 @@
+"""MAC commands that devices send, wherever in a frame they stand (LoRaWAN 1.0.4, 5)."""
+
+from typing import Any
+
+import pytest
+
+from bench.duration import milliseconds, minutes, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, FIRST
+
+# What a frame says does not depend on the wires that it comes through.
+pytestmark = pytest.mark.requires("virtual time")
+
+# A frame that asks for an answer, whether or not it is confirmed.
+ASKS = Table("""
+    strategy kind        | asks
+    *        *           | NonDuplicate forwarded RX1
+""")
+ASKS_LATE = Table("""
+    strategy kind        | asks
+    *        *           | NonDuplicate forwarded RX2
+""")
+# Commands only: nothing in it is for the application.
+ASKS_ON_PORT_0 = Table("""
+    strategy kind        | asks
+    *        *           | NonDuplicate dropped RX1
+""")
+TELLS_ON_PORT_0 = Table("""
+    strategy kind        | asks
+    *        confirmed   | NonDuplicate dropped RX1
+    *        unconfirmed | NonDuplicate dropped NotAsked
+""")
+
+LINK_CHECK, DEVICE_TIME = "02", "0D"
+ASKING = {
+    "LinkCheckReq": LINK_CHECK,
+    "DeviceTimeReq": DEVICE_TIME,
+    "both": LINK_CHECK + DEVICE_TIME,
+    "both-the-other-way-round": DEVICE_TIME + LINK_CHECK,
+    "twice": LINK_CHECK * 2,
+    "after-every-answer": "0307040507070308090A03" + LINK_CHECK,
+    "after-class-B": "10051103121301" + DEVICE_TIME,
+    "after-a-status": "06FF0A" + LINK_CHECK,
+    "before-an-unknown-one": LINK_CHECK + "80",
+    "before-one-that-is-cut": LINK_CHECK + "06FF",
+}
+NOT_ASKING = {
+    "behind-an-unknown-one": "80" + LINK_CHECK,
+    "behind-one-that-is-cut": "06" + LINK_CHECK,
+    "an-answer": "0307",
+    "in-the-body-of-another": "0702050D",
+}
+
+
+async def say_crafted(rig: Any, device: Any, commands: str, *, port: int, **facts: Any) -> Any:
+    """A station hears a frame with these commands (hex): in FOpts, or on port 0."""
+    said = bytes.fromhex(commands)
+    where = {"payload": said} if port == 0 else {"f_opts": said}
+    frame = await rig.craft(device, port=port, **where, **facts)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(3))
+    return frame
+
+
+@pytest.mark.parametrize("port", [2, 0])
+@pytest.mark.parametrize("commands", ASKING.values(), ids=ASKING)
+async def test_what_a_device_asks_is_answered_wherever_it_stands(rig, confirmed, commands, port):
+    """Commands are read up to the first one that is unknown or cut off, and each in its length."""
+    asking = await say_crafted(rig, rig.alpha, commands, port=port, confirmed=confirmed)
+    later = await say_crafted(rig, rig.alpha, "", port=2, confirmed=confirmed)
+    rig.expect(asking, ASKS if port else ASKS_ON_PORT_0, asks="west")
+    rig.expect(later, FIRST, first="west")
+
+
+@pytest.mark.parametrize("port", [2, 0])
+@pytest.mark.parametrize("commands", NOT_ASKING.values(), ids=NOT_ASKING)
+async def test_what_cannot_be_read_is_not_answered(rig, confirmed, commands, port):
+    """Nobody knows how long an unknown command is, so nothing behind it is one."""
+    telling = await say_crafted(rig, rig.alpha, commands, port=port, confirmed=confirmed)
+    rig.expect(telling, FIRST if port else TELLS_ON_PORT_0, **{"first" if port else "asks": "west"})
+
+
+async def test_commands_in_a_payload_are_none(rig, confirmed):
+    """A payload of the application may look like a MAC command."""
+    frame = await rig.craft(rig.alpha, payload=b"\x02\x0d", port=13, confirmed=confirmed)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_copy_and_a_repetition_are_not_asked_again(rig, strategy, confirmed):
+    """The first copy is answered for all of them; a confirmed frame that comes again, once more."""
+    frame = await rig.craft(rig.alpha, f_opts=b"\x02", confirmed=confirmed)
+    for station in ("west", "east", "west"):
+        await rig.say(rig.told(frame, by=station), by=station)
+        await rig.wait(milliseconds(100))
+    copies = COPY_OF_ASKING + AGAIN if confirmed else COPY_OF_ASKING + AGAIN_UNCONFIRMED
+    rig.expect(frame, ASKS + copies, asks="west", copy="east", again="west")
+
+
+# It wants an answer as a confirmed one does, and gets none.
+COPY_OF_ASKING = Table("""
+    strategy kind        | copy
+    Drop     *           | Duplicate dropped(Duplicate) Suppressed
+    Mark     *           | SoftDuplicate marked Suppressed
+    None     *           | SoftDuplicate forwarded Suppressed
+""")
+AGAIN_UNCONFIRMED = Table("""
+    strategy kind        | again
+    *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed
+""")
+
+
+async def test_a_request_that_came_late_is_answered_in_rx2(rig, strategy, confirmed):
+    """The windows of an answer do not depend on what it says."""
+    frame = await rig.craft(rig.alpha, f_opts=b"\x02\x0d", confirmed=confirmed)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(800))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, ASKS_LATE, asks="west")
+
+
+async def test_adr_ack_req_wants_any_downlink(rig, strategy, confirmed):
+    """A device that has heard nothing for long asks for a sign of life (LoRaWAN 1.0.4, 4.3.1.1)."""
+    asking = await say_crafted(
+        rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True, adr_ack_req=True
+    )
+    content = await say_crafted(rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True)
+    rig.expect(asking, ASKS, asks="west")
+    rig.expect(content, FIRST, first="west")
+
+
+@pytest.mark.parametrize("refused", ["0306", "0305", "0303", "0300"])
+async def test_a_refused_link_adr_req_is_asked_again(rig, strategy, refused):
+    """All three bits of LinkADRAns grant it; with any of them missing nothing was done."""
+    delta = rig.provision("delta", nb_trans=3, strategy=strategy)
+    open_yet = [await say_crafted(rig, delta, said, port=2, adr=True) for said in ("", refused)]
+    granted = [await say_crafted(rig, delta, said, port=2, adr=True) for said in ("0307", "")]
+    for frame in open_yet:
+        rig.expect(frame, ASKS, asks="west")
+    for frame in granted:
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_link_adr_ans_that_nobody_asked_for_grants_nothing(rig, strategy, confirmed):
+    """It may answer a request of before a restart of the server."""
+    delta = rig.provision("delta", nb_trans=2, strategy=strategy)
+    unasked = await say_crafted(rig, delta, "0307", port=2, confirmed=confirmed)
+    asked = await say_crafted(rig, delta, "", port=2, confirmed=confirmed, adr=True)
+    granted = await say_crafted(rig, delta, "0307", port=2, confirmed=confirmed, adr=True)
+    rig.expect(unasked, FIRST, first="west")
+    rig.expect(asked, ASKS, asks="west")
+    rig.expect(granted, FIRST, first="west")
+
+
+@pytest.mark.parametrize("status", ["06FF20", "060000", "06011F", "06FE3F", "0680D5"])
+async def test_a_status_goes_to_the_application(rig, strategy, status):
+    """Battery and margin, whoever asked for them; the upper two bits of the margin are nothing."""
+    frame = await say_crafted(rig, rig.alpha, status, port=2)
+    again = await say_crafted(rig, rig.charlie, status, port=0)
+    rig.expect(frame, FIRST, first="west")
+    rig.expect(again, TELLS_ON_PORT_0, asks="west")
+    rig.expect_status(rig.alpha)
+    rig.expect_status(rig.charlie)
+
+
+async def test_of_two_statuses_in_a_frame_the_newest_is_told(rig, strategy):
+    """One frame, one message."""
+    frame = await say_crafted(rig, rig.alpha, "060101060202", port=2)
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_status(rig.alpha)
+
+
+async def test_a_device_that_never_tells_its_status_is_left_alone(rig, strategy):
+    """It is asked three times; what the application wanted is given up then."""
+    await rig.queue_status(rig.alpha)
+    for turn in range(5):
+        frame = await say_crafted(rig, rig.alpha, "", port=2)
+        is_asked = turn < 3
+        rig.expect(frame, ASKS if is_asked else FIRST, **{"asks" if is_asked else "first": "west"})
+
+
+async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):
+    """`dev_status_s`: it comes round so long after the last one, whoever wanted that."""
+    delta = rig.provision("delta", dev_status_s=3_600, strategy=strategy)
+    for commands, asked in (("06FF01", False), ("", False), ("", True)):
+        frame = await say_crafted(rig, delta, commands, port=2)
+        rig.expect(frame, ASKS if asked else FIRST, **{"asks" if asked else "first": "west"})
+        await rig.wait(minutes(31))
+    rig.expect_status(delta)
