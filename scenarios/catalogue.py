@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.device import crafted
 from bench.device.seam import Joining, Sent
+from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import parse
 from scenarios import edge_case as rules

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.device.stack import BASICS_MODEM, LORAMAC_NODE
 from bench.duration import milliseconds, seconds
 from bench.expectation import Table
+from bench.virtual.stack import BASICS_MODEM, LORAMAC_NODE
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 
 USED = Table("""

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from bench.device.activation import Abp, Otaa
 from bench.device.lora_e5_board import Lineage, LoraE5Board, parse_data_rate
-from bench.device.radio import channels
 from bench.device.seam import NotAsWritten
-from bench.device.wanted import Wanted
+from bench.device.wanted import Wanted, channels
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.region import region
 

@@ -1,9 +1,8 @@
 """What must stand in the settings of a LoRaWAN device under RUI3?"""
 
 from bench.device.activation import Abp, Otaa
-from bench.device.radio import channels
 from bench.device.rui3_board import Setting
-from bench.device.wanted import Wanted
+from bench.device.wanted import Wanted, channels
 from lns.lorawan.region import Region, region
 
 BANDS = {"EU868": "4", "US915": "5"}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bench.device.activation import Abp, Otaa
 from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Channel, Region, us915_sub_band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +30,8 @@ class Wanted:
     def joins(self) -> bool:
         """Whether it gets its session by joining."""
         return isinstance(self.activation, Otaa)
+
+
+def channels(region: Region) -> tuple[Channel, ...]:
+    """The channels a device of this bench uses: in US915 those of sub-band 2."""
+    return us915_sub_band(2) if region.name == "US915" else region.uplink_channels

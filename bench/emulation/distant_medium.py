@@ -2,10 +2,9 @@
 
 from bench.emulation.air_line import AirLine
 from bench.emulation.emission import PUBLIC, Caught, modulated
-from bench.radio.medium import Direction, Heard, Listener, Medium, Transmission
+from bench.radio.medium import Direction, Heard, Listener, Medium, Named, Transmission
 from bench.radio.propagation import Links
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region
 
 
 class DistantMedium(Medium):
@@ -15,7 +14,7 @@ class DistantMedium(Medium):
     region, on a frequency of the region. It sends with inverted IQ.
     """
 
-    def __init__(self, region: Region, line: AirLine) -> None:
+    def __init__(self, region: Named, line: AirLine) -> None:
         super().__init__(region, Links(), lambda *_: None)
         self._line = line
         self._ears: dict[int, Listener] = {}
@@ -50,9 +49,9 @@ class DistantMedium(Medium):
         facts: dict[str, object] | None = None,
     ) -> Transmission:
         """Put a downlink on the air."""
-        data_rate = self.region.data_rates[dr] if dr < len(self.region.data_rates) else None
+        data_rate = self.plan.data_rates[dr] if dr < len(self.plan.data_rates) else None
         if data_rate is None:
-            raise ValueError(f"{self.region.name}: DR{dr} is not defined")
+            raise ValueError(f"{self.plan.name}: DR{dr} is not defined")
         emission = self._line.transmit(
             phy,
             modulated(data_rate, freq_hz, inverted=direction == "down"),
@@ -69,14 +68,13 @@ class DistantMedium(Medium):
 
     def _caught(self, caught: Caught) -> None:
         emission, modulation = caught.emission, caught.emission.modulation
-        low_hz, high_hz = self.region.freq_range_hz
+        low_hz, high_hz = self.plan.limits_hz
         if caught.error or modulation.inverted or modulation.sync_word != PUBLIC:
             return
         if not low_hz <= modulation.freq_hz <= high_hz:
             return
-        try:
-            dr = self.region.uplink_dr(modulation.data_rate)
-        except ValueError:
+        dr = self.plan.up_dr(modulation.data_rate)
+        if dr is None:
             return
         self._heard_frames += 1
         transmission = Transmission(

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bench.emulation.mac_settings import MacSettings
 from bench.emulation.nvm import Nvm
-from lns.lorawan.region import Region, region
+from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
+from bench.virtual.mac_settings import MacSettings
 
 REGIONS = ("EU868", "US915")
 _DEFAULTS: dict[str, Any] = {
@@ -55,17 +55,17 @@ class E5Memory:
         self._nvm.erase("boots", "dev_nonce", "DevEui")
 
     @property
-    def region(self) -> Region:
+    def plan(self) -> ChannelPlan:
         """The band plan."""
-        return region(self.get("region"))
+        return channel_plan(self.get("region"))
 
     def mac_settings(self) -> MacSettings:
         """What the MAC is to do."""
-        its_region, delays_ms = self.region, self.get("delays_ms")
-        rx2_hz, rx2_dr = self.get("rx2") or (its_region.rx2_freq_hz, its_region.rx2_dr)
+        plan, delays_ms = self.plan, self.get("delays_ms")
+        rx2_hz, rx2_dr = self.get("rx2") or (plan.rx2_freq_hz, plan.rx2_dr)
         channels = self.get("channels")
         return MacSettings(
-            region=its_region,
+            plan=plan,
             dr=self.get("dr"),
             power_dbm=self.get("power_dbm"),
             adr=self.get("adr"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bench.emulation.e5_errors import E5Refusal, Error, octets, require, whole
 from bench.emulation.e5_memory import REGIONS, E5Memory
-from lns.lorawan.data_rate import DataRate
+from bench.virtual.lorawan.channel_plan import Lora
 
 Handler = Callable[[str], list[str]]
 _IDS = {"DEVADDR": ("DevAddr", 4), "DEVEUI": ("DevEui", 8), "APPEUI": ("AppEui", 8)}
@@ -90,13 +90,13 @@ class E5Settings:
             return [word]
         require(word not in _OTHER_PLANS)  # plans that this emulation does not know
         if word:
-            drs = self._memory.region.rx1_drs
+            drs = self._memory.plan.up_drs
             self._memory.put(dr=whole(word.removeprefix("DR"), 0, len(drs) - 1))
             self.changed("dr")
         dr = self._memory.get("dr")
-        data_rate = self._memory.region.data_rates[dr]
+        data_rate = self._memory.plan.data_rates[dr]
         shown = "FSK"
-        if isinstance(data_rate, DataRate):
+        if isinstance(data_rate, Lora):
             shown = f"SF{data_rate.sf}  BW{data_rate.bw_hz // 1000}K"
         return [f"DR{dr}", f"{self._memory.get('region')} DR{dr}  {shown}"]
 
@@ -108,9 +108,9 @@ class E5Settings:
                 self.changed("channels")
             listed = self._memory.get("channels")
             return [f"NUM, {', '.join(words[1:]) or _ranges(listed or [0, 1, 2])}"]
-        known = self._memory.region.uplink_channels
+        known = self._memory.plan.default_channels
         if not text:
-            return [f"{n},{c.freq_hz},DR{c.dr_min},DR{c.dr_max}" for n, c in enumerate(known[:16])]
+            return [f"{n},{c.freq_hz},DR{c.drs[0]},DR{c.drs[-1]}" for n, c in enumerate(known[:16])]
         number = whole(words[0], 0, 95)
         if len(words) == 1:
             require(number < len(known))
@@ -121,7 +121,7 @@ class E5Settings:
             self.changed("channels")
             return [f"{number},{_hertz(words[1])},DR0,DR5"]
         channel = known[number]
-        return [f"{number},{channel.freq_hz},DR{channel.dr_min},DR{channel.dr_max}"]
+        return [f"{number},{channel.freq_hz},DR{channel.drs[0]},DR{channel.drs[-1]}"]
 
     def _class(self, text: str) -> list[str]:
         if text:
@@ -146,7 +146,7 @@ class E5Settings:
     def _rxwin2(self, text: str) -> list[str]:
         if text:
             freq, _, dr = text.upper().partition(",")
-            known = len(self._memory.region.data_rates) - 1
+            known = len(self._memory.plan.data_rates) - 1
             self._memory.put(rx2=[_hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
             self.changed("rx2")
         settings = self._memory.mac_settings()

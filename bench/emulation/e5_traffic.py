@@ -3,20 +3,24 @@
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from bench.emulation.circuit import Circuit
 from bench.emulation.e5_errors import E5Refusal, Error, octets, require
 from bench.emulation.e5_memory import E5Memory
-from bench.emulation.emission import Emission, Modulation
-from bench.emulation.mac import Cycle, Mac, Tries
-from bench.emulation.mac_session import FIRST_F_CNT, Downlink, Session
-from bench.emulation.radio import Received, Window
+from bench.emulation.emission import PRIVATE, PUBLIC, Caught, Emission, Modulation
+from bench.emulation.mac_radio import MacRadio
+from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.mac import Cycle, Mac, Received, Tries
+from bench.virtual.mac_settings import MacSettings
+from bench.virtual.session import NEVER_COUNTED, Downlink, Session, last_down
+from bench.virtual.stack import LORAMAC_44
 from lns.clock import now_us
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, Eui
 
 RETRY_US = (3_000_000, 10_000_000)
+STACK = replace(LORAMAC_44, lowers_data_rate=False, draws_dev_nonce=False)
+"""The module counts its DevNonces, and repeats with the same data rate."""
 SETTLING_S = 1.3
 """From the join-accept to the end of the join, which takes 6.5 to 8 s."""
 _BUSY = "LoRaWAN modem is busy"
@@ -33,8 +37,17 @@ class E5Traffic:
         self._memory = memory
         self._say = say
         self._busy = False
-        self._mac = Mac(circuit.radio, memory.mac_settings(), circuit.chance)
-        self._mac.unasked = lambda received: self._tell_downlink("MSG", received)
+        settings = memory.mac_settings()
+        self._radio = MacRadio(circuit.radio, settings.plan)
+        self._mac: Mac[Emission, Caught] = Mac(
+            self._radio,
+            settings,
+            channel_chance=circuit.chance,
+            retry_chance=circuit.chance,
+            stack=STACK,
+        )
+        self._use(settings)
+        self._mac.heard_unasked = lambda received: self._tell_downlink("MSG", received)
 
     def apply(self, name: str) -> None:
         """A setting was written: hand it to the MAC."""
@@ -44,14 +57,20 @@ class E5Traffic:
             made.rx1_delay_us = mac.settings.rx1_delay_us
             made.rx2_delay_us = mac.settings.rx2_delay_us
             made.rx2_dr = mac.settings.rx2_dr if name != "rx2" else made.rx2_dr
-        mac.settings = made
+        self._use(made)
         if name not in _IDENTITY:
             return
         if self._memory.get("mode") == "LWABP":
             self._begin_fixed_session(anew=name != "mode")
         elif name == "mode":
             mac.session = None
-        self._circuit.radio.unasked = mac.hear_unasked
+        self._radio.listen_always()
+
+    def _use(self, settings: MacSettings) -> None:
+        """Let MAC and radio work with these."""
+        self._mac.settings = settings
+        self._radio.plan = settings.plan
+        self._radio.sync_word = PUBLIC if settings.public else PRIVATE
 
     def dev_addr(self) -> str:
         """The address in use."""
@@ -61,14 +80,14 @@ class E5Traffic:
     def counters(self) -> tuple[int, int]:
         """The counter of the next uplink, and of the next downlink."""
         session = self._mac.session
-        return (session.f_cnt_up, session.f_cnt_down + 1) if session else (0, 0)
+        return (session.f_cnt_up, session.counters()["down"] + 1) if session else (0, 0)
 
     def set_counters(self, up: int, down: int) -> None:
         """Count on from here."""
         session = self._mac.session
         if session is None:
             raise E5Refusal(Error.MODE)
-        session.f_cnt_up, session.f_cnt_down = up, down - 1
+        session.f_cnt_up, session.f_cnt_down = up, down - 1 if down else None
         self._keep_counters()
 
     def max_payload(self) -> int:
@@ -119,15 +138,16 @@ class E5Traffic:
 
     async def _join(self) -> None:
         memory, mac = self._memory, self._mac
-        mac.session, mac.settings = None, memory.mac_settings()
+        mac.session = None
+        self._use(memory.mac_settings())
         dev_nonce = memory.get("dev_nonce") + 1
         memory.put(dev_nonce=dev_nonce)
         session = await mac.join(
             bytes.fromhex(memory.get("APPKEY")),
-            dev_eui=Eui(memory.get("DevEui")),
-            join_eui=Eui(memory.get("AppEui")),
+            dev_eui=memory.get("DevEui"),
+            join_eui=memory.get("AppEui"),
             dev_nonce=dev_nonce,
-            told=self._log_sent,
+            sent=self._log_sent,
         )
         if session is None:
             self._say("JOIN", "Join failed")
@@ -142,8 +162,8 @@ class E5Traffic:
         session, confirmed = self._mac.session, command.startswith("C")
         assert session is not None
         port = self._memory.get("port") if payload else None
-        phy = session.uplink(payload, port, confirmed=confirmed, adr=self._mac.settings.adr)
-        cycle = Cycle(confirmed)
+        phy = self._mac.uplink(payload, port, confirmed=confirmed)
+        cycle: Cycle[Emission, Caught] = Cycle(confirmed)
         await self._mac.deliver(phy, cycle, self._tries(command, confirmed=confirmed))
         self._keep_counters()
         if cycle.acknowledged:
@@ -152,26 +172,19 @@ class E5Traffic:
             self._tell_downlink(command, cycle.downlink)
         self._say(command, "Done")
 
-    def _tries(self, command: str, *, confirmed: bool) -> Tries:
+    def _tries(self, command: str, *, confirmed: bool) -> Tries[Emission, Caught]:
         memory, settings = self._memory, self._mac.settings
         number = max(memory.get("retry"), 1) if confirmed else memory.get("rept")
-        number = max(number, settings.nb_trans)
-        dr = settings.dr
-
-        def next_us(this: int, emission: Emission, rx2: Window) -> int:
-            if this == number or not confirmed:
-                return now_us()
-            return now_us() + self._circuit.chance.randint(*RETRY_US)
 
         def told(this: int, emission: Emission) -> None:
             self._log_sent(emission)
             if confirmed:
                 self._say(command, "Wait ACK")
 
-        return Tries(number=number, dr=lambda this: dr, next_us=next_us, told=told)
+        return Tries(number=max(number, settings.nb_trans), wait_us=RETRY_US, told=told)
 
-    def _tell_downlink(self, command: str, received: Received[Downlink]) -> None:
-        downlink, caught = received.content, received.caught
+    def _tell_downlink(self, command: str, received: Received[Downlink, Caught]) -> None:
+        downlink, caught = received.content, received.heard
         self._log_received(received)
         if downlink.f_pending:
             self._say(command, "FPENDING")
@@ -186,9 +199,9 @@ class E5Traffic:
             self._log(f"LORA TX, {how}, 8, {emission.power_dbm}")
             self._log(f"LORA TX, {emission.phy.hex().upper()}")
 
-    def _log_received(self, received: Received[Downlink]) -> None:
+    def _log_received(self, received: Received[Downlink, Caught]) -> None:
         if self._memory.get("log") == "DEBUG":
-            caught = received.caught
+            caught = received.heard
             phy = caught.emission.phy.hex().upper()
             self._log(f"LORA RX, {phy}, {caught.rssi_dbm}, {caught.snr_db:.1f}")
 
@@ -199,14 +212,12 @@ class E5Traffic:
         memory = self._memory
         counters = memory.get("counters")
         if counters is None or anew:
-            counters = {"up": FIRST_F_CNT, "down": -1}
+            counters = NEVER_COUNTED
         self._mac.session = Session(
-            dev_addr=DevAddr(memory.get("DevAddr")),
-            keys=SessionKeys(
-                bytes.fromhex(memory.get("NWKSKEY")), bytes.fromhex(memory.get("APPSKEY"))
-            ),
+            dev_addr=memory.get("DevAddr"),
+            keys=Keys(bytes.fromhex(memory.get("NWKSKEY")), bytes.fromhex(memory.get("APPSKEY"))),
             f_cnt_up=counters["up"],
-            f_cnt_down=counters["down"],
+            f_cnt_down=last_down(counters),
         )
 
     def _keep_counters(self) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lns.lorawan.airtime import airtime_us, fsk_airtime_us
-from lns.lorawan.data_rate import FSK, DataRate, FskDataRate
+from bench.virtual.lorawan.channel_plan import Fsk, Lora, Modulated
+from bench.virtual.lorawan.time_on_air import time_on_air_us
 
 PUBLIC = "3444"
 """The sync word of public LoRaWAN networks, 0x34, as the register pair of an SX126x."""
@@ -25,9 +25,9 @@ class Modulation:
     sync_word: str = PUBLIC
 
     @property
-    def data_rate(self) -> DataRate | FskDataRate:
+    def data_rate(self) -> Modulated:
         """Spreading factor and bandwidth."""
-        return DataRate(self.sf, self.bw_hz) if self.sf else FSK
+        return Lora(self.sf, self.bw_hz) if self.sf else Fsk()
 
     def disturbs(self, other: "Modulation") -> bool:
         """Whether a frame of this kind spoils one of that kind; sync words do not protect it."""
@@ -52,6 +52,11 @@ class Emission:
     def end_us(self) -> int:
         """When the last symbol leaves."""
         return self.start_us + self.airtime_us
+
+    @property
+    def freq_hz(self) -> int:
+        """Where it is."""
+        return self.modulation.freq_hz
 
     @property
     def key(self) -> str:
@@ -83,12 +88,17 @@ class Caught:
     snr_db: float
     error: bool = False
 
+    @property
+    def phy(self) -> bytes:
+        """Its octets."""
+        return self.emission.phy
+
 
 def modulated(
-    data_rate: DataRate | FskDataRate, freq_hz: int, *, inverted: bool, sync_word: str = PUBLIC
+    data_rate: Modulated, freq_hz: int, *, inverted: bool, sync_word: str = PUBLIC
 ) -> Modulation:
     """A data rate of a region on a frequency."""
-    if isinstance(data_rate, FskDataRate):
+    if isinstance(data_rate, Fsk):
         return Modulation(freq_hz=freq_hz, sf=0, bw_hz=0, inverted=inverted, sync_word=sync_word)
     return Modulation(
         freq_hz=freq_hz, sf=data_rate.sf, bw_hz=data_rate.bw_hz, inverted=inverted,
@@ -105,9 +115,9 @@ def on_air_us(
     preamble: int = PREAMBLE,
 ) -> int:
     """The airtime of a frame in microseconds."""
-    if not modulation.sf:
-        return fsk_airtime_us(payload_bytes)
-    return airtime_us(
-        payload_bytes, sf=max(modulation.sf, _SF_MIN), bw_hz=modulation.bw_hz, crc=crc,
-        coding_rate=coding_rate, preamble=preamble,
-    )  # fmt: skip
+    data_rate = modulation.data_rate
+    if isinstance(data_rate, Lora):
+        data_rate = Lora(max(data_rate.sf, _SF_MIN), data_rate.bw_hz)
+    return time_on_air_us(
+        data_rate, payload_bytes, crc=crc, coding_rate=coding_rate, preamble=preamble
+    )

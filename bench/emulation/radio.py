@@ -55,6 +55,7 @@ class Radio:
         self._windows: tuple[Window, ...] = ()
         self._locked: dict[str, Window] = {}
         self._deaf_until_us = 0
+        self.gave_up = False
         self._judge: Callable[[Caught, Window], bool] = lambda caught, window: False
         self._woken = asyncio.Event()
         self.unasked: Callable[[Caught], None] = lambda caught: None
@@ -70,22 +71,31 @@ class Radio:
         return self._sending
 
     async def listen(
-        self, windows: tuple[Window, ...], believe: Callable[[Caught], T | None]
+        self,
+        windows: tuple[Window, ...],
+        believe: Callable[[Caught], T | None],
+        *,
+        gives_up: bool = False,
     ) -> Received[T] | None:
-        """The first answer in these windows; None when all are over."""
+        """The first answer in these windows; None when all are over.
+
+        `gives_up`: they are over, too, after any frame that is no answer; see `gave_up`.
+        """
         answers: list[Received[T]] = []
+        self.gave_up = False
 
         def judge(caught: Caught, window: Window) -> bool:
             content = believe(caught)
             if content is not None:
                 answers.append(Received(content, window.slot, caught))
-            return content is not None
+            self.gave_up = content is None and gives_up
+            return content is not None or self.gave_up
 
         self._windows, self._judge, self._deaf_until_us = windows, judge, 0
         self._locked.clear()
         try:
             over_us = max(w.opens_us for w in windows) + TOLERANCE_US + TOLD_WITHIN_US
-            while not answers:
+            while not answers and not self.gave_up:
                 late_us = (now := now_us()) - over_us
                 if 0 <= late_us < STALLED_US:
                     break

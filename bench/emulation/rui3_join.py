@@ -10,7 +10,6 @@ from bench.emulation.rui3_memory import Rui3Memory
 from bench.emulation.rui3_status import Status
 from bench.emulation.rui3_traffic import Rui3Traffic
 from bench.emulation.rui3_version import Rui3Version
-from lns.lorawan.identifiers import Eui
 
 _JOIN = re.compile(r"([01])(?::([01])(?::(\d{1,3})(?::(\d{1,3}))?)?)?")
 _PERIODS_S = range(7, 256)
@@ -70,7 +69,7 @@ class Rui3Join:
             return Status.OK  # and no event
         if self._traffic.busy:
             return Status.BUSY_ERROR
-        held_us = self._traffic.mac.air_times.join_wait_us()
+        held_us = self._traffic.join_times.wait_us()
         if held_us:
             self._traffic.tell_restricted(held_us)
         if held_us or self._traffic.is_restricted():
@@ -106,32 +105,28 @@ class Rui3Join:
     async def _attempt(self) -> bool:
         memory, mac = self._memory, self._traffic.mac
         mac.session = None
+        mac.join_nonce = int(memory.kept("join_nonce", 0))
         dev_nonce = self._next_dev_nonce()
 
         def told(emission: Emission) -> None:
-            mac.air_times.note_join(emission)
+            self._traffic.join_times.note(emission)
             self._traffic.tell_sent(emission)
 
         session = await mac.join(
             bytes.fromhex(memory.get("APPKEY")),
-            dev_eui=Eui(memory.get("DEVEUI")),
-            join_eui=Eui(memory.get("APPEUI")),
+            dev_eui=memory.get("DEVEUI"),
+            join_eui=memory.get("APPEUI"),
             dev_nonce=dev_nonce,
-            last_join_nonce=self._last_join_nonce(),
-            told=told,
+            sent=told,
         )
         if session is None:
             return False
         memory.keep(join_nonce=session.join_nonce)
         return True
 
-    def _last_join_nonce(self) -> int:
-        """What the next one has to exceed: kept from 4.2 on, not asked for before."""
-        return int(self._memory.kept("join_nonce", 0)) if self._version.is_new_stack else -1
-
     def _next_dev_nonce(self) -> int:
         """Counted and kept from 4.2 on, drawn before."""
-        if not self._version.is_new_stack:
+        if self._traffic.mac.stack.draws_dev_nonce:
             return self._circuit.chance.randrange(1 << 16)
         dev_nonce = int(self._memory.kept("dev_nonce", 0)) + 1
         self._memory.keep(dev_nonce=dev_nonce)

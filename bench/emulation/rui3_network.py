@@ -3,24 +3,27 @@
 from collections.abc import Callable
 
 from bench.emulation.circuit import Circuit
-from bench.emulation.mac import Mac
-from bench.emulation.mac_session import FIRST_F_CNT, Session
-from bench.emulation.mac_settings import MacSettings
+from bench.emulation.emission import PRIVATE, PUBLIC, Caught, Emission
+from bench.emulation.mac_radio import MacRadio
 from bench.emulation.rui3_join import Rui3Join
 from bench.emulation.rui3_memory import Rui3Memory
 from bench.emulation.rui3_status import Status
 from bench.emulation.rui3_traffic import Rui3Traffic
 from bench.emulation.rui3_values import VALUES
 from bench.emulation.rui3_version import Rui3Version
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr
-from lns.lorawan.region import Region, region, us915_sub_band
+from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
+from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.mac import Mac
+from bench.virtual.mac_settings import MacSettings
+from bench.virtual.session import NEVER_COUNTED, Session, last_down
+from bench.virtual.stack import LORAMAC_44, LORAMAC_NODE
 
 BANDS = {4: "EU868", 5: "US915"}
 HARDWARE_DBM_MAX = 22
 _ZEROES_MAC = ("DEVADDR", "NWKSKEY", "APPSKEY")
 _RESET_BY_BAND = ("DR", "TXP", "MASK", "CHS")
 _CHANNELS_PER_BIT = 8
+_WIDE = 64  # the number of the first wide channel
 Special = tuple[
     Callable[[], str] | None, Callable[[str], Status] | None, Callable[[], Status] | None
 ]
@@ -40,7 +43,17 @@ class Rui3Network:
     ) -> None:
         self._memory = memory
         self._forget_what_must_be()
-        self._mac = Mac(circuit.radio, _mac_settings(memory), circuit.chance)
+        settings = _mac_settings(memory)
+        self._radio = MacRadio(circuit.radio, settings.plan)
+        self._radio.listen_always()
+        self._mac: Mac[Emission, Caught] = Mac(
+            self._radio,
+            settings,
+            channel_chance=circuit.chance,
+            retry_chance=circuit.chance,
+            stack=LORAMAC_NODE if version.is_new_stack else LORAMAC_44,
+        )
+        self._tune()
         if not memory.number("NJM"):
             self._begin_fixed_session()
         self._traffic = Rui3Traffic(circuit, memory, version, self._mac, say)
@@ -125,15 +138,16 @@ class Rui3Network:
             if self.busy:
                 return Status.BUSY_ERROR
             return None if int(argument) in BANDS else Status.UNSUPPORTED_BAND
-        if name == "DR" and argument.isdecimal() and int(argument) >= len(settings.region.rx1_drs):
+        if name == "DR" and argument.isdecimal() and int(argument) not in settings.plan.up_drs:
             return Status.PARAM_ERROR
-        if name == "MASK" and settings.region.name != "US915":
+        if name == "MASK" and settings.plan.name != "US915":
             return Status.ERROR
         return None
 
     def _change_band(self) -> None:
         new = BANDS[self._memory.number("BAND")]
-        rx2 = {"RX2DR": str(region(new).rx2_dr), "RX2FQ": str(region(new).rx2_freq_hz)}
+        plan = channel_plan(new)
+        rx2 = {"RX2DR": str(plan.rx2_dr), "RX2FQ": str(plan.rx2_freq_hz)}
         self._memory.keep(**{name: VALUES[name].default for name in _RESET_BY_BAND}, **rx2)
         for name in (*_RESET_BY_BAND, *rx2):
             self._apply(name)
@@ -145,29 +159,34 @@ class Rui3Network:
             setattr(settings, field, getattr(made, field))
         if name == "CHS":
             settings.single_channel_hz = self._memory.number("CHS")
+        self._tune()
+
+    def _tune(self) -> None:
+        """Let the radio send and hear as the MAC is set."""
+        settings = self._mac.settings
+        self._radio.plan = settings.plan
+        self._radio.sync_word = PUBLIC if settings.public else PRIVATE
 
     def _begin_fixed_session(self) -> None:
         """The session of ABP, its counters as they were written when the MAC was idle last."""
         memory = self._memory
-        counters = memory.kept("counters", {"up": FIRST_F_CNT, "down": -1})
+        counters = memory.kept("counters", NEVER_COUNTED)
         running = self._mac.session
         self._mac.session = Session(
-            dev_addr=DevAddr(memory.get("DEVADDR")),
-            keys=SessionKeys(
-                bytes.fromhex(memory.get("NWKSKEY")), bytes.fromhex(memory.get("APPSKEY"))
-            ),
+            dev_addr=memory.get("DEVADDR"),
+            keys=Keys(bytes.fromhex(memory.get("NWKSKEY")), bytes.fromhex(memory.get("APPSKEY"))),
             f_cnt_up=running.f_cnt_up if running else counters["up"],
-            f_cnt_down=running.f_cnt_down if running else counters["down"],
+            f_cnt_down=running.f_cnt_down if running else last_down(counters),
         )
 
     def _forget_what_must_be(self) -> None:
         """The MAC's memory is zeroed at the boot after its identity was written."""
         if self._memory.kept("zero_mac", False):
-            self._memory.keep(zero_mac=False, dev_nonce=0, counters={"up": FIRST_F_CNT, "down": -1})
+            self._memory.keep(zero_mac=False, dev_nonce=0, counters=NEVER_COUNTED)
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "BAND": ("region",),
+    "BAND": ("plan",),
     "DR": ("dr",),
     "ADR": ("adr",),
     "TXP": ("power_dbm",),
@@ -187,10 +206,10 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 def _mac_settings(memory: Rui3Memory) -> MacSettings:
     """What the MAC has after a boot; in EU868 the single channel is not kept."""
-    its_region = region(BANDS[memory.number("BAND")])
-    power_dbm = its_region.max_eirp_dbm - 2 * memory.number("TXP")
+    plan = channel_plan(BANDS[memory.number("BAND")])
+    power_dbm = plan.power_dbm(memory.number("TXP"))
     return MacSettings(
-        region=its_region,
+        plan=plan,
         dr=memory.number("DR"),
         power_dbm=min(power_dbm, HARDWARE_DBM_MAX),
         adr=memory.get("ADR") == "1",
@@ -203,15 +222,15 @@ def _mac_settings(memory: Rui3Memory) -> MacSettings:
         join2_delay_us=memory.number("JN2DL") * 1_000_000,
         rx2_dr=memory.number("RX2DR"),
         rx2_freq_hz=memory.number("RX2FQ"),
-        single_channel_hz=0 if its_region.name == "EU868" else memory.number("CHS"),
-        masked=_masked(memory.get("MASK"), its_region),
+        single_channel_hz=0 if plan.name == "EU868" else memory.number("CHS"),
+        masked=_masked(memory.get("MASK"), plan),
     )
 
 
-def _masked(mask: str, its_region: Region) -> frozenset[int] | None:
+def _masked(mask: str, plan: ChannelPlan) -> frozenset[int] | None:
     """The channels of US915 that AT+MASK leaves, a bit for eight of them and the wide one."""
-    if its_region.name != "US915" or mask == VALUES["MASK"].default:
+    if plan.name != "US915" or mask == VALUES["MASK"].default:
         return None
     bits = [bit for bit in range(_CHANNELS_PER_BIT) if int(mask, 16) >> bit & 1]
-    channels = list(its_region.uplink_channels)
-    return frozenset(channels.index(channel) for bit in bits for channel in us915_sub_band(bit + 1))
+    narrow = [_CHANNELS_PER_BIT * bit + number for bit in bits for number in range(8)]
+    return frozenset((*narrow, *(_WIDE + bit for bit in bits)))

@@ -1,25 +1,18 @@
 """What does RUI3 do with a message, and which events does it print for it?"""
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from bench.device.stack import LORAMAC_44, LORAMAC_NODE, RetryFrom
+from bench.emulation.air_waiting import JoinTimes
 from bench.emulation.circuit import Circuit
-from bench.emulation.emission import Emission
-from bench.emulation.mac import Cycle, Mac, Tries
-from bench.emulation.mac_session import Downlink, Session
-from bench.emulation.radio import TOLERANCE_US, Received, Window
+from bench.emulation.emission import Caught, Emission
 from bench.emulation.rui3_memory import Rui3Memory
 from bench.emulation.rui3_status import Status
 from bench.emulation.rui3_version import Rui3Version
-from lns.lorawan.mac_commands import (
-    DeviceTimeAns,
-    DeviceTimeReq,
-    LinkCheckAns,
-    LinkCheckReq,
-    encode,
-)
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.mac import Cycle, Mac, Received, Tries
+from bench.virtual.session import Downlink
 
 _SEND = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
 _PORTS = range(1, 224)
@@ -34,7 +27,7 @@ class Rui3Traffic:
         circuit: Circuit,
         memory: Rui3Memory,
         version: Rui3Version,
-        mac: Mac,
+        mac: Mac[Emission, Caught],
         say: Callable[[str], None],
     ) -> None:
         self.mac = mac
@@ -45,10 +38,10 @@ class Rui3Traffic:
         self._circuit = circuit
         self._memory = memory
         self._version = version
-        self._stack = LORAMAC_NODE if version.is_new_stack else LORAMAC_44
         self._say = say
         self._received = "0:"
-        mac.unasked = self._tell_downlink
+        self.join_times = JoinTimes()
+        mac.heard_unasked = self._tell_downlink
 
     def send(self, argument: str) -> Status:
         """AT+SEND; too long a payload is refused, and an empty frame goes out all the same."""
@@ -110,9 +103,8 @@ class Rui3Traffic:
         session = self.mac.session
         assert session is not None
         self.acknowledged = self.acknowledged and not confirmed
-        asked = self._ask(session)
-        adr = self.mac.settings.adr
-        phy = session.uplink(payload, port, confirmed=confirmed, adr=adr)
+        session.asked = asked = self._ask()
+        phy = self.mac.uplink(payload, port, confirmed=confirmed)
         cycle = await self.mac.deliver(phy, Cycle(confirmed), self._tries(confirmed=confirmed))
         self.acknowledged = cycle.acknowledged
         self.keep_counters()
@@ -128,28 +120,13 @@ class Rui3Traffic:
             # By itself and at once: a counter that nobody asked for.
             await self._cycle(b"", None, confirmed=False)
 
-    def _tries(self, *, confirmed: bool) -> Tries:
-        settings, stack = self.mac.settings, self._stack
-        number = settings.nb_trans
+    def _tries(self, *, confirmed: bool) -> Tries[Emission, Caught]:
+        number = self.mac.settings.nb_trans
         if confirmed and not self._version.is_new_stack:
             number = 1 + self._memory.number("RETY")
-        dr = settings.dr
+        return Tries(number=number, told=lambda this, emission: self.tell_sent(emission))
 
-        def next_us(_: int, emission: Emission, rx2: Window) -> int:
-            if not confirmed:
-                return emission.end_us
-            wait_us = self._circuit.chance.randint(stack.retry_min_us, stack.retry_max_us)
-            is_opening = stack.retry_from is RetryFrom.RX2_OPENING
-            return rx2.opens_us + wait_us + (0 if is_opening else TOLERANCE_US)
-
-        return Tries(
-            number=number,
-            dr=lambda number: stack.dr(dr, number) if confirmed else dr,
-            next_us=next_us,
-            told=lambda number, emission: self.tell_sent(emission),
-        )
-
-    def _tell_end(self, cycle: Cycle) -> None:
+    def _tell_end(self, cycle: Cycle[Emission, Caught]) -> None:
         tells = self._version.tells_ends
         if not cycle.confirmed:
             if tells:
@@ -159,9 +136,11 @@ class Rui3Traffic:
         else:
             self._say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
 
-    def _tell_downlink(self, received: Received[Downlink], *, asked: bytes = b"") -> None:
+    def _tell_downlink(
+        self, received: Received[Downlink, Caught], *, asked: Sequence[Command] = ()
+    ) -> None:
         """The line of a downlink with data; an empty acknowledgement has none."""
-        downlink, caught = received.content, received.caught
+        downlink, caught = received.content, received.heard
         self.last_rssi_dbm, self.last_snr_db = caught.rssi_dbm, round(caught.snr_db)
         signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
         if self._memory.get("DEBUG") == "1":
@@ -176,29 +155,25 @@ class Rui3Traffic:
         if received.slot == "C":
             self.keep_counters()
 
-    def _ask(self, session: Session) -> bytes:
+    def _ask(self) -> list[Command]:
         """The questions to the server that go with the next uplink."""
-        asked = b""
-        if self._memory.number("LINKCHECK"):
-            asked += encode([LinkCheckReq()])
-        if self._memory.number("TIMEREQ"):
-            asked += encode([DeviceTimeReq()])
-        session.answers += asked
-        return asked
+        asks = {"LINKCHECK": Cid.LINK_CHECK, "TIMEREQ": Cid.DEVICE_TIME}
+        return [Command(cid) for name, cid in asks.items() if self._memory.number(name)]
 
-    def _tell_answers(self, asked: bytes, received: Received[Downlink] | None) -> None:
+    def _tell_answers(
+        self, asked: Sequence[Command], received: Received[Downlink, Caught] | None
+    ) -> None:
         commands = received.content.commands if received else ()
-        if encode([LinkCheckReq()]) in asked:
-            answer = next((c for c in commands if isinstance(c, LinkCheckAns)), None)
+        answers = {command.cid: command.told for command in commands}
+        if Command(Cid.LINK_CHECK) in asked:
+            answer = answers.get(Cid.LINK_CHECK)
             if answer is None:
                 self._say("+EVT:LINKCHECK:1:0:0:0:0")
             else:
                 signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
-                margin, count = answer.margin_db, answer.gateway_count
-                self._say(f"+EVT:LINKCHECK:0:{margin}:{count}:{signal}")
+                self._say(f"+EVT:LINKCHECK:0:{answer[0]}:{answer[1]}:{signal}")
             if self._memory.number("LINKCHECK") == 1:
                 self._memory.keep(LINKCHECK="0")
-        if encode([DeviceTimeReq()]) in asked:
-            known = any(isinstance(command, DeviceTimeAns) for command in commands)
-            self._say(f"+EVT:TIMEREQ_{'OK' if known else 'FAILED'}")
+        if Command(Cid.DEVICE_TIME) in asked:
+            self._say(f"+EVT:TIMEREQ_{'OK' if Cid.DEVICE_TIME in answers else 'FAILED'}")
             self._memory.keep(TIMEREQ="0")

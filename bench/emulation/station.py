@@ -16,11 +16,11 @@ from bench.emulation.nvm import Nvm
 from bench.emulation.process import live
 from bench.station.link import LinkClosed
 from bench.station.station_tls import station_files
-from bench.station.virtual import VirtualStation
 from bench.station.web_socket import StationRefused, connect, discover
 from bench.station.web_socket_link import WebSocketLink
+from bench.virtual.lorawan.channel_plan import channel_plan
+from bench.virtual.station import VirtualStation
 from lns.lorawan.identifiers import Eui, eui, eui_id6
-from lns.lorawan.region import region
 
 
 def _say(level: str, text: str) -> None:
@@ -69,7 +69,7 @@ async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cyc
     line = await open_air(folder, name)
     virtual = VirtualStation(
         station,
-        DistantMedium(region(region_name), line),
+        DistantMedium(channel_plan(region_name), line),
         _Uplink(home, station).open,
         seed=stream(0, name, str(starts)).getrandbits(32),
         record=lambda *_: None,

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from bench.radio.propagation import AnyDataRate, Links, sensitivity_dbm, snr_db
+from bench.radio.propagation import Links, sensitivity_dbm, snr_db
+from bench.virtual.lorawan.channel_plan import Modulated, channel_plan
+from bench.virtual.lorawan.time_on_air import time_on_air_us
 from lns.clock import now_us
-from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region
 
 CAPTURE_DB = 6
 """A frame survives another on the same frequency and spreading factor if it is this much
@@ -33,7 +33,7 @@ class Transmission:
     phy: bytes
     freq_hz: int
     dr: int
-    data_rate: AnyDataRate
+    data_rate: Modulated
     start_us: int
     airtime_us: int
     power_dbm: int
@@ -62,6 +62,19 @@ class Heard:
     snr_db: float
     end_us: int
 
+    @property
+    def phy(self) -> bytes:
+        """Its octets."""
+        return self.transmission.phy
+
+
+class Named(Protocol):
+    """A region, as far as the air is concerned: all else it knows by itself."""
+
+    @property
+    def name(self) -> str:
+        """EU868, US915."""
+
 
 class Listener(Protocol):
     """A radio that hears frames."""
@@ -86,8 +99,8 @@ class _OnAir:
 class Medium:
     """The air around one rig; remembers what is being transmitted right now."""
 
-    def __init__(self, region: Region, links: Links, record: Record) -> None:
-        self.region = region
+    def __init__(self, region: Named, links: Links, record: Record) -> None:
+        self.plan = channel_plan(region.name)
         self.links = links
         self._record = record
         # By object: two stations may use one EUI, as a copied configuration has it.
@@ -127,9 +140,9 @@ class Medium:
         was just before now. `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id,
         genuine, attempt); they go into `radio.transmit` as they are.
         """
-        data_rate = self.region.data_rates[dr] if dr < len(self.region.data_rates) else None
+        data_rate = self.plan.data_rates[dr] if dr < len(self.plan.data_rates) else None
         if data_rate is None:
-            raise ValueError(f"{self.region.name}: DR{dr} is not defined")
+            raise ValueError(f"{self.plan.name}: DR{dr} is not defined")
         self._numbers += 1
         transmission = Transmission(
             number=self._numbers,
@@ -140,7 +153,7 @@ class Medium:
             dr=dr,
             data_rate=data_rate,
             start_us=now_us() if start_us is None else start_us,
-            airtime_us=frame_airtime_us(data_rate, len(phy), crc=direction == "up"),
+            airtime_us=time_on_air_us(data_rate, len(phy), crc=direction == "up"),
             power_dbm=power_dbm,
             origin=origin,
         )

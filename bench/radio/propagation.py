@@ -1,11 +1,10 @@
 """How strong does one radio hear another?"""
 
 import math
-from typing import TypeAlias
 
 from bench.chance import stream
+from bench.virtual.lorawan.channel_plan import Lora, Modulated
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import DataRate, FskDataRate
 
 ATTENUATION_DB = 100
 NOISE_FIGURE_DB = 6
@@ -15,8 +14,6 @@ _FSK_BANDWIDTH_HZ = 100_000
 _FSK_SNR_DB = 9.0
 _SNR_SF7_DB = -7.5
 _SNR_STEP_DB = 2.5
-
-AnyDataRate: TypeAlias = DataRate | FskDataRate
 
 
 class Links:
@@ -68,20 +65,20 @@ class Links:
         return rssi_dbm
 
 
-def snr_db(rssi_dbm: float, data_rate: AnyDataRate) -> float:
+def snr_db(rssi_dbm: float, data_rate: Modulated) -> float:
     """Signal to noise as a concentrator reports it: steps of 0.25 dB, capped at 12."""
     return math.trunc(min(rssi_dbm - noise_dbm(data_rate), SNR_CAP_DB) * 4) / 4
 
 
-def noise_dbm(data_rate: AnyDataRate) -> float:
+def noise_dbm(data_rate: Modulated) -> float:
     """The noise in the bandwidth of a data rate: -117 dBm in 125 kHz."""
-    bandwidth_hz = data_rate.bw_hz if isinstance(data_rate, DataRate) else _FSK_BANDWIDTH_HZ
+    bandwidth_hz = data_rate.bw_hz if isinstance(data_rate, Lora) else _FSK_BANDWIDTH_HZ
     return _THERMAL_NOISE_DBM_HZ + round(10 * math.log10(bandwidth_hz)) + NOISE_FIGURE_DB
 
 
-def sensitivity_dbm(data_rate: AnyDataRate) -> float:
+def sensitivity_dbm(data_rate: Modulated) -> float:
     """The weakest frame that is received: -124.5 dBm with SF7, -137 dBm with SF12 in 125 kHz."""
-    if isinstance(data_rate, DataRate):
+    if isinstance(data_rate, Lora):
         return noise_dbm(data_rate) + _SNR_SF7_DB - (data_rate.sf - 7) * _SNR_STEP_DB
     return noise_dbm(data_rate) + _FSK_SNR_DB
 

@@ -7,6 +7,7 @@ from bench.device.seam import Joining, Sent
 from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record
 from bench.rig.provisioning import Provisioned
+from bench.virtual.session import Session
 
 PAYLOAD = b"21.5 C"
 
@@ -23,7 +24,7 @@ class DeviceOfCase(ABC):
 
     @property
     @abstractmethod
-    def session(self) -> DeviceSession | None:
+    def session(self) -> DeviceSession | Session | None:
         """The session it has now; `f_cnt_up` is the counter of its next frame."""
 
     @property

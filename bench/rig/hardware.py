@@ -24,8 +24,8 @@ from bench.rig.rig import Frame
 from bench.rig.second_radio import SecondRadio
 from bench.rig.tapped_station import TappedStation
 from bench.rig.wired import WiredRig
+from bench.virtual.lorawan.time_on_air import time_on_air_us
 from lns.clock import now_us
-from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Jreq, Updf, parse_up
 
@@ -167,9 +167,9 @@ class HardwareRig(WiredRig):
     def _note(self, device: HardwareDevice, known: Known, one: OnAir, message: Updf | Jreq) -> None:
         """Write what a device has sent, as `radio.transmit`."""
         attempt = 1 + sum(known.phy == earlier.phy for earlier, _ in self._seen)
-        data_rate = self.region.data_rates[message.dr]
+        data_rate = self.medium.plan.data_rates[message.dr]
         assert data_rate is not None
-        airtime_us = frame_airtime_us(data_rate, len(known.phy), crc=True)
+        airtime_us = time_on_air_us(data_rate, len(known.phy), crc=True)
         facts: dict[str, object] = {"frame_id": known.frame_id, "genuine": True}
         if known.session is not None:
             facts |= {"session": known.session.number, "f_cnt": known.f_cnt}

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from bench.case import StimulusMissed
-from bench.device import crafted
 from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record, Transmission
@@ -13,6 +12,7 @@ from bench.rig.device_book import Answer, DeviceBook, Known
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
+from bench.virtual import crafted
 from lns.end_device import Activation
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.identifiers import Eui

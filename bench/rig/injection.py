@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from bench.capture.reading import Event
-from bench.device.crafted import Identity
-from bench.device.radio import channels
 from bench.station.retelling import frame_id_of
-from lns.lorawan.crypto import SessionKeys, derive_session_keys
-from lns.lorawan.frame import MalformedFrame, open_join_accept
-from lns.lorawan.identifiers import DevAddr
+from bench.virtual.crafted import Identity
+from bench.virtual.lorawan.channel_plan import Lora, channel_plan
+from bench.virtual.lorawan.ciphers import Keys, session_keys
+from bench.virtual.lorawan.frames import read_join_accept
 from lns.lorawan.region import DataRate, Region
 from lns.station.messages import Dnmsg, Jreq, UpInfo, parse_down, parse_up
 from lns.station.spelling import frame_text
@@ -48,7 +47,9 @@ def reception_text(
 
 def first_channel(region: Region) -> Signal:
     """How a station hears what `reception_text` tells by default."""
-    freq_hz, dr = channels(region)[0].freq_hz, region.uplink_dr(DATA_RATE)
+    plan = channel_plan(region.name)
+    freq_hz, dr = plan.own_channels[0].freq_hz, plan.up_dr(Lora(DATA_RATE.sf, DATA_RATE.bw_hz))
+    assert dr is not None, "every region has SF7 in 125 kHz"
     return {"dr": dr, "freq_hz": freq_hz, "rssi_dbm": RSSI_DBM, "snr_db": SNR_DB}
 
 
@@ -62,9 +63,7 @@ def last_heard_us(events: Sequence[Event], frame_id: str) -> int:
     raise LookupError(f"no station has delivered {frame_id} yet, so it cannot be replayed")
 
 
-def sessions_opened(
-    events: Sequence[Event], identity: Identity
-) -> list[tuple[DevAddr, SessionKeys]]:
+def sessions_opened(events: Sequence[Event], identity: Identity) -> list[tuple[str, Keys]]:
     """The sessions that join accepts have opened for a device, as who has its key can tell."""
     assert identity.app_key is not None
     sessions = []
@@ -80,15 +79,11 @@ def sessions_opened(
         answer = parse_down(event["text"])
         if not isinstance(answer, Dnmsg) or answer.xtime not in dev_nonces:
             continue
-        try:
-            accept = open_join_accept(identity.app_key, answer.pdu)
-        except MalformedFrame:
+        accept = read_join_accept(identity.app_key, answer.pdu)
+        if accept is None:
             continue
-        keys = derive_session_keys(
-            identity.app_key,
-            join_nonce=accept.join_nonce,
-            net_id=accept.net_id,
-            dev_nonce=dev_nonces[answer.xtime],
+        keys = session_keys(
+            identity.app_key, accept.join_nonce, accept.net_id, dev_nonces[answer.xtime]
         )
         sessions.append((accept.dev_addr, keys))
     return sessions

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.chance import stream
-from bench.device.crafted import Identity
-from bench.device.stack import LORAMAC_NODE, Stack
+from bench.virtual.crafted import Identity
+from bench.virtual.lorawan.channel_plan import Lora
+from bench.virtual.stack import LORAMAC_NODE, Stack
 from lns.end_device import (
     Activation,
     DeviceClass,
@@ -16,9 +17,8 @@ from lns.end_device import (
 )
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.lorawan.region import DataRate
 
-FASTEST = DataRate(7, 125_000)
+FASTEST = Lora(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")
 FIRST_DEV_EUI = 0x70B3D57ED0000000
 FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from bench.device.board import Board
 from bench.device.rui3 import Rui3Device
 from bench.device.seam import Joining, Sent
 from bench.device.serial_line import SerialLine
@@ -11,6 +10,7 @@ from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD
 from bench.rig.provisioning import Provisioned
 from bench.rig.virtual_device import VirtualRigDevice, firmware_of
+from bench.virtual.board import Board
 
 
 class SerialRigDevice(VirtualRigDevice):

@@ -8,7 +8,7 @@ from bench.radio.medium import Medium
 from bench.rig.tapped_station import TappedStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
-from bench.station.virtual import VirtualStation
+from bench.virtual.station import VirtualStation
 from lns.lorawan.identifiers import Eui
 
 Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]

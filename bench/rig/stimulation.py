@@ -5,7 +5,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.device import crafted
 from bench.device.seam import Joining, Sent
 from bench.expectation import Due, Table
 from bench.rig.assembly import Assembly
@@ -13,10 +12,11 @@ from bench.rig.device import PAYLOAD
 from bench.rig.injection import last_heard_us, reception_text, sessions_opened
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Frame
+from bench.virtual import crafted
+from bench.virtual.lorawan.ciphers import Keys
 from lns.clock import now_us
 from lns.dedup.claim import Bid
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, eui
+from lns.lorawan.identifiers import eui
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 SETTLE_US = 3_000_000
@@ -127,7 +127,7 @@ class Stimulation(Assembly):
             facts |= {"session": frame.session, "f_cnt": frame.f_cnt}
         self.medium.announce(frame.dev_eui, frame.phy, {**facts, "genuine": genuine})
 
-    def sessions_opened(self, device: Provisioned) -> list[tuple[DevAddr, SessionKeys]]:
+    def sessions_opened(self, device: Provisioned) -> list[tuple[str, Keys]]:
         """The sessions that join accepts have opened for a device, oldest first."""
         return sessions_opened(self.case.events, device.identity)
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 
-from bench.device.firmware import Abp, Otaa, Settings, VirtualDevice
+from bench.device.activation import Abp, Otaa
 from bench.device.seam import Joining, Sent
-from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.provisioning import FASTEST, JOIN_EUI, Provisioned
+from bench.virtual.device import Asked, Settings, VirtualDevice
+from bench.virtual.lorawan.channel_plan import ChannelPlan
+from bench.virtual.session import Session
 from lns.end_device import Activation, DeviceClass
-from lns.lorawan.mac_commands import DeviceTimeReq
-from lns.lorawan.region import Region
 
 
 class VirtualRigDevice(DeviceOfCase):
@@ -21,7 +21,7 @@ class VirtualRigDevice(DeviceOfCase):
         self.firmware: VirtualDevice | None = None
 
     @property
-    def session(self) -> DeviceSession | None:
+    def session(self) -> Session | None:
         assert self.firmware is not None, "devices are switched on by the first act"
         return self.firmware.session
 
@@ -46,7 +46,7 @@ class VirtualRigDevice(DeviceOfCase):
         transmissions: int = 1,
     ) -> Sent:
         firmware = await self._running()
-        if retries != firmware.settings.retries:
+        if retries != firmware.retries:
             firmware.set_retries(retries)
         if transmissions > 1:
             firmware.set_nb_trans(transmissions)
@@ -62,7 +62,7 @@ class VirtualRigDevice(DeviceOfCase):
         (await self._running()).set_adr(adr)
 
     async def ask_time(self) -> None:
-        (await self._running()).ask(DeviceTimeReq())
+        (await self._running()).ask(Asked.DEVICE_TIME)
 
     async def restart(self, *, memory: bool) -> None:
         firmware = await self._running()
@@ -91,7 +91,7 @@ def firmware_of(
         record=record,
         stack=provisioned.stack,
         settings=Settings(
-            dr=_dr(provisioned, medium.region),
+            dr=_dr(provisioned, medium.plan),
             adr=provisioned.adr,
             class_c=provisioned.record.device_class is DeviceClass.C,
         ),
@@ -103,5 +103,9 @@ def firmware_of(
     return device
 
 
-def _dr(provisioned: Provisioned, region: Region) -> int:
-    return region.uplink_dr(FASTEST) if provisioned.dr is None else provisioned.dr
+def _dr(provisioned: Provisioned, plan: ChannelPlan) -> int:
+    if provisioned.dr is not None:
+        return provisioned.dr
+    dr = plan.up_dr(FASTEST)
+    assert dr is not None, "every region has SF7 in 125 kHz"
+    return dr

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bench.device import crafted
 from bench.duration import seconds
 from bench.expectation import Table
 from bench.rig.simulated import SimulatedRig
 from bench.station.retelling import told_by
+from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import eui
 from lns.station.messages import Jreq, Updf, parse_up

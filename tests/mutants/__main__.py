@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutants import (
+    boards,
     claims,
     delivery,
     devices,
@@ -46,6 +47,7 @@ LISTS = {
     "listeners": listeners.MUTANTS,
     "devices": devices.MUTANTS,
     "situations": situations.MUTANTS,
+    "boards": boards.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

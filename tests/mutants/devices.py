@@ -129,18 +129,4 @@ MUTANTS = (
         "            pass\n",
         "tests/bench/rig/test_device_book.py",
     ),
-    Mutant(
-        "a virtual device obeys without ADR",
-        "bench/device/firmware.py",
-        "if settings.adr and said == LinkADRAns():",
-        "if said == LinkADRAns():",
-        "tests/bench/device/test_firmware.py",
-    ),
-    Mutant(
-        "a virtual device takes any JoinNonce",
-        "bench/device/firmware.py",
-        "answer.content.join_nonce <= self.join_nonce",
-        "False",
-        "tests/bench/device/test_firmware.py",
-    ),
 )

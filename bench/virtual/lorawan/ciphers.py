@@ -6,6 +6,7 @@ kept per key, for a bounded number of keys.
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -16,6 +17,18 @@ UP, DOWN = 0, 1
 """The direction octet of the blocks B0 and A_i."""
 _BLOCK = 16
 _KEYS_MAX = 1024
+
+
+class SessionKeyPair(Protocol):
+    """The two keys of a session, whoever keeps them."""
+
+    @property
+    def nwk_s_key(self) -> bytes:
+        """Of the network."""
+
+    @property
+    def app_s_key(self) -> bytes:
+        """Of the application."""
 
 
 @dataclass(frozen=True, slots=True)

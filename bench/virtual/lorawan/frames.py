@@ -9,7 +9,7 @@ from enum import IntEnum
 from bench.virtual.lorawan.ciphers import (
     DOWN,
     UP,
-    Keys,
+    SessionKeyPair,
     clear_of_accept,
     crypt,
     frame_mic,
@@ -81,7 +81,7 @@ class DataFrame:
         """Whether its MIC is that of this key and this 32-bit counter."""
         return self.mic == frame_mic(nwk_s_key, self.direction, self.dev_addr, f_cnt, self.signed)
 
-    def clear(self, keys: Keys, f_cnt: int) -> bytes:
+    def clear(self, keys: SessionKeyPair, f_cnt: int) -> bytes:
         """FRMPayload in clear: FPort 0 belongs to the network key."""
         key = keys.app_s_key if self.f_port else keys.nwk_s_key
         return crypt(key, self.direction, self.dev_addr, f_cnt, self.encrypted)
@@ -123,7 +123,7 @@ class JoinAccept:
 def data_frame(
     kind: Kind,
     dev_addr: str,
-    keys: Keys,
+    keys: SessionKeyPair,
     f_cnt: int,
     *,
     f_port: int | None = None,

@@ -27,8 +27,8 @@ from bench.radio.medium import Medium
 from bench.radio.propagation import Links
 from bench.station.link import LinkClosed
 from bench.station.station_tls import StationTls, station_files
-from bench.station.virtual import VirtualStation
 from bench.station.web_socket import StationLinks
+from bench.virtual.station import VirtualStation
 from lns.config import load
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

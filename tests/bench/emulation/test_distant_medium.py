@@ -7,7 +7,7 @@ from bench.emulation.air_line import open_air
 from bench.emulation.distant_medium import DistantMedium
 from bench.emulation.emission import Caught, Modulation
 from bench.radio.medium import Heard
-from lns.lorawan.data_rate import DataRate
+from bench.virtual.lorawan.channel_plan import Lora
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from tests.bench.emulation.wiring import Desk
@@ -53,7 +53,7 @@ def test_a_concentrator_hears_uplinks_of_its_region_and_sends_downlinks(tmp_path
                 ear.eui, b"\3", direction="down", freq_hz=869_525_000, dr=3, power_dbm=27
             )
             # Without a CRC, with which it would be 103 424.
-            assert (down.airtime_us, down.data_rate) == (82_944, DataRate(9, 125_000))
+            assert (down.airtime_us, down.data_rate) == (82_944, Lora(9, 125_000))
             medium.detach(ear, hears="up")
             device.transmit(b"\1\2", HEARD, power_dbm=14, crc=True)
             await asyncio.sleep(0.2)

@@ -1,8 +1,8 @@
 import pytest
 
 from bench.radio.propagation import Links, sensitivity_dbm, snr_db
+from bench.virtual.lorawan.channel_plan import Fsk, Lora
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import FSK, DataRate
 
 DEVICE, STATION = Eui("70B3D57ED0000001"), Eui("B827EBFFFE123456")
 
@@ -35,11 +35,11 @@ def test_fading_depends_on_frame_receiver_and_seed_only() -> None:
     ("rssi_dbm", "snr"), [(-50, 12.0), (-110, 7.0), (-117.3, -0.25), (-124.4, -7.25)]
 )
 def test_snr_has_steps_of_a_quarter_and_a_cap(rssi_dbm: float, snr: float) -> None:
-    assert snr_db(rssi_dbm, DataRate(7, 125_000)) == snr
+    assert snr_db(rssi_dbm, Lora(7, 125_000)) == snr
 
 
 def test_slow_and_narrow_data_rates_are_heard_further() -> None:
-    assert sensitivity_dbm(DataRate(7, 125_000)) == -124.5
-    assert sensitivity_dbm(DataRate(12, 125_000)) == -137
-    assert sensitivity_dbm(DataRate(7, 250_000)) == -121.5
-    assert sensitivity_dbm(FSK) > sensitivity_dbm(DataRate(7, 125_000))
+    assert sensitivity_dbm(Lora(7, 125_000)) == -124.5
+    assert sensitivity_dbm(Lora(12, 125_000)) == -137
+    assert sensitivity_dbm(Lora(7, 250_000)) == -121.5
+    assert sensitivity_dbm(Fsk()) > sensitivity_dbm(Lora(7, 125_000))

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from bench.device import crafted
 from bench.device.activation import Otaa
 from bench.rig.device_book import Answer, DeviceBook
+from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_accept
 from lns.lorawan.identifiers import dev_addr, eui

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.radio.medium import Transmission
-from bench.station.concentrator_clock import ConcentratorClock
+from bench.virtual.concentrator_clock import ConcentratorClock
+from bench.virtual.lorawan.channel_plan import ChannelPlan
+from bench.virtual.lorawan.time_on_air import time_on_air_us
 from lns.clock import now_us
-from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.region import Region
 from lns.station.down_messages import CLASS_A, CLASS_C, Dnmsg
 
 AIM_GAP_US = 20_000
@@ -29,7 +29,7 @@ Parameters = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelPlan:
+class Allowed:
     """What `router_config` allows: the defined data rates and the range of frequencies (Hz)."""
 
     drs: tuple[int, ...]
@@ -78,7 +78,7 @@ class Transmitter:
 
     def __init__(
         self,
-        region: Region,
+        region: ChannelPlan,
         clock: ConcentratorClock,
         *,
         emit: Callable[[Job], Transmission],
@@ -90,11 +90,11 @@ class Transmitter:
         self._emit = emit
         self._emitted = emitted
         self._duty_cycle = duty_cycle
-        self._plan: ChannelPlan | None = None
+        self._plan: Allowed | None = None
         self._jobs: list[Job] = []
         self._bands_free_us: dict[int, int] = {}
 
-    def start(self, plan: ChannelPlan) -> None:
+    def start(self, plan: Allowed) -> None:
         """Begin anew with a channel plan; what was planned is forgotten."""
         self._plan = plan
         self._jobs.clear()
@@ -205,20 +205,20 @@ class Transmitter:
     def _airtime_us(self, dnmsg: Dnmsg, dr: int) -> int:
         data_rate = self._region.data_rates[dr]
         assert data_rate is not None
-        return frame_airtime_us(data_rate, len(dnmsg.pdu), crc=False)
+        return time_on_air_us(data_rate, len(dnmsg.pdu), crc=False)
 
     def _at(self, when_us: int, callback: Callable[[Job], None], job: Job) -> None:
         asyncio.get_running_loop().call_at(when_us / 1_000_000, callback, job)
 
 
-def channel_plan(config: dict[str, Any], region: Region) -> ChannelPlan:
+def allowed(config: dict[str, Any], region: ChannelPlan) -> Allowed:
     """What a `router_config` allows on this air; nothing for fields that cannot be read.
 
     A region name that the station does not know forbids every downlink, as in the real one.
     """
     drs, freq_range = config.get("DRs"), config.get("freq_range")
     if config.get("region") != region.name or not isinstance(drs, list):
-        return ChannelPlan((), (0, 0))
+        return Allowed((), (0, 0))
     told = zip(region.data_rates, drs, strict=False)
     defined = tuple(
         dr
@@ -227,9 +227,9 @@ def channel_plan(config: dict[str, Any], region: Region) -> ChannelPlan:
     )
     match freq_range:
         case [int(low_hz), int(high_hz)]:
-            return ChannelPlan(defined, (low_hz, high_hz))
+            return Allowed(defined, (low_hz, high_hz))
         case _:
-            return ChannelPlan(defined, (0, 0))
+            return Allowed(defined, (0, 0))
 
 
 def _is_defined(entry: object) -> bool:

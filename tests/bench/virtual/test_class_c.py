@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bench.device.firmware import Settings
-from tests.bench.device.test_firmware import Bench, Plan, play
+from bench.virtual.device import Settings
+from tests.bench.virtual.test_device import Bench, Plan, play
 
 ALWAYS = Settings(class_c=True)
 LATE = Plan(5_000_000, freq_hz=869_525_000, dr=0, ack=False, port=7, payload=b"on")

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from bench.device.activation import Abp, Otaa
-from bench.device.firmware import VirtualDevice
 from bench.device.seam import CommandRefused, Sent
-from lns.lorawan.mac_commands import DeviceTimeReq, LinkCheckReq, MacCommand
+from bench.virtual.device import Asked, VirtualDevice
 
 _COMMAND = re.compile(r"AT(?:\+(\w{1,32}))?(?:(=)(.*))?", re.I)
 _HEX_PAYLOAD = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
@@ -51,8 +50,8 @@ class Rui3Commands:
             "ADR": self._set_adr,
             "NWM": self._set_work_mode,
             "CLASS": self._set_class,
-            "TIMEREQ": partial(self._ask, DeviceTimeReq()),
-            "LINKCHECK": partial(self._ask, LinkCheckReq()),
+            "TIMEREQ": partial(self._ask, Asked.DEVICE_TIME),
+            "LINKCHECK": partial(self._ask, Asked.LINK_CHECK),
         }
         self._values: dict[str, Callable[[], object]] = {
             "VER": lambda: self._version,
@@ -62,7 +61,7 @@ class Rui3Commands:
             "NJS": lambda: int(self._firmware.session is not None),
             "CFM": lambda: int(self._firmware.confirming),
             "CFS": lambda: int(self.last_sent is not None and self.last_sent.acknowledged),
-            "RETY": lambda: self._firmware.settings.retries,
+            "RETY": lambda: self._firmware.retries,
             "DR": lambda: self._firmware.settings.dr,
             "ADR": lambda: int(self._firmware.settings.adr),
             "JOIN": lambda: "1:0:8:0",
@@ -137,10 +136,10 @@ class Rui3Commands:
         return Reply()
 
     def _set_dr(self, value: str | None) -> Reply:
-        drs = len(self._firmware.region.rx1_drs)
+        drs = len(self._firmware.mac.plan.up_drs)
         if value is None or not value.isdecimal() or int(value) >= drs:
             return Reply(PARAM_ERROR)
-        self._firmware.settings = replace(self._firmware.settings, dr=int(value))
+        self._firmware.settings.dr = int(value)
         return Reply(OK)
 
     def _set_adr(self, value: str | None) -> Reply:
@@ -149,7 +148,7 @@ class Rui3Commands:
         self._firmware.set_adr(value == "1")
         return Reply()
 
-    def _ask(self, request: MacCommand, value: str | None) -> Reply:
+    def _ask(self, request: Asked, value: str | None) -> Reply:
         if value not in ("0", "1"):
             return Reply(PARAM_ERROR)
         if value == "0":
@@ -165,7 +164,7 @@ class Rui3Commands:
         if value is None or value.upper() not in ("A", "C"):
             return Reply(PARAM_ERROR)
         class_c = value.upper() == "C"
-        self._firmware.settings = replace(self._firmware.settings, class_c=class_c)
+        self._firmware.settings.class_c = class_c
         return Reply(OK)
 
     def _dev_addr(self) -> str:

@@ -8,7 +8,7 @@ from bench.clock import run
 from bench.radio.medium import Heard, Medium
 from bench.radio.propagation import Links
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.station.virtual import VirtualStation
+from bench.virtual.station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

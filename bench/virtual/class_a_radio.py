@@ -1,88 +1,94 @@
-"""How does a class A device send one frame and listen for one answer?"""
+"""How does a device on virtual time send one frame and listen for one answer?"""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import Any, Generic, TypeVar
 
-from bench.device.receive_windows import ReceiveWindow, ReceiveWindows
+from bench.device.activation import Eui
 from bench.radio.medium import Heard, Medium, Transmission
+from bench.virtual.mac import Listened, Received, Window
 from lns.clock import now_us
-from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Channel, Region, us915_sub_band
 
 T = TypeVar("T")
+
+TOLERANCE_US = 20_000
+"""How far from the opening of its window a downlink may start: a few symbols."""
 
 
 class Restarted(Exception):
     """The device was reset while it waited."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Generic[T]):
-    """An answer that was believed, where and how strong."""
-
-    content: T
-    window: ReceiveWindow
-    heard: Heard
-
-
 @dataclass(slots=True)
 class _Listening(Generic[T]):
     """The windows that are open, and who judges what they catch."""
 
-    windows: ReceiveWindows
+    windows: tuple[Window, Window]
     believe: Callable[[Heard], T | None]
-    answer: Received[T] | None = None
+    gives_up_rx2: bool
+    answer: Received[T, Heard] | None = None
+    gave_up: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is listened to any more."""
+        return self.answer is not None or self.gave_up
+
+    def catching(self, transmission: Transmission) -> Window | None:
+        """The window in which a frame begins, if any."""
+        for window in self.windows:
+            is_near = abs(transmission.start_us - window.opens_us) <= TOLERANCE_US
+            tuned = (window.dr, window.freq_hz) == (transmission.dr, transmission.freq_hz)
+            if is_near and tuned:
+                return window
+        return None
 
 
 class ClassARadio:
-    """One device's radio: remembers its last channel and the windows that are open now.
+    """One device's radio: remembers the windows that are open now.
 
     `unasked` is told every frame that no window takes, of a radio that is never off (class C).
     """
 
-    def __init__(self, eui: Eui, medium: Medium, chance: Random) -> None:
+    def __init__(self, eui: Eui, medium: Medium) -> None:
         self.eui = eui
         self._medium = medium
-        self._chance = chance
-        self._channels = channels(medium.region)
-        self._last_freq_hz = 0
         self._listening: _Listening[Any] | None = None
-        self.unasked: Callable[[Heard], None] = lambda heard: None
+        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
         self._deaf_until_us = 0
         self._waiter: asyncio.Future[None] | None = None
         self._restarted = False
         medium.attach(self, hears="down")
 
-    def transmit(
-        self, phy: bytes, *, dr: int, power_dbm: int, facts: dict[str, object]
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
     ) -> Transmission:
-        """Send on another channel than the last time, where there is one."""
-        usable = [c.freq_hz for c in self._channels if c.dr_min <= dr <= c.dr_max]
-        others = [freq_hz for freq_hz in usable if freq_hz != self._last_freq_hz]
-        self._last_freq_hz = self._chance.choice(others or usable)
+        """Put a frame on the air now."""
         return self._medium.transmit(
             self.eui,
             phy,
             direction="up",
-            freq_hz=self._last_freq_hz,
+            freq_hz=freq_hz,
             dr=dr,
             power_dbm=power_dbm,
             facts=facts,
         )
 
     async def listen(
-        self, windows: ReceiveWindows, believe: Callable[[Heard], T | None]
-    ) -> Received[T] | None:
-        """The first frame in which `believe` sees an answer; None when both windows are over."""
-        listening = self._listening = _Listening(windows, believe)
+        self,
+        windows: tuple[Window, Window],
+        believe: Callable[[Heard], T | None],
+        *,
+        gives_up_rx2: bool,
+    ) -> Listened[T, Heard]:
+        """The first frame in which `believe` sees an answer, if any, when both windows are over."""
+        listening = self._listening = _Listening(windows, believe, gives_up_rx2)
         try:
-            await self._wait(windows.rx2.closes_us)
-            while listening.answer is None and (end_us := self._catch_ends_us(windows)):
+            await self._wait(windows[1].closes_us)
+            while not listening.is_over and (end_us := self._catch_ends_us(listening)):
                 await self._wait(end_us)
-            return listening.answer
+            return Listened(listening.answer, listening.gave_up)
         finally:
             self._listening = None
 
@@ -106,15 +112,17 @@ class ClassARadio:
         if heard.transmission.start_us < self._deaf_until_us:
             return
         listening = self._listening
-        if listening is None or listening.answer is not None:
-            return self.unasked(heard)
-        window = listening.windows.catching(heard.transmission)
-        if window is None:
-            return self.unasked(heard)
+        window = None
+        if listening is not None and not listening.is_over:
+            window = listening.catching(heard.transmission)
+        if listening is None or window is None:
+            return self.unasked(heard, heard.transmission.dr, heard.transmission.freq_hz)
         self._deaf_until_us = heard.end_us
         content = listening.believe(heard)
         if content is not None:
-            listening.answer = Received(content, window, heard)
+            listening.answer = Received(content, window.slot, heard)
+        listening.gave_up = content is None and listening.gives_up_rx2
+        if listening.is_over:
             self._wake()
 
     async def _wait(self, until_us: int) -> None:
@@ -134,13 +142,8 @@ class ClassARadio:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _catch_ends_us(self, windows: ReceiveWindows) -> int | None:
+    def _catch_ends_us(self, listening: _Listening[Any]) -> int | None:
         """When the frames end that a window is receiving now; None if there is none."""
         now = now_us()
-        ends_us = [t.end_us for t in self._medium.ongoing("down") if windows.catching(t)]
+        ends_us = [t.end_us for t in self._medium.ongoing("down") if listening.catching(t)]
         return max((end_us for end_us in ends_us if end_us > now), default=None)
-
-
-def channels(region: Region) -> tuple[Channel, ...]:
-    """The channels a device of this bench uses: in US915 those of sub-band 2."""
-    return us915_sub_band(2) if region.name == "US915" else region.uplink_channels

@@ -1,7 +1,7 @@
 """Which session does a concentrator's clock show, and from where does it count?"""
 
 from bench.chance import stream
-from bench.station.concentrator_clock import ConcentratorClock
+from bench.virtual.concentrator_clock import ConcentratorClock
 from lns.station.xtime import XtimeParts, split
 
 

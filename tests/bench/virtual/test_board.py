@@ -6,19 +6,18 @@ import os
 import struct
 import termios
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.device.activation import Abp, Otaa
-from bench.device.board import UNREAD_BYTES_MAX, Board
-from bench.device.firmware import Settings, VirtualDevice
 from bench.device.rui3 import Rui3Device
 from bench.device.seam import CommandRefused, Ending, Outcome
 from bench.device.serial_line import LineLost, SerialLine
 from bench.radio.medium import Heard, Medium
 from bench.radio.propagation import Links
+from bench.virtual.board import UNREAD_BYTES_MAX, Board
+from bench.virtual.device import Settings, VirtualDevice
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
@@ -490,7 +489,7 @@ def test_a_board_alone_is_no_bother_and_leaves_nothing_open() -> None:
 def test_many_boards_side_by_side() -> None:
     async def one(number: int) -> Outcome:
         bench = Bench()
-        bench.board.firmware.settings = replace(bench.board.firmware.settings, dr=number % 6)
+        bench.board.firmware.settings.dr = number % 6
         async with bench.board, bench.device() as device:
             await device.identify()
             return (await device.send(bytes([number]))).outcome

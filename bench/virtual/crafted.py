@@ -6,17 +6,16 @@ joins and the catalogue of edge cases need them.
 
 from dataclasses import dataclass, field, replace
 
+from bench.device.activation import Eui
 from bench.device.seam import Joining, Sent
-from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame import (
-    Data,
-    JoinRequest,
-    MType,
-    build_data,
-    build_join_request,
-    parse,
+from bench.virtual.lorawan.ciphers import SessionKeyPair
+from bench.virtual.lorawan.frames import (
+    Kind,
+    data_frame,
+    join_request,
+    read_data,
+    read_join_request,
 )
-from lns.lorawan.identifiers import DevAddr, Eui
 
 MIC_BYTES = 4
 
@@ -32,8 +31,8 @@ class Identity:
 
 def data(
     dev_eui: Eui,
-    dev_addr: DevAddr,
-    keys: SessionKeys,
+    dev_addr: str,
+    keys: SessionKeyPair,
     f_cnt: int,
     *,
     session: int = 0,
@@ -46,21 +45,19 @@ def data(
     forged: bool = False,
 ) -> Sent:
     """A data frame with this counter (32 bits); `forged` spoils its MIC."""
-    phy = build_data(
-        MType.CONFIRMED_UP if confirmed else MType.UNCONFIRMED_UP,
-        dev_addr=dev_addr,
-        f_cnt=f_cnt,
-        keys=keys,
+    phy = data_frame(
+        Kind.CONFIRMED_UP if confirmed else Kind.UNCONFIRMED_UP,
+        dev_addr,
+        keys,
+        f_cnt,
         f_port=port,
         payload=payload,
         f_opts=f_opts,
         adr=adr,
-        adr_ack_req=adr_ack_req,
+        bit_6=adr_ack_req,
     )
     phy = _spoilt(phy) if forged else phy
-    frame = parse(phy)
-    assert isinstance(frame, Data)
-    return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, confirmed)
+    return found(dev_eui, phy, f_cnt, session=session)
 
 
 def join(
@@ -68,30 +65,30 @@ def join(
 ) -> Joining:
     """A join request with this DevNonce; `join_eui` replaces the device's own."""
     assert identity.app_key is not None and identity.join_eui is not None
-    phy = build_join_request(
+    phy = join_request(
         identity.app_key,
         join_eui=join_eui or identity.join_eui,
         dev_eui=identity.dev_eui,
         dev_nonce=dev_nonce,
     )
     phy = _spoilt(phy) if forged else phy
-    request = parse(phy)
-    assert isinstance(request, JoinRequest)
+    request = read_join_request(phy)
+    assert request is not None
     return Joining(identity.dev_eui, request.frame_id, phy, dev_nonce)
 
 
 def found(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
-    """A data frame that somebody else has built; MalformedFrame if it is none."""
-    frame = parse(phy)
-    assert isinstance(frame, Data)
+    """A data frame that somebody else has built; ValueError if it is none."""
+    frame = read_data(phy)
+    if frame is None:
+        raise ValueError(f"{phy.hex().upper()} is no data frame")
     return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
 
 
 def forged(sent: Sent) -> Sent:
     """The same frame with a wrong MIC."""
-    frame = parse(_spoilt(sent.phy))
-    assert isinstance(frame, Data)
-    return replace(sent, phy=frame.to_bytes(), frame_id=frame.frame_id, transmissions=[])
+    spoilt = found(sent.dev_eui, _spoilt(sent.phy), sent.f_cnt)
+    return replace(sent, phy=spoilt.phy, frame_id=spoilt.frame_id, transmissions=[])
 
 
 def _spoilt(phy: bytes) -> bytes:

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from bench.device.at import LineCutter
-from bench.device.firmware import VirtualDevice
-from bench.device.rui3_commands import Rui3Commands
 from bench.device.seam import Joining, Sent
 from bench.device.tasks import leave
 from bench.radio.medium import Record
+from bench.virtual.device import VirtualDevice
+from bench.virtual.rui3_commands import Rui3Commands
 
 READ_BYTES = 4096
 UNREAD_BYTES_MAX = 65_536

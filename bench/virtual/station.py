@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bench.chance import stream
+from bench.device.activation import Eui
 from bench.radio.medium import Heard, Medium, Record, Transmission
-from bench.station.back_off import BackOff
-from bench.station.concentrator_clock import ConcentratorClock
 from bench.station.link import LinkClosed, TextLink
-from bench.station.receive_queue import POLL_US, RadioFrame, ReceiveQueue, next_poll_us
-from bench.station.transmitter import Job, Transmitter, channel_plan
+from bench.virtual.back_off import BackOff
+from bench.virtual.concentrator_clock import ConcentratorClock
+from bench.virtual.receive_queue import POLL_US, RadioFrame, ReceiveQueue, next_poll_us
+from bench.virtual.transmitter import Job, Transmitter, allowed
 from lns.clock import now_us
-from lns.lorawan.identifiers import Eui
 from lns.station.messages import UpInfo
 from lns.station.protocol import Configured, DownlinkWanted, Side, StationProtocol, TimeTold
 
@@ -65,7 +65,7 @@ class VirtualStation:
         self._poll_phase_us = self._latency.randrange(POLL_US)
         self._queue = ReceiveQueue()
         self._transmitter = Transmitter(
-            medium.region,
+            medium.plan,
             self.clock,
             emit=self._emit,
             emitted=self._emitted,
@@ -265,7 +265,7 @@ class VirtualStation:
             link.close()
             return
         self.clock.start(now_us())
-        self._transmitter.start(channel_plan(config, self._medium.region))
+        self._transmitter.start(allowed(config, self._medium.plan))
         self._radio_on = True
         self._medium.attach(self, hears="up")
 
@@ -275,8 +275,8 @@ class VirtualStation:
         self._medium.detach(self, hears="up")
 
     def _emit(self, job: Job) -> Transmission:
-        strong = self._medium.region.name == "EU868" and job.freq_hz in _EU868_STRONG_HZ
-        power_dbm = _EU868_STRONG_DBM if strong else _POWER_DBM[self._medium.region.name]
+        strong = self._medium.plan.name == "EU868" and job.freq_hz in _EU868_STRONG_HZ
+        power_dbm = _EU868_STRONG_DBM if strong else _POWER_DBM[self._medium.plan.name]
         return self._medium.transmit(
             self.eui,
             job.dnmsg.pdu,

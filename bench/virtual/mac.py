@@ -1,0 +1,390 @@
+"""What does a LoRaWAN 1.0.x MAC of class A or C do between its application and its radio?
+
+One MAC for every board that is played: on virtual time, behind a console, in a process of its own.
+Which stack it plays it is told (`bench.virtual.stack`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
+from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
+from bench.virtual.mac_settings import SECOND_US, MacSettings
+from bench.virtual.obedience import obey
+from bench.virtual.session import ADR_ACK_DELAY, ADR_ACK_LIMIT, Downlink, Session, joined
+from bench.virtual.stack import LORAMAC_NODE, RetryFrom, Stack
+from lns.clock import now_us
+
+T = TypeVar("T")
+
+_PREAMBLE_SYMBOLS = 6
+_CLOSING_US = 31_400
+"""A window without a preamble closes after 6 symbols and this: RX2 at SF12, opened 2 s after the
+transmission, was seen to close after 2.228 s."""
+
+
+class OnAir(Protocol):
+    """A transmission of this device."""
+
+    @property
+    def freq_hz(self) -> int:
+        """Where."""
+
+    @property
+    def airtime_us(self) -> int:
+        """How long."""
+
+    @property
+    def end_us(self) -> int:
+        """When its last symbol leaves."""
+
+
+class Signal(Protocol):
+    """A frame as this device heard it."""
+
+    @property
+    def phy(self) -> bytes:
+        """Its octets."""
+
+    @property
+    def rssi_dbm(self) -> int:
+        """How strong."""
+
+    @property
+    def snr_db(self) -> float:
+        """How clear."""
+
+
+U = TypeVar("U", bound=OnAir)
+SentU = TypeVar("SentU", bound=OnAir, covariant=True)
+S = TypeVar("S", bound=Signal)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One receive window: `slot` 1, 2 or C, when it opens and closes, and what it demodulates."""
+
+    slot: str
+    opens_us: int
+    closes_us: int
+    dr: int
+    freq_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[T, S]):
+    """An answer that was believed, in which window, and how strong."""
+
+    content: T
+    slot: str
+    heard: S
+
+
+@dataclass(frozen=True, slots=True)
+class Listened(Generic[T, S]):
+    """What came of the windows; `gave_up`: another's frame in RX1 has kept RX2 closed."""
+
+    answer: Received[T, S] | None = None
+    gave_up: bool = False
+
+
+class MacRadio(Protocol[SentU, S]):
+    """The radio of a device, as its MAC uses it. `unasked` is told what no window takes."""
+
+    unasked: Callable[[S, int, int], None]
+
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
+    ) -> SentU:
+        """Put a frame on the air now."""
+
+    async def listen(
+        self,
+        windows: tuple[Window, Window],
+        believe: Callable[[S], T | None],
+        *,
+        gives_up_rx2: bool,
+    ) -> Listened[T, S]:
+        """The first frame that is believed; when all windows are over, none."""
+
+    async def sleep_until(self, when_us: int) -> None:
+        """Wait with the radio off."""
+
+
+@dataclass(slots=True)
+class Cycle(Generic[U, S]):
+    """One message on its way: its tries, and what came back."""
+
+    confirmed: bool
+    tries: list[U] = field(default_factory=list)
+    downlink: Received[Downlink, S] | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the server has confirmed it."""
+        return self.downlink is not None and self.downlink.content.ack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries(Generic[U, S]):
+    """How a message is repeated: how often, and how long after RX2 its repetition follows.
+
+    `wait_us` (µs from, to, drawn evenly) is None where the stack decides. `told` is given the
+    number of each try, from 1, and what went out; `facts` go with each transmission. `heard` is
+    told a downlink that does not end the message.
+    """
+
+    number: int
+    wait_us: tuple[int, int] | None = None
+    told: Callable[[int, U], None] = lambda number, sent: None
+    facts: Callable[[int], dict[str, object]] = lambda number: {}
+    heard: Callable[[Received[Downlink, S]], None] = lambda received: None
+
+
+class Mac(Generic[U, S]):
+    """The MAC of one device.
+
+    Remembers its session, its settings, the newest JoinNonce, the last channel, and until when each
+    band is used up. `heard_unasked` is told what class C heard.
+    """
+
+    def __init__(
+        self,
+        radio: MacRadio[U, S],
+        settings: MacSettings,
+        *,
+        channel_chance: Random,
+        retry_chance: Random,
+        stack: Stack = LORAMAC_NODE,
+    ) -> None:
+        self.settings = settings
+        self.stack = stack
+        self.session: Session | None = None
+        self.join_nonce = -1
+        self.accept_was_refused = False
+        self.heard_unasked: Callable[[Received[Downlink, S]], None] = lambda received: None
+        self.free_us: dict[int, int] = {}
+        self._radio = radio
+        self._channel_chance = channel_chance
+        self._retry_chance = retry_chance
+        self._last_freq_hz = 0
+        self._sessions = 0
+        radio.unasked = self.hear_unasked
+
+    @property
+    def plan(self) -> ChannelPlan:
+        """The region."""
+        return self.settings.plan
+
+    def restricted_us(self, dr: int) -> int:
+        """How long the duty cycle forbids to send with this data rate; 0 for not at all."""
+        if not self.settings.duty_cycle:
+            return 0
+        return min((self._wait_us(hz) for hz in self._channels_hz(dr)), default=0)
+
+    def max_payload(self, dr: int) -> int:
+        """How many bytes of an application fit a frame now."""
+        return self.plan.payload_max[dr] - (self.session.owed() if self.session else 0)
+
+    async def join(
+        self,
+        app_key: bytes,
+        *,
+        dev_eui: str,
+        join_eui: str,
+        dev_nonce: int,
+        sent: Callable[[U], None] = lambda uplink: None,
+        facts: dict[str, object] | None = None,
+    ) -> Session | None:
+        """Ask once for a session; it is in force if one was given, its first number by the stack.
+
+        `accept_was_refused`: there was a join-accept that is not for this device, or, with a stack
+        that looks, whose JoinNonce is not greater than `join_nonce`.
+        """
+        settings, self.accept_was_refused = self.settings, False
+        phy = join_request(app_key, join_eui=join_eui, dev_eui=dev_eui, dev_nonce=dev_nonce)
+        uplink = self._transmit(phy, settings.dr, facts or {})
+        sent(uplink)
+        rx1 = self.plan.rx1_dr(settings.dr, 0), self.plan.rx1_freq_hz(uplink.freq_hz)
+        rx2 = self.plan.rx2_dr, self.plan.rx2_freq_hz
+        windows = (
+            self._window("1", uplink.end_us + settings.join1_delay_us, *rx1),
+            self._window("2", uplink.end_us + settings.join2_delay_us, *rx2),
+        )
+
+        def believe(heard: S) -> JoinAccept | None:
+            accept = read_join_accept(app_key, heard.phy)
+            self.accept_was_refused = self.accept_was_refused or (
+                accept is None and heard.phy[:1] == b"\x20"
+            )
+            return accept
+
+        gives_up = self.stack.gives_up_rx2
+        answer = (await self._radio.listen(windows, believe, gives_up_rx2=gives_up)).answer
+        if answer is None:
+            return None
+        accept = answer.content
+        if self.stack.checks_join_nonce and accept.join_nonce <= self.join_nonce:
+            self.accept_was_refused = True
+            return None
+        return self._enter(app_key, accept, dev_nonce)
+
+    def _enter(self, app_key: bytes, accept: JoinAccept, dev_nonce: int) -> Session:
+        settings = self.settings
+        number, self._sessions = self._sessions, self._sessions + 1
+        self.join_nonce = accept.join_nonce
+        self.session = joined(
+            app_key,
+            accept,
+            dev_nonce=dev_nonce,
+            first_f_cnt=self.stack.first_f_cnt,
+            number=number,
+        )
+        settings.rx1_delay_us = accept.rx_delay_s * SECOND_US
+        settings.rx2_delay_us = settings.rx1_delay_us + SECOND_US
+        settings.rx1_dr_offset, settings.rx2_dr = accept.rx1_dr_offset, accept.rx2_dr
+        settings.rx2_freq_hz = self.plan.rx2_freq_hz
+        settings.nb_trans = 1
+        if accept.channel_masks:
+            masks = enumerate(accept.channel_masks)
+            bits = ((16 * bank + bit, mask >> bit & 1) for bank, mask in masks for bit in range(16))
+            settings.masked = frozenset(number for number, is_used in bits if is_used)
+        return self.session
+
+    def uplink(self, payload: bytes, port: int | None, *, confirmed: bool) -> bytes:
+        """The frame of the next message; without a sign of the network ADR goes back step by step.
+
+        From the 65th uplink on it has ADRACKReq; power is raised with the 97th, and the data rate
+        goes down with the 129th, the 161st and so on.
+        """
+        session, settings = self.session, self.settings
+        assert session is not None, "only a device with a session sends data"
+        if settings.adr:
+            over = session.unheard - ADR_ACK_LIMIT - ADR_ACK_DELAY
+            if over >= 0:
+                settings.power_dbm = max(settings.power_dbm, self._power_at_first_dbm)
+            if over >= ADR_ACK_DELAY and over % ADR_ACK_DELAY == 0:
+                settings.lower_data_rate(session)
+        return session.uplink(payload, port, confirmed=confirmed, adr=settings.adr)
+
+    @property
+    def _power_at_first_dbm(self) -> int:
+        return self.plan.power_dbm(0)
+
+    async def deliver(self, phy: bytes, cycle: Cycle[U, S], tries: Tries[U, S]) -> Cycle[U, S]:
+        """Send one frame as often as it takes; what the server wants of the MAC is done then."""
+        session, dr = self.session, self.settings.dr
+        assert session is not None
+        for number in range(1, tries.number + 1):
+            this_dr = self.stack.dr(dr, number) if cycle.confirmed else dr
+            uplink = self._transmit(phy, this_dr, tries.facts(number))
+            cycle.tries.append(uplink)
+            tries.told(number, uplink)
+            windows = self._windows(uplink, this_dr, session)
+            listened = await self._radio.listen(
+                windows,
+                lambda heard: session.believe(heard.phy),
+                gives_up_rx2=self.stack.gives_up_rx2,
+            )
+            if listened.answer is not None:
+                self._take(listened.answer, session)
+                cycle.downlink = listened.answer
+                if cycle.acknowledged or not cycle.confirmed:
+                    return cycle
+                tries.heard(listened.answer)
+            if listened.gave_up:
+                continue
+            if listened.answer is None:
+                await self._sleep_until(windows[1].closes_us)
+            is_last = number == tries.number
+            if is_last and (tries.wait_us or not cycle.confirmed):
+                continue
+            if cycle.confirmed:
+                await self._sleep_until(self._due_us(windows[1], tries.wait_us))
+            if self.stack.keeps_duty_cycle and not is_last:
+                await self._sleep_until(now_us() + self._wait_us(uplink.freq_hz))
+        return cycle
+
+    async def _sleep_until(self, when_us: int) -> None:
+        if when_us > now_us():
+            await self._radio.sleep_until(when_us)
+
+    def _due_us(self, rx2: Window, wait_us: tuple[int, int] | None) -> int:
+        """When a confirmed message is tried again, or given up."""
+        stack = self.stack
+        low_us, high_us = wait_us or (stack.retry_min_us, stack.retry_max_us)
+        from_opening = wait_us is None and stack.retry_from is RetryFrom.RX2_OPENING
+        from_us = rx2.opens_us if from_opening else now_us()
+        return from_us + self._retry_chance.randint(low_us, high_us)
+
+    def _transmit(self, phy: bytes, dr: int, facts: dict[str, object]) -> U:
+        """Send on one of the channels that may be used, drawn anew for each transmission."""
+        usable = self._channels_hz(dr)
+        if self.settings.duty_cycle:
+            usable = [hz for hz in usable if not self._wait_us(hz)] or usable
+        if self.stack.changes_channel:
+            usable = [hz for hz in usable if hz != self._last_freq_hz] or usable
+        freq_hz = self._last_freq_hz = self._channel_chance.choice(usable)
+        uplink = self._radio.send(
+            phy, dr=dr, freq_hz=freq_hz, power_dbm=self.settings.power_dbm, facts=facts
+        )
+        band = self.plan.band(freq_hz)
+        if band is not None:
+            silence_us = uplink.airtime_us * (1000 - band.per_mille) // band.per_mille
+            self.free_us[band.per_mille] = uplink.end_us + silence_us
+        return uplink
+
+    def _wait_us(self, freq_hz: int) -> int:
+        """How long a band is used up; 0 if it is free."""
+        band = self.plan.band(freq_hz)
+        return 0 if band is None else max(self.free_us.get(band.per_mille, 0) - now_us(), 0)
+
+    def _channels_hz(self, dr: int) -> list[int]:
+        settings = self.settings
+        if settings.single_channel_hz:
+            return [settings.single_channel_hz]
+        channels = settings.channels(self.session)
+        found = [channels[number] for number in settings.usable(self.session, dr)]
+        known = [channel.freq_hz for channel in found if channel is not None]
+        return known or [self.plan.default_channels[0].freq_hz]
+
+    def _windows(self, uplink: U, dr: int, session: Session) -> tuple[Window, Window]:
+        settings, plan = self.settings, self.plan
+        channels = [c.freq_hz if c else 0 for c in settings.channels(session)]
+        number = channels.index(uplink.freq_hz) if uplink.freq_hz in channels else -1
+        if number in session.downlinks_hz:
+            rx1_freq_hz = session.downlinks_hz[number]
+        else:
+            rx1_freq_hz = plan.rx1_freq_hz(uplink.freq_hz)
+        rx1_dr = plan.rx1_dr(dr, settings.rx1_dr_offset)
+        rx2 = settings.rx2_dr, settings.rx2_freq_hz
+        return (
+            self._window("1", uplink.end_us + settings.rx1_delay_us, rx1_dr, rx1_freq_hz),
+            self._window("2", uplink.end_us + settings.rx2_delay_us, *rx2),
+        )
+
+    def _window(self, slot: str, opens_us: int, dr: int, freq_hz: int) -> Window:
+        modulated = self.plan.data_rates[dr] if dr < len(self.plan.data_rates) else None
+        symbol_us = 0
+        if isinstance(modulated, Lora):
+            symbol_us = (1_000_000 << modulated.sf) // modulated.bw_hz
+        closes_us = opens_us + _PREAMBLE_SYMBOLS * symbol_us + _CLOSING_US
+        return Window(slot, opens_us, closes_us, dr, freq_hz)
+
+    def hear_unasked(self, heard: S, dr: int, freq_hz: int) -> None:
+        """Take a frame that no window takes: in class C RX2 is open all the time."""
+        session, settings = self.session, self.settings
+        if session is None or not settings.class_c:
+            return
+        if (dr, freq_hz) != (settings.rx2_dr, settings.rx2_freq_hz):
+            return
+        downlink = session.believe(heard.phy)
+        if downlink is not None:
+            received = Received(downlink, "C", heard)
+            self._take(received, session)
+            self.heard_unasked(received)
+
+    def _take(self, received: Received[Downlink, S], session: Session) -> None:
+        obey(received.content.commands, session, self.settings, received.heard.snr_db)
