@@ -54,6 +54,10 @@ class ProgramDied(HostError):
     """A program ended, and nobody had asked it to; with the end of what it said."""
 
 
+class ConsumerDied(ProgramDied):
+    """A consumer of the application ended while it was to take messages."""
+
+
 class ProgramSilent(HostError):
     """A program runs and does not become ready; with the end of what it said."""
 

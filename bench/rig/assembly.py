@@ -26,6 +26,7 @@ from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
+from lns.station.json_fields import json_object
 
 MID_LIFE_F_CNT = 10
 UP_WITHIN_US = 60_000_000
@@ -35,6 +36,10 @@ FIRST_GROUP = 0xF150
 
 class GatewayAway(Exception):
     """A station does not come to its network server in time."""
+
+
+class ServerSilent(Exception):
+    """A network server does not tell a station that is connected what it needs to begin."""
 
 
 class Assembly(Rig):
@@ -240,9 +245,25 @@ class Assembly(Rig):
         until_us = now_us() + UP_WITHIN_US
         while missing := [s.name for s in self._stations.values() if not s.is_up]:
             if now_us() > until_us:
+                for station in self._stations.values():
+                    self._blame_server(station)
                 raise GatewayAway(f"not connected to the network server: {', '.join(missing)}")
             await self.pause(10_000)
         await self.pause(100_000)
+
+    def _blame_server(self, station: TappedStation) -> None:
+        """ServerSilent where a station has introduced itself, and the server said nothing to it."""
+        said = set()
+        for event in self.case.events:
+            if event["kind"] == "station.text" and event["station"] == station.eui:
+                fields = json_object(event["text"])
+                if isinstance(fields, dict):
+                    said.add((event["direction"], fields.get("msgtype")))
+        if station.is_up or ("up", "version") not in said:
+            return
+        for due in ("router_config", "getxtime"):
+            if ("down", due) not in said:
+                raise ServerSilent(f"{station.server.lns} has sent no {due} to {station.name}")
 
     def _tap_of(self, name: str) -> Tap:
         return self.station(name).tap

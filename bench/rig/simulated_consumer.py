@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bench.host.program import ConsumerDied
 from bench.radio.medium import Record
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.memory_broker import MemoryBroker
@@ -132,30 +133,43 @@ class SimulatedConsumer:
 
     async def _run(self, inbox: Inbox, begun: "asyncio.Future[None]") -> None:
         name = self.settings.name
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             async with inbox:
                 self._inbox = inbox
-                self._broker.connect(name, lambda *message: self._offer(inbox, *message))
+                self._broker.connect(name, lambda *message: self._offer(inbox, ended, *message))
                 begun.set_result(None)
-                await asyncio.get_running_loop().create_future()
+                await ended
         except* Crashed:
             self._broker.disconnect(name)
             self._crash_at = None
         except* Exception as error:
-            if begun.done():
-                raise
-            begun.set_exception(error.exceptions[0])
+            cause = error.exceptions[0]
+            if not begun.done():
+                begun.set_exception(cause)
+            else:
+                told = f"consumer {name} ended: {type(cause).__name__}: {cause}"
+                raise ConsumerDied(told) from error
         finally:
             self._inbox = None
 
     def _offer(
-        self, inbox: Inbox, topic: str, payload: bytes, acknowledge: Callable[[], None]
+        self,
+        inbox: Inbox,
+        ended: asyncio.Future[None],
+        topic: str,
+        payload: bytes,
+        acknowledge: Callable[[], None],
     ) -> None:
         def keep() -> None:
             self._crashes("ack")
             acknowledge()
 
-        inbox.offer(topic, payload, {}, 1, keep)
+        try:
+            inbox.offer(topic, payload, {}, 1, keep)
+        except Exception as error:
+            if not ended.done():
+                ended.set_exception(error)
 
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:

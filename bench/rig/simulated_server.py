@@ -1,13 +1,15 @@
 """The network server of the simulated rig: started, restarted, its wall clock moved."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
 from msgspec.structs import replace
 
 from bench.chance import stream
+from bench.host.network_server import ServerDied
 from bench.radio.medium import Record
 from bench.rig.application import Application
 from bench.rig.provisioning import Provisioned
@@ -67,7 +69,8 @@ class SimulatedServer:
             session = device.session()
             if session is not None:
                 self._store.of(self.lns).preset(device.dev_eui, (session,))
-        self._server = self._new_server()
+        with self._alive():
+            self._server = self._new_server()
 
     async def kill(self) -> None:
         """End every connection and forget what was in memory only."""
@@ -81,7 +84,8 @@ class SimulatedServer:
                 kept = store.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
                 store.preset(device.dev_eui, stale)
-        self._server = self._new_server()
+        with self._alive():
+            self._server = self._new_server()
 
     def stop(self) -> None:
         """End every connection."""
@@ -98,12 +102,14 @@ class SimulatedServer:
     def want_status(self, dev_eui: Eui) -> None:
         """The application wants to know the status of a device."""
         if self._server is not None:
-            self._server.want_status(dev_eui)
+            with self._alive():
+                self._server.want_status(dev_eui)
 
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> None:
         """The application wants something sent to a device."""
         if self._server is not None:
-            self._server.enqueue(dev_eui, downlink)
+            with self._alive():
+                self._server.enqueue(dev_eui, downlink)
 
     def step_wall_clock(self, us: int) -> None:
         """Set the wall clock of its host forward or back."""
@@ -117,8 +123,24 @@ class SimulatedServer:
             raise LinkClosed("the network server does not run")
         ours, theirs = link_pair(LINK_US)
         self._links.append((station, theirs))
-        self._tasks.create_task(self._server.serve(station, theirs))
+        self._tasks.create_task(self._serve(self._server, station, theirs))
         return ours
+
+    async def _serve(self, server: NetworkServer, station: Eui, link: TextLink) -> None:
+        with self._alive():
+            await server.serve(station, link)
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """ServerDied where a process would have ended."""
+        try:
+            yield
+        except Exception as error:
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            told = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
+            raise ServerDied(told) from error
 
     def _new_server(self) -> NetworkServer:
         self._starts += 1

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from bench.host.program import ConsumerDied
 from bench.host.valkey import Valkey
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER
@@ -126,7 +127,7 @@ class WiredConsumption(WiredFaults):
                 await self.pause(_AGAIN_US)
         for consumer in self._consumers.values():
             if consumer.died is not None:
-                raise consumer.died
+                raise ConsumerDied(str(consumer.died)) from consumer.died
             await consumer.stop()
 
     async def _until_decided(self, name: str) -> None:

@@ -17,8 +17,8 @@ from bench.device.seam import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.expectation import Result, Verdict
 from bench.host.network_server import ServerDied
-from bench.host.program import HostError
-from bench.rig.assembly import GatewayAway
+from bench.host.program import ConsumerDied, HostError
+from bench.rig.assembly import GatewayAway, ServerSilent
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import Rig
@@ -115,8 +115,10 @@ async def repeated(
 
 def owner_of(error: BaseException) -> str:
     """Who has to see to an error that kept the bench from playing a case."""
-    if isinstance(error, ServerDied):
+    if isinstance(error, ServerDied | ServerSilent):
         return "LNS"
+    if isinstance(error, ConsumerDied):
+        return "application"
     if isinstance(error, DEVICE_ERRORS):
         return "device"
     return "gateway" if isinstance(error, GATEWAY_ERRORS) else BENCH
