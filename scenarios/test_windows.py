@@ -1,0 +1,96 @@
+"""Which window an answer gets, shortly before and after each limit."""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, FIRST, IN_RX2, TOO_LATE
+
+pytestmark = pytest.mark.requires("virtual time")
+
+JOIN_TOO_LATE = Table("""
+    strategy kind | first
+    *        join | NonDuplicate dropped TooLate
+""")
+# A server needs 400 ms from its decision to the antenna; RX2 opens a second after RX1.
+LIMITS = [(560, FIRST), (640, IN_RX2), (1_560, IN_RX2), (1_640, TOO_LATE)]
+JOIN_LIMITS = [(4_560, FIRST), (4_640, IN_RX2), (5_560, IN_RX2), (5_640, JOIN_TOO_LATE)]
+
+
+@pytest.mark.parametrize(("late_ms", "due"), LIMITS, ids=[f"{ms}ms" for ms, _ in LIMITS])
+async def test_the_window_follows_from_the_age_of_the_uplink(rig, strategy, late_ms, due):
+    """RX1 if it opens 400 ms from now or later, else RX2, else neither."""
+    rig.only("west")
+    rig.west.delay_uplinks(milliseconds(late_ms), receptions=1)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, due, first="west")
+    is_answered = due is not TOO_LATE
+    rig.expect_reply(uplink, None if is_answered else "+EVT:SEND_CONFIRMED_FAILED(4)")
+
+
+@pytest.mark.parametrize(("late_ms", "due"), JOIN_LIMITS, ids=[f"{ms}ms" for ms, _ in JOIN_LIMITS])
+async def test_the_window_of_an_accept_follows_from_the_age_of_the_request(rig, late_ms, due):
+    """The same five seconds after the request; what came too late opens no session."""
+    rig.only("west")
+    rig.west.delay_uplinks(milliseconds(late_ms), receptions=1)
+    join = await rig.bravo.join()
+    again = await rig.bravo.join()
+    uplink = await rig.bravo.send(confirmed=True)
+    rig.expect(join, due, first="west")
+    rig.expect(again, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="west")
+    for frame in (again, uplink):
+        rig.expect_reply(frame)
+
+
+async def test_an_answer_that_came_too_late_used_up_nothing(rig, strategy):
+    """The next one has the counter that it would have had, and the budget is whole."""
+    rig.only("west")
+    rig.west.delay_uplinks(milliseconds(1_700), receptions=2)
+    late = await rig.alpha.send(confirmed=True, retries=4)
+    uplink = await rig.alpha.send(confirmed=True)
+    too_late = Table("""
+        strategy kind      | again
+        Drop     confirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) TooLate
+        Mark     confirmed | DuplicateDueToResubmission marked TooLate
+        None     confirmed | DuplicateDueToResubmission forwarded TooLate
+    """)
+    rig.expect(late, TOO_LATE + too_late + AGAIN, first="west", again="west")
+    rig.expect(uplink, FIRST, first="west")
+    for frame in (late, uplink):
+        rig.expect_reply(frame)
+
+
+@pytest.mark.requires("session kept by a failed join")
+async def test_a_session_in_use_outlives_every_join_that_nobody_heard(rig, strategy):
+    """However many accepts are lost, the device goes on as before, and so does the server."""
+    rig.only("west")
+    await rig.bravo.join()
+    before = await rig.bravo.send()
+    rig.west.suppress_downlinks(9)
+    unheard = [await rig.bravo.join() for _ in range(9)]
+    uplinks = [before, await rig.bravo.send(), await rig.bravo.send(confirmed=True)]
+    for join in unheard:
+        rig.expect(join, FIRST, first="west")
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplinks[-1])
+
+
+async def test_a_device_that_joins_again_counts_from_the_start(rig, strategy, confirmed):
+    """Frames of the session before are unknown once the new one has spoken."""
+    rig.only("west")
+    await rig.bravo.join()
+    old = [await rig.craft(rig.bravo, confirmed=confirmed) for _ in range(2)]
+    await rig.say(rig.told(old[0], by="west"), by="west")
+    await rig.wait(seconds(3))
+    await rig.bravo.join()
+    fresh = await rig.bravo.send(confirmed=confirmed)
+    await rig.say(rig.told(old[1], by="west"), by="west")
+    gone = Table("""
+        strategy kind | gone
+        *        *    | - dropped(UnknownDevice) NotAsked
+    """)
+    rig.expect(old[0], FIRST, first="west")
+    rig.expect(fresh, FIRST, first="west")
+    rig.expect(old[1], gone, gone="west")
