@@ -8,6 +8,7 @@ from bench.answers import ANSWER_FIELDS
 from bench.capture.reading import Event, contents
 from bench.evidence import ABSENT
 from bench.expectation import Due, Result, Verdict, judge, unreached
+from bench.inspection.found import FINDING, Found
 from lns.capture import Capture
 from lns.end_device import EndDevice
 from lns.lorawan.identifiers import Eui
@@ -221,6 +222,10 @@ class Case:
         """Note that something did not come about that the scenario builds on."""
         self._fact("stimulus.missed", {"owner": owner, "reason": reason})
 
+    def find(self, found: Found) -> None:
+        """Note what the bench itself has found wrong; it decides the verdict."""
+        self._fact(FINDING, found.fields())
+
     def end(
         self,
         error: str | None = None,
@@ -237,7 +242,7 @@ class Case:
         self.begin()
         verdict = self._judged(error, owner)
         went_wrong = verdict.result is Result.FAIL or error is not None
-        why = unreached(self._in_order()) if went_wrong and owner != "LNS" else None
+        why = unreached(self.in_order()) if went_wrong and owner != "LNS" else None
         if why is not None:
             self.missed("air", why if error is None else f"{why}; then: {error}")
             verdict = self._judged(None, owner)
@@ -260,14 +265,15 @@ class Case:
         return verdict
 
     def _judged(self, error: str | None, owner: str) -> Verdict:
-        verdict = judge(self._in_order())
+        verdict = judge(self.in_order())
         if error is None:
             return verdict
         if verdict.result is Result.FAIL:
             return replace(verdict, reasons=(*verdict.reasons, f"besides: {error}"))
         return Verdict(Result.ERROR, owner, (error,))
 
-    def _in_order(self) -> list[Event]:
+    def in_order(self) -> list[Event]:
+        """The events of this case so far, in order of time."""
         return sorted(self._events, key=_in_order)
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:

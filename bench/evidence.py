@@ -113,6 +113,7 @@ class Evidence:
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
     missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
+    found: list[tuple[str, str]] = field(default_factory=list)  # (owner, text)
     error: str | None = None
     error_owner: str = "bench"
 
@@ -329,6 +330,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "application.effect": lambda evidence, event: evidence.effects.read(event),
     "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
+    "case.finding": lambda ev, event: ev.found.append((event["owner"], event["text"])),
     "upstream.status": _read_status,
     "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
 }

@@ -174,8 +174,9 @@ def judge(events: Sequence[Event]) -> Verdict:
     Whether all lines of the case are there, `bench.capture.wholeness` says.
     """
     evidence = Evidence.of(events)
-    failures, doubts = _compare(evidence)
+    wrong_words, doubts = _compare(evidence)
     # What is wrong before the antenna comes first: what a device then does is no fault of its own.
+    failures = [*evidence.found, *wrong_words]
     failures += [("LNS", str(violation)) for violation in violations(evidence)]
     failures += _missing_lines(evidence)
     failures += _wrong_bodies(evidence)
@@ -212,7 +213,7 @@ def unreached(events: Sequence[Event]) -> str | None:
     if not is_disturbed and any(event.get("cause") == NO_LINK for event in events):
         return None
     wrong_words, _ = _compare(evidence)
-    if wrong_words or _wrong_bodies(evidence) or violations(evidence):
+    if evidence.found or wrong_words or _wrong_bodies(evidence) or violations(evidence):
         return None
     if evidence.sent and not evidence.receptions:
         return "nothing that was sent has reached a network server"

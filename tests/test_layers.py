@@ -75,6 +75,8 @@ LAYERS = {
         "answers",
         "device_lines",
         "evidence",
+        "owner",
+        "inspection",
         "ledger",
         "expectation",
         "case",

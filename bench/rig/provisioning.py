@@ -21,7 +21,8 @@ from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 FASTEST = Lora(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")
 FIRST_DEV_EUI = 0x70B3D57ED0000000
-FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID 000013 has it
+NET_ID = "000013"
+FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,12 @@ class SimulatedRig(VirtualAir, Consumption):
     ) -> None:
         await self.start()
         downlink = ApplicationDownlink(port, payload, confirmed)
+        self.note_request(device, downlink)
         self._servers[LNS].enqueue(device.provisioned.dev_eui, downlink)
 
     async def queue_status(self, device: Any) -> None:
         await self.start()
+        self.note_request(device)
         self._servers[LNS].want_status(device.provisioned.dev_eui)
 
     def new_server(self, lns: str) -> NetworkServer:

@@ -7,15 +7,20 @@ from typing import Any
 
 from bench.device.seam import Joining, Sent
 from bench.expectation import Due, Table
+from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.inspector import REQUEST, Inspector
 from bench.rig.assembly import Assembly
 from bench.rig.device import PAYLOAD
 from bench.rig.injection import last_heard_us, reception_text, sessions_opened
-from bench.rig.provisioning import Provisioned
+from bench.rig.provisioning import NET_ID, Provisioned
 from bench.rig.rig import Frame
 from bench.virtual import crafted
+from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.ciphers import Keys
 from lns.clock import now_us
 from lns.dedup.claim import Bid
+from lns.downlink_queue import ApplicationDownlink
+from lns.end_device import DeviceClass, LoRaWanVersion
 from lns.lorawan.identifiers import eui
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
@@ -134,6 +139,26 @@ class Stimulation(Assembly):
     def deliver(self, frame: Frame, *, by: str) -> None:
         """Let a station deliver a frame now, as if it had just heard it."""
         self._stations[by].tap.replay(self.told(frame, by=by))
+
+    # --- what became of it -------------------------------------------------------------------
+
+    def note_request(self, device: Any, downlink: ApplicationDownlink | None = None) -> None:
+        """Tell what the application wants sent to a device; None: to know its status."""
+        facts: dict[str, object] = {"dev_eui": device.provisioned.dev_eui, "wants": "status"}
+        if downlink is not None:
+            facts |= {"wants": "downlink", "f_port": downlink.f_port}
+            facts |= {"payload": downlink.payload.hex(), "confirmed": downlink.confirmed}
+        self.record("application", REQUEST, facts)
+
+    def inspect(self) -> None:
+        """Note what is wrong in all that network servers handed over."""
+        provisioned = [device.provisioned for device in self._devices.values()]
+        names = {str(station.eui): station.name for station in self._stations.values()}
+        plan = channel_plan(self.region.name)
+        known = [_known(one, plan) for one in provisioned if one.known]
+        inspector = Inspector(plan, NET_ID, known, names)
+        for found in inspector.inspect(self.case.in_order()):
+            self.case.find(found)
 
     # --- network server, application, time ----------------------------------------------------
 
@@ -270,6 +295,27 @@ class Stimulation(Assembly):
 
     def expect_on_air(self, frame: Frame, *windows: str) -> None:
         self.case.expect_on_air(frame.frame_id, windows)
+
+
+def _known(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevice:
+    record, session = provisioned.record, provisioned.session()
+    sessions = []
+    if session is not None:
+        keys = Keys(session.keys.nwk_s_key, session.keys.app_s_key)
+        last = session.f_cnt_down - 1 if session.f_cnt_down else None
+        sessions.append(Session(session.dev_addr, keys, plan.rx2_dr, f_cnt_down=last))
+    return KnownDevice(
+        record.dev_eui,
+        provisioned.app_key,
+        sessions,
+        is_class_c=record.device_class is DeviceClass.C,
+        nb_trans=record.nb_trans,
+        counts_join_nonces=record.lorawan is LoRaWanVersion.V1_0_4,
+        rx1_dr_offset=record.listening.rx1_dr_offset,
+        rx_delay_s=record.listening.rx_delay_s,
+        rx2_dr=record.listening.rx2_dr,
+        status_wanted=record.dev_status_s is not None,
+    )
 
 
 def _kind_of(frame: Frame) -> str:

@@ -76,6 +76,7 @@ class WiredRig(WiredConsumption):
     async def _request(self, device: Any, wanted: ApplicationDownlink | StatusWanted) -> None:
         """Ask as an application does, and wait until a network server has taken it."""
         await self.start()
+        self.note_request(device, wanted if isinstance(wanted, ApplicationDownlink) else None)
         dev_eui = device.provisioned.dev_eui
         due = 1 + times_queued(self.case.events, dev_eui)
         place = self._bench if self._broker is None else self._broker

@@ -95,6 +95,10 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
             case.missed(cause.owner, str(cause))
         else:
             error, owner = innermost(cause), owner_of(cause)
+    try:
+        rig.inspect()
+    except Exception as failure:
+        error = error or innermost(failure)
     return case.end(error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause))
 
 

@@ -10,6 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bench.inspection.found import FINDING
 from bench.score import between_servers, conservation
 from bench.score.answers import (
     unsaid,
@@ -51,6 +52,7 @@ def findings(
     names = station_names(lines)
     due_lines = unsaid(expected_lines(lines), said_lines(lines), dnmsgs)
     parts = (
+        of_inspection(lines),
         of_scores(scores, names),
         of_lines(due_lines),
         of_bodies(wrong_bodies(expected_bodies(lines), published), names),
@@ -75,6 +77,21 @@ def station_names(lines: DataFrame) -> DataFrame:
         .groupBy("run", "case")
         .agg(F.map_from_entries(F.collect_list(F.struct("eui", "name"))).alias("names"))
         .select("run", "case", "names")
+    )
+
+
+def of_inspection(lines: DataFrame) -> DataFrame:
+    """What the bench found wrong while it had the keys: fields of downlinks, joins, messages."""
+    facts = ("frame_id", "station", "expected", "observed", "t_us")
+    return finding_rows(
+        of_kind(lines, FINDING).where(F.col("case").isNotNull()),
+        owner=F.col("owner"),
+        rule=F.col("rule"),
+        text=F.col("text"),
+        result=FAIL,
+        phase=-1,
+        place=F.col("seq"),
+        **{name: F.col(name) for name in facts},
     )
 
 

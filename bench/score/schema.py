@@ -27,6 +27,7 @@ CAPTURE_FIELDS = """
     key STRING, silent_us BIGINT, topic STRING, body STRING,
     missing ARRAY<STRING>, late_us BIGINT,
     on_outage STRING, decision STRING, duration_us BIGINT, race INT,
+    rule STRING, expected STRING, observed STRING,
     consumer STRING, message_id STRING, position BIGINT, by STRING, first_position BIGINT, count INT
 """
 
@@ -49,6 +50,7 @@ KINDS = {
         " dev_eui dev_addr line f_cnt body consumer message_id by count",
         "case.end": "verdict reasons owner attempt repeated",
         "case.left_out": "scenario file title group missing",
+        "case.finding": "owner rule text frame_id station expected observed",
         "stimulus.missed": "owner reason",
         "host.stalled": "late_us",
         "fault.begin": _FAULT,

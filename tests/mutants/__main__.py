@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.mutants import (
+    antenna,
     boards,
     claims,
     delivery,
@@ -41,6 +43,7 @@ LISTS = {
     "level_1": level_1.MUTANTS,
     "level_2": level_2.MUTANTS,
     "claims": claims.MUTANTS,
+    "antenna": antenna.MUTANTS,
     "exchanges": exchanges.MUTANTS,
     "delivery": delivery.MUTANTS,
     "neighbours": neighbours.MUTANTS,
@@ -55,15 +58,19 @@ RUN_TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How a tree was judged: verdicts by word, and the first case or test that failed."""
+    """How a tree was judged: verdicts by word, and the first case or test that failed.
+
+    `is_right`: whether the right one was blamed for the right thing.
+    """
 
     verdicts: dict[str, int]
     first: str
+    is_right: bool = True
 
     @property
     def caught(self) -> bool:
         """Whether at least one case is a FAIL."""
-        return self.verdicts.get("FAIL", 0) > 0
+        return self.verdicts.get("FAIL", 0) > 0 and self.is_right
 
 
 def main(argv: list[str]) -> int:
@@ -119,7 +126,7 @@ def _judge(mutant: Mutant | None, judges: str) -> Finding:
             timeout=RUN_TIMEOUT_S, check=False,
         )  # fmt: skip
         if judges.startswith(SCENARIOS):
-            return _finding(tree, ran.stdout[-400:])
+            return _finding(tree, ran.stdout[-400:], mutant.says if mutant else "")
         return _tests_finding(ran.stdout)
 
 
@@ -132,17 +139,20 @@ def _tests_finding(output: str) -> Finding:
     return Finding(verdicts, first[1] if first else output[-120:].replace("\n", " "))
 
 
-def _finding(tree: Path, output: str) -> Finding:
+def _finding(tree: Path, output: str, says: str) -> Finding:
     verdicts: dict[str, int] = {}
-    first = ""
+    first, said, others = "", not says, 0
     for end in _case_ends(tree):
+        others += end["verdict"] != "PASS" and end.get("owner") != "LNS"
+        said = said or any(re.search(says, reason) for reason in end["reasons"])
         verdicts[end["verdict"]] = verdicts.get(end["verdict"], 0) + 1
         if end["verdict"] == "FAIL" and not first:
             first = end["case"]
-    return Finding(verdicts, first or output.strip().replace("\n", " ")[-120:])
+    is_right = not says or (said and not others)
+    return Finding(verdicts, first or output.strip().replace("\n", " ")[-120:], is_right)
 
 
-def _case_ends(tree: Path) -> Iterator[dict[str, str]]:
+def _case_ends(tree: Path) -> Iterator[dict[str, Any]]:
     for path in sorted((tree / "runs").glob("*/bench.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)

@@ -9,7 +9,9 @@ SCENARIOS = "scenarios"
 class Mutant:
     """One deliberate bug: `old` stands exactly once in `file` and becomes `new`.
 
-    `noticed_by`: what must notice it, the scenarios, one file of them or one test file.
+    `noticed_by`: what must notice it, the scenarios, one file of them or one test file. With `says`
+    some case must fail by the network server with a reason that has this (a regular expression),
+    and none may fail by anybody else.
     """
 
     name: str
@@ -17,3 +19,4 @@ class Mutant:
     old: str
     new: str
     noticed_by: str = SCENARIOS
+    says: str = ""

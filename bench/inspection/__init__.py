@@ -1,0 +1,1 @@
+"""Is what a network server hands over as the specification has it?"""

@@ -1,0 +1,441 @@
+"""Is a `dnmsg` what the specification asks for, field by field?
+
+What it should say follows from the uplink that it answers, the region, and what the session of the
+device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg`; LoRaWAN 1.0.3, 3
+(windows), 4 (frames), 5 (commands), 6.2 (join); Regional Parameters RP002-1.0.3.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.inspection.found import Found, Scrutiny
+from bench.inspection.wire import Uplink, eui_of
+from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
+from bench.virtual.lorawan.ciphers import UP, Keys, clear_of_accept, frame_mic, join_mic
+from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
+from bench.virtual.lorawan.frames import (
+    F_CNT_WIRE,
+    DataFrame,
+    JoinAccept,
+    JoinRequest,
+    Kind,
+    counter_of,
+    kind_of,
+    read_data,
+    read_join_accept,
+)
+
+JOIN_ACCEPT_DELAY_S = 5
+RX2_AFTER_RX1_US = 1_000_000
+F_CNT_GAP_MAX = 16_384
+KEEP_POWER = 15
+_MIC_AND_MHDR = 5
+_QUEUED_FOR_CERTAIN = 16
+_FLOOR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
+_KNOWN = frozenset(
+    "msgtype DevEui DevEUI dC diid pdu RxDelay RX1DR RX1Freq RX2DR RX2Freq priority xtime"
+    " rctx MuxTime".split()
+)
+_UP_OCTETS = {
+    0x02: 0, 0x03: 1, 0x04: 0, 0x05: 1, 0x06: 2, 0x07: 1, 0x08: 0, 0x09: 0, 0x0A: 1, 0x0D: 0,
+    0x10: 1, 0x11: 1, 0x12: 0, 0x13: 1,
+}  # fmt: skip
+"""What follows the identifier of each command of a device, class B included."""
+_WITH_REPEATER = {("US915", 8): 33, ("US915", 9): 109}
+"""What an application may say where a repeater needs room for its own header, if that is less."""
+_MASKS = {"EU868": (0x0007, 0), "US915": (0xFF00, 0)}
+"""ChMask and ChMaskCntl that leave a device of this bench on its channels."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What a device and its network have agreed on; remembers the last downlink counter."""
+
+    dev_addr: str
+    keys: Keys
+    rx2_dr: int
+    rx1_dr_offset: int = 0
+    rx_delay_s: int = 1
+    f_cnt_down: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the application wants sent to a device."""
+
+    f_port: int
+    payload: bytes
+    confirmed: bool
+
+
+@dataclass(slots=True)
+class KnownDevice:
+    """A device as its maker knows it; remembers its sessions and what it was to be sent."""
+
+    dev_eui: str
+    app_key: bytes = field(repr=False)
+    sessions: list[Session]
+    is_class_c: bool = False
+    nb_trans: int = 1
+    counts_join_nonces: bool = False
+    rx1_dr_offset: int = 0
+    rx_delay_s: int = 1
+    rx2_dr: int | None = None
+    """What its join accepts are to say of its windows; None: as the region has it."""
+    join_nonces: list[int] = field(default_factory=list)
+    wanted: list[Wanted] = field(default_factory=list)
+    status_wanted: bool = False
+    delivered: int = 0
+    """How many of `wanted` came before the one that was sent last."""
+
+    def session_of(self, frame: DataFrame, f_cnt: int) -> Session | None:
+        """The session of an uplink, by its keys."""
+        for session in reversed(self.sessions):
+            if session.dev_addr == frame.dev_addr:
+                if frame.is_signed_by(session.keys.nwk_s_key, f_cnt):
+                    return session
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The uplink that a downlink answers: whose it is, with its 32-bit counter and its session."""
+
+    uplink: Uplink
+    device: KnownDevice
+    f_cnt: int = 0
+    session: Session | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What holds for every device: region, NetID, how many stations there are."""
+
+    plan: ChannelPlan
+    net_id: str
+    stations: int
+    addresses: dict[str, str]
+    """Who uses a DevAddr: its DevEUI."""
+
+
+def is_dnmsg(told: dict[str, Any]) -> bool:
+    """Whether a station takes this for a downlink."""
+    return told.get("msgtype") == "dnmsg"
+
+
+def misshapen(told: dict[str, Any], check: Scrutiny) -> list[Found]:
+    """What a station could not read in a `dnmsg`, or would not look at."""
+    kinds = {"dC": (0, 2), "diid": (-(1 << 63), (1 << 63) - 1), "priority": (0, 255)}
+    kinds |= {"RxDelay": (0, 15), "xtime": (1, (1 << 63) - 1), "rctx": (-(1 << 63), (1 << 63) - 1)}
+    kinds |= {f"RX{n}DR": (0, 15) for n in (1, 2)} | {f"RX{n}Freq": (1, 1 << 32) for n in (1, 2)}
+    found = [check.wrong(name, None, told[name]) for name in sorted(told.keys() - _KNOWN)]
+    found += [check.wrong(name, "a value", None) for name in ("dC", "diid") if name not in told]
+    for name, (least, most) in kinds.items():
+        value = told.get(name, least)
+        if type(value) is not int or not least <= value <= most:
+            found.append(check.wrong(name, f"{least} to {most}", value))
+    if type(told.get("dC")) is int and told["dC"] == 1:
+        found.append(check.wrong("dC", "0 or 2", 1))
+    found += [
+        check.wrong(f"RX{n}DR and RX{n}Freq", "both or none", "one")
+        for n in (1, 2)
+        if (f"RX{n}DR" in told) is not (f"RX{n}Freq" in told)
+    ]
+    if eui_of(told.get("DevEui", told.get("DevEUI"))) is None:
+        found.append(check.wrong("DevEui", "an EUI", told.get("DevEui", told.get("DevEUI"))))
+    if not _octets(told.get("pdu")):
+        found.append(check.wrong("pdu", "1 to 255 octets in hexadecimal", told.get("pdu")))
+    if "RX1DR" not in told and "RX2DR" not in told:
+        found.append(check.wrong("RX1DR and RX2DR", "at least one", None))
+    return found
+
+
+def answer(
+    told: dict[str, Any], answered: Answered, network: Network, check: Scrutiny
+) -> Iterator[Found]:
+    """What is wrong in an answer to an uplink."""
+    uplink, session = answered.uplink, answered.session
+    is_join = isinstance(uplink.frame, JoinRequest)
+    phy = _octets(told["pdu"])
+    yield from check.same("dC", 0, told["dC"])
+    dev_eui = eui_of(told.get("DevEui", told.get("DevEUI")))
+    yield from check.same("DevEui", answered.device.dev_eui, dev_eui)
+    yield from check.same("rctx", uplink.rctx, told.get("rctx", 0))
+    due_s = JOIN_ACCEPT_DELAY_S if is_join or session is None else session.rx_delay_s
+    if is_join or session is not None:
+        yield from check.same("RxDelay", due_s, max(1, told.get("RxDelay", 1)))
+    offset = 0 if is_join or session is None else session.rx1_dr_offset
+    if "RX1DR" in told:
+        yield from _rx1(told, uplink, offset, network.plan, check)
+    rx2_dr = network.plan.rx2_dr if is_join or session is None else session.rx2_dr
+    yield from _rx2(told, rx2_dr, len(phy), network.plan, check)
+    yield from _sizes(told, len(phy), network.plan, check)
+    if is_join:
+        yield from _accept(phy, answered, network, check.about("join accept"))
+    elif session is not None:
+        assert isinstance(uplink.frame, DataFrame)
+        yield from _data(phy, answered, network, check.about("downlink frame"))
+
+
+def at_once(
+    told: dict[str, Any], device: KnownDevice, network: Network, check: Scrutiny
+) -> Iterator[Found]:
+    """What is wrong in a downlink that answers no uplink: class C, in RX2 only."""
+    phy = _octets(told["pdu"])
+    yield from check.same("dC", 2, told["dC"])
+    if not device.is_class_c:
+        yield check.wrong("dC", "an answer to an uplink: it is a class A device", told["dC"])
+    for name in ("RX1DR", "RX1Freq"):
+        yield from check.same(name, None, told.get(name))
+    frame = read_data(phy)
+    sessions = [s for s in device.sessions if frame is not None and s.dev_addr == frame.dev_addr]
+    if not sessions:
+        due = device.sessions[-1].dev_addr if device.sessions else None
+        observed = frame.dev_addr if frame is not None else phy
+        yield check.about("downlink frame").wrong("DevAddr", due, observed)
+        return
+    yield from _rx2(told, sessions[-1].rx2_dr, len(phy), network.plan, check)
+    yield from _sizes(told, len(phy), network.plan, check)
+    yield from _frame(phy, sessions[-1], device, ack=False, check=check.about("downlink frame"))
+
+
+def _octets(told: object) -> bytes:
+    try:
+        octets = bytes.fromhex(told) if isinstance(told, str) else b""
+    except ValueError:
+        return b""
+    return octets if len(octets) <= 255 else b""
+
+
+def _rx1(
+    told: dict[str, Any], uplink: Uplink, offset: int, plan: ChannelPlan, check: Scrutiny
+) -> Iterator[Found]:
+    known = not plan.downlinks_hz or any(c.freq_hz == uplink.freq_hz for c in plan.default_channels)
+    if not known or uplink.dr not in plan.up_drs:
+        yield check.wrong("RX1DR", None, told["RX1DR"])
+        return
+    yield from check.same("RX1DR", plan.rx1_dr(uplink.dr, offset), told["RX1DR"])
+    yield from check.same("RX1Freq", plan.rx1_freq_hz(uplink.freq_hz), told["RX1Freq"])
+
+
+def _rx2(
+    told: dict[str, Any], rx2_dr: int, size: int, plan: ChannelPlan, check: Scrutiny
+) -> Iterator[Found]:
+    if "RX2DR" in told:
+        yield from check.same("RX2DR", rx2_dr, told["RX2DR"])
+        yield from check.same("RX2Freq", plan.rx2_freq_hz, told["RX2Freq"])
+        return
+    most = _WITH_REPEATER.get((plan.name, rx2_dr), min(plan.payload_max[rx2_dr], 222))
+    if size - _MIC_AND_MHDR - OVERHEAD <= most:
+        yield check.wrong("RX2DR", rx2_dr, None)
+
+
+def _sizes(told: dict[str, Any], size: int, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
+    for name in ("RX1DR", "RX2DR"):
+        dr = told.get(name)
+        if dr is not None and dr < len(plan.payload_max) and (most := plan.payload_max[dr]):
+            if size - _MIC_AND_MHDR > most + OVERHEAD:
+                most += OVERHEAD + _MIC_AND_MHDR
+                yield check.wrong(f"pdu in {name}", f"at most {most} octets", size)
+
+
+def _data(phy: bytes, answered: Answered, network: Network, check: Scrutiny) -> Iterator[Found]:
+    up, session, device = answered.uplink.frame, answered.session, answered.device
+    assert isinstance(up, DataFrame) and session is not None
+    yield from _frame(phy, session, device, ack=up.confirmed, check=check)
+    frame = read_data(phy)
+    if frame is not None:
+        yield from _commands(frame.f_opts, answered, network, check)
+
+
+def _frame(
+    phy: bytes, session: Session, device: KnownDevice, *, ack: bool, check: Scrutiny
+) -> Iterator[Found]:
+    """Header, counter, MIC and content of a data downlink."""
+    frame = read_data(phy)
+    if frame is None or frame.kind not in (Kind.UNCONFIRMED_DOWN, Kind.CONFIRMED_DOWN):
+        kind = kind_of(phy)
+        yield check.wrong("MType", "a data downlink", kind.name if kind is not None else phy)
+        return
+    yield from check.same("DevAddr", session.dev_addr, frame.dev_addr)
+    yield from check.same("ACK", ack, frame.ack)
+    yield from check.same("RFU bit of FCtrl", False, frame.bit_6)
+    f_cnt = counter_of(frame, session.keys.nwk_s_key, session.f_cnt_down)
+    if f_cnt is None:
+        yield _wrong_mic(frame, session, check)
+        return
+    least = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
+    if f_cnt - least >= F_CNT_GAP_MAX:
+        yield check.wrong("FCntDown", f"{least} or little more", f_cnt)
+    session.f_cnt_down = f_cnt
+    yield from _content(frame, f_cnt, session, device, check)
+
+
+def _wrong_mic(frame: DataFrame, session: Session, check: Scrutiny) -> Found:
+    """Why no new counter proves the MIC: an old counter, the other direction, or neither."""
+    key, last = session.keys.nwk_s_key, session.f_cnt_down
+    same = -1 if last is None else last - last % F_CNT_WIRE + frame.f_cnt
+    for f_cnt in (same, same - F_CNT_WIRE, frame.f_cnt):
+        if 0 <= f_cnt <= (-1 if last is None else last) and frame.is_signed_by(key, f_cnt):
+            return check.wrong("FCntDown", f"more than {last}", f_cnt)
+    f_cnt = max(same, frame.f_cnt)
+    if frame_mic(key, UP, frame.dev_addr, f_cnt, frame.signed) == frame.mic:
+        return check.wrong("direction in the MIC", "down", "up")
+    due = frame_mic(key, frame.direction, frame.dev_addr, f_cnt, frame.signed)
+    return check.wrong("MIC", due, frame.mic)
+
+
+def _content(
+    frame: DataFrame, f_cnt: int, session: Session, device: KnownDevice, check: Scrutiny
+) -> Iterator[Found]:
+    """FPort and payload: what the application wanted, in its order, or nothing."""
+    if frame.f_port is None:
+        yield from check.same("MType", "UNCONFIRMED_DOWN", frame.kind.name)
+        if not device.wanted:
+            yield from check.same("FPending", False, frame.bit_4)
+        return
+    if frame.f_port == 0:
+        yield check.wrong("FPort", "1 to 223", 0)
+        return
+    sent = Wanted(frame.f_port, frame.clear(session.keys, f_cnt), frame.confirmed)
+    rest = device.wanted[device.delivered :]
+    if sent not in rest:
+        due = ", ".join(map(_described, rest[:3])) or "nothing of the application"
+        yield check.wrong("FPort and payload", due, _described(sent))
+        return
+    device.delivered += rest.index(sent)
+    if len(device.wanted) <= _QUEUED_FOR_CERTAIN and all(len(w.payload) <= 51 for w in rest):
+        yield from check.same(
+            "FPending", device.wanted[-1] is not rest[rest.index(sent)], frame.bit_4
+        )
+
+
+def _described(wanted: Wanted) -> str:
+    kind = "confirmed" if wanted.confirmed else "unconfirmed"
+    return f"{wanted.f_port}:{wanted.payload.hex()} {kind}"
+
+
+def _commands(
+    octets: bytes, answered: Answered, network: Network, check: Scrutiny
+) -> Iterator[Found]:
+    """The commands in an answer: those that the uplink asked for, and what the network may want."""
+    uplink, session, device = answered.uplink, answered.session, answered.device
+    assert isinstance(uplink.frame, DataFrame) and session is not None
+    in_payload = uplink.frame.f_port == 0
+    asked = uplink.frame.clear(session.keys, answered.f_cnt) if in_payload else uplink.frame.f_opts
+    requests = _requests(asked)
+    said = from_network(octets)
+    if sum(len(command.octets) for command in said) != len(octets):
+        yield check.wrong("FOpts", "whole commands of a network", octets)
+    for cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME):
+        due = 1 if cid in requests else 0
+        yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
+    for command in said:
+        yield from _command(command, uplink, device, network, check)
+
+
+def _requests(octets: bytes) -> set[int]:
+    """The commands of an uplink, those of class B included, to the first that nobody knows."""
+    asked = set()
+    while octets and octets[0] in _UP_OCTETS and len(octets) > _UP_OCTETS[octets[0]]:
+        asked.add(octets[0])
+        octets = octets[1 + _UP_OCTETS[octets[0]] :]
+    return asked
+
+
+def _answers(cid: Cid) -> str:
+    return {Cid.LINK_CHECK: "LinkCheckAns", Cid.DEVICE_TIME: "DeviceTimeAns"}[cid]
+
+
+def _command(
+    command: Command, uplink: Uplink, device: KnownDevice, network: Network, check: Scrutiny
+) -> Iterator[Found]:
+    assert isinstance(uplink.frame, DataFrame)
+    match command.cid:
+        case Cid.LINK_CHECK:
+            modulated = network.plan.data_rates[uplink.dr]
+            if isinstance(modulated, Lora):
+                due = max(0, min(254, uplink.snr - _FLOOR_DB[modulated.sf]))
+                if abs(command.told[0] - due) > 1:
+                    yield check.wrong("margin of LinkCheckAns", round(due), command.told[0])
+            if not 1 <= command.told[1] <= network.stations:
+                due_stations = f"1 to {network.stations}"
+                yield check.wrong("GwCnt of LinkCheckAns", due_stations, command.told[1])
+        case Cid.LINK_ADR:
+            wanted = link_adr(command)
+            mask, control = _MASKS[network.plan.name]
+            if not uplink.frame.adr:
+                yield check.wrong("LinkADRReq", "none: the device has not set ADR", "one")
+            yield from check.same("DataRate of LinkADRReq", uplink.dr, wanted.dr)
+            yield from check.same("TXPower of LinkADRReq", KEEP_POWER, wanted.power)
+            yield from check.same("ChMask of LinkADRReq", mask, wanted.mask)
+            yield from check.same("ChMaskCntl of LinkADRReq", control, wanted.mask_control)
+            yield from check.same("NbTrans of LinkADRReq", device.nb_trans, wanted.nb_trans)
+        case Cid.DEV_STATUS:
+            if not device.status_wanted:
+                yield check.wrong("DevStatusReq", "none: nobody wants it", "one")
+        case Cid.DEVICE_TIME:
+            pass
+        case _:
+            yield check.wrong("FOpts", "no command that nobody wants", command.cid.name)
+
+
+def _accept(phy: bytes, answered: Answered, network: Network, check: Scrutiny) -> Iterator[Found]:
+    device, request = answered.device, answered.uplink.frame
+    assert isinstance(request, JoinRequest)
+    kind = kind_of(phy)
+    if kind is not Kind.JOIN_ACCEPT:
+        yield check.wrong("MType", "JOIN_ACCEPT", kind.name if kind is not None else phy[:1])
+        return
+    if len(phy) not in (17, 33):
+        yield check.wrong("length", "17 or 33 octets", len(phy))
+        return
+    accept = read_join_accept(device.app_key, phy)
+    clear = clear_of_accept(device.app_key, phy[1:])
+    if accept is None:
+        yield check.wrong("MIC", join_mic(device.app_key, phy[:1] + clear[:-4]), clear[-4:])
+        return
+    yield from check.same("NetID", network.net_id, accept.net_id)
+    yield from _address(accept, device, network, check)
+    yield from _join_nonce(accept, device, check)
+    rx2_dr = network.plan.rx2_dr if device.rx2_dr is None else device.rx2_dr
+    yield from check.same("RX1DROffset of DLSettings", device.rx1_dr_offset, accept.rx1_dr_offset)
+    yield from check.same("RX2DataRate of DLSettings", rx2_dr, accept.rx2_dr)
+    yield from check.same("OptNeg of DLSettings", 0, clear[10] >> 7)
+    yield from check.same("RxDelay", device.rx_delay_s, accept.rx_delay_s)
+    yield from check.same("RFU bits of RxDelay", 0, clear[11] >> 4)
+    yield from _cf_list(clear[12:-4], network.plan, check)
+
+
+def _address(
+    accept: JoinAccept, device: KnownDevice, network: Network, check: Scrutiny
+) -> Iterator[Found]:
+    nwk_id = int(network.net_id, 16) % 128
+    yield from check.same("NwkID of DevAddr", nwk_id, int(accept.dev_addr, 16) >> 25)
+    user = network.addresses.get(accept.dev_addr)
+    if user is not None:
+        yield check.wrong("DevAddr", "one that nobody uses", f"{accept.dev_addr} of {user}")
+    network.addresses[accept.dev_addr] = device.dev_eui
+
+
+def _join_nonce(accept: JoinAccept, device: KnownDevice, check: Scrutiny) -> Iterator[Found]:
+    before = device.join_nonces
+    if accept.join_nonce in before:
+        yield check.wrong("JoinNonce", "one never used", accept.join_nonce)
+    elif device.counts_join_nonces and before and accept.join_nonce < max(before):
+        yield check.wrong("JoinNonce", f"more than {max(before)}", accept.join_nonce)
+    before.append(accept.join_nonce)
+
+
+# | 5 frequencies of 3 octets | type 0 |   or   | channel masks and RFU, 15 octets | type 1 |
+def _cf_list(octets: bytes, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
+    if not octets:
+        return
+    yield from check.same("type of CFList", 1 if plan.downlinks_hz else 0, octets[-1])
+    low_hz, high_hz = plan.limits_hz
+    if octets[-1] == 0:
+        for at in range(0, 15, 3):
+            freq_hz = 100 * int.from_bytes(octets[at : at + 3], "little")
+            if freq_hz and not low_hz <= freq_hz <= high_hz:
+                yield check.wrong("CFList", f"{low_hz} to {high_hz} Hz", freq_hz)

@@ -1,0 +1,83 @@
+"""What does the bench find wrong when it reads what was handed over?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bench.owner import Owner
+
+FINDING = "case.finding"
+"""The kind of event that tells of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One thing that is not as it has to be: which field, what was due and what was there.
+
+    It decides the verdict of its case.
+    """
+
+    rule: str
+    text: str
+    t_us: int
+    owner: Owner = Owner.LNS
+    expected: str | None = None
+    observed: str | None = None
+    frame_id: str | None = None
+    station: str | None = None
+
+    def fields(self) -> dict[str, object]:
+        """What stands in the event."""
+        told: dict[str, object] = {"owner": self.owner, "rule": self.rule, "text": self.text}
+        optional = {
+            "expected": self.expected,
+            "observed": self.observed,
+            "frame_id": self.frame_id,
+            "station": self.station,
+        }
+        return told | {name: value for name, value in optional.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrutiny:
+    """Compares what one text says, field by field, with what it should say.
+
+    `of` is how its findings begin: which text, through which station, to which frame.
+    """
+
+    rule: str
+    of: str
+    t_us: int
+    station: str | None = None
+    frame_id: str | None = None
+
+    def wrong(self, field: str, expected: object, observed: object) -> Found:
+        """A field that is not as it has to be."""
+        due, seen = told(expected), told(observed)
+        return Found(
+            rule=self.rule, text=f"{self.of}: {field}: expected {due}, observed {seen}",
+            t_us=self.t_us, expected=due, observed=seen, frame_id=self.frame_id,
+            station=self.station,
+        )  # fmt: skip
+
+    def same(self, field: str, expected: object, observed: object) -> Iterator[Found]:
+        """Nothing, or the field if it has another value than due."""
+        if type(expected) is not type(observed) or expected != observed:
+            yield self.wrong(field, expected, observed)
+
+    def about(self, rule: str) -> "Scrutiny":
+        """The same of another rule."""
+        return replace(self, rule=rule)
+
+
+def told(value: object) -> str:
+    """A value for people, in one short line."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case bytes():
+            return value.hex() or "nothing"
+        case _:
+            said = " ".join(str(value).split())
+            return said if len(said) <= 80 else f"{said[:77]}..."

@@ -1,0 +1,284 @@
+"""What of all that network servers handed over in a case is not as it has to be?
+
+Reads the events of one case in order, with the keys of its devices, and asks no server anything.
+What is wrong before the antenna is the network server's; a right downlink that a station kept to
+itself is the gateway's. Only what a device did with a right one can be its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bench.capture.reading import Event
+from bench.device_lines import without_signal
+from bench.evidence import Evidence
+from bench.inspection import downlink, message
+from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
+from bench.inspection.found import Found, Scrutiny
+from bench.inspection.router_config import router_config
+from bench.inspection.wire import Uplink, eui_of, json_of, uplink_of
+from bench.owner import Owner
+from bench.virtual.lorawan.channel_plan import ChannelPlan
+from bench.virtual.lorawan.ciphers import session_keys
+from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
+
+REQUEST = "application.request"
+"""The kind of event that tells what the application wants of a device."""
+_QUIET = frozenset({"timesync", "getxtime"})
+_TOLD_LATE_US = 500_000
+
+
+class Inspector:
+    """Remembers what was sent, heard, wanted and agreed on so far in one case."""
+
+    def __init__(
+        self, plan: ChannelPlan, net_id: str, devices: Sequence[KnownDevice], names: dict[str, str]
+    ) -> None:
+        addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
+        self._network = Network(plan, net_id, max(1, len(names)), addresses)
+        self._names = names
+        self._devices = {device.dev_eui: device for device in devices}
+        self._sent: dict[bytes, Event] = {}
+        self._heard: dict[tuple[str, int], list[Uplink]] = {}
+        self._messages: dict[tuple[str, str, int], list[Answered]] = {}
+        self._diids: dict[tuple[str, int], tuple[str, Found | None]] = {}
+        self._reported: set[tuple[str, int]] = set()
+        self._found: list[Found] = []
+
+    def inspect(self, events: Sequence[Event]) -> list[Found]:
+        """What is wrong, in order of time."""
+        for event in events:
+            match event["kind"]:
+                case "application.request":
+                    self._wanted(event)
+                case "radio.transmit":
+                    self._transmitted(event)
+                case "station.text":
+                    self._text(event)
+                case "upstream.published":
+                    self._published(event)
+        evidence = Evidence.of(events)
+        self._found += self._silent_gateways(evidence)
+        self._found += self._deaf_stations(evidence)
+        return self._found
+
+    def _wanted(self, event: Event) -> None:
+        device = self._devices.get(event["dev_eui"])
+        if device is None:
+            return
+        if event["wants"] == "status":
+            device.status_wanted = True
+        else:
+            payload = bytes.fromhex(event["payload"])
+            device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
+
+    def _transmitted(self, event: Event) -> None:
+        if event["direction"] == "up" and event.get("genuine") and "phy" in event:
+            self._sent[bytes.fromhex(event["phy"])] = event
+
+    def _text(self, event: Event) -> None:
+        if event["direction"] == "down":
+            self._down(event)
+        elif not event.get("dropped"):
+            self._up(event)
+
+    # --- what stations tell -------------------------------------------------------------------
+
+    def _up(self, event: Event) -> None:
+        held_us = event.get("held_us", 0)
+        uplink = uplink_of(event["station"], event["t_us"], held_us, event["text"])
+        if uplink is None:
+            told = json_of(event["text"]) or {}
+            if told.get("msgtype") == "dntxed" and isinstance(told.get("diid"), int):
+                self._reported.add((event["station"], told["diid"]))
+            return
+        self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
+        answered = self._sender(uplink)
+        if answered is not None and isinstance(uplink.frame, DataFrame):
+            key = answered.device.dev_eui, uplink.station, answered.f_cnt
+            self._messages.setdefault(key, []).append(answered)
+
+    def _sender(self, uplink: Uplink) -> Answered | None:
+        """Whose this is; None if no device of the case has sent it."""
+        sent = self._sent.get(uplink.phy)
+        device = self._devices.get(sent["dev_eui"]) if sent is not None else None
+        if sent is None or device is None:
+            return None
+        if isinstance(uplink.frame, JoinRequest):
+            return Answered(uplink, device)
+        session = device.session_of(uplink.frame, sent["f_cnt"])
+        return Answered(uplink, device, sent["f_cnt"], session)
+
+    # --- what network servers say ---------------------------------------------------------------
+
+    def _down(self, event: Event) -> None:
+        name = self._names.get(event["station"], event["station"])
+        told = json_of(event["text"])
+        check = Scrutiny(
+            rule="station text", of=f"text for {name}", t_us=event["t_us"],
+            station=event["station"],
+        )  # fmt: skip
+        if told is None:
+            self._found.append(check.wrong("text", "a JSON object", event["text"] or '""'))
+        elif downlink.is_dnmsg(told):
+            self._dnmsg(event, told, name)
+        elif told.get("msgtype") == "router_config":
+            check = Scrutiny(
+                rule="router_config", of=f"router_config for {name}", t_us=event["t_us"],
+                station=event["station"],
+            )  # fmt: skip
+            self._found += router_config(told, self._network.plan, self._network.net_id, check)
+        elif told.get("msgtype") not in _QUIET:
+            due = "a message of the protocol"
+            self._found.append(check.wrong("msgtype", due, told.get("msgtype")))
+
+    def _dnmsg(self, event: Event, told: dict[str, Any], name: object) -> None:
+        station = event["station"]
+        check = Scrutiny(rule="dnmsg", of=f"dnmsg for {name}", t_us=event["t_us"], station=station)
+        found = downlink.misshapen(told, check)
+        if not found:
+            dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
+            found = list(self._dnmsg_read(event, told, check))
+            found += self._used_again(station, diid, check)
+            if not event.get("dropped") and not event.get("held_us"):
+                self._diids[station, diid] = dev_eui or "", found[0] if found else None
+        self._found += found
+
+    def _used_again(self, station: str, diid: int, check: Scrutiny) -> Iterator[Found]:
+        if (station, diid) in self._diids:
+            yield check.wrong("diid", "one never used for this station", diid)
+
+    def _dnmsg_read(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+        station, dev_eui = event["station"], eui_of(told.get("DevEui", told.get("DevEUI")))
+        if "xtime" not in told:
+            device = self._devices.get(dev_eui or "")
+            if device is None:
+                yield check.wrong("DevEui", "a device of this network", dev_eui)
+            else:
+                yield from downlink.at_once(told, device, self._network, check)
+            return
+        heard = self._heard.get((station, told["xtime"]), [])
+        if not heard:
+            yield self._wrong_xtime(station, told["xtime"], dev_eui, check)
+            return
+        same = [one for one in heard if one.rctx == told.get("rctx", 0)]
+        uplink = (same or heard)[-1]
+        check = Scrutiny(
+            rule=check.rule, of=f"{check.of} to {uplink.frame_id}", t_us=check.t_us,
+            station=station, frame_id=uplink.frame_id,
+        )  # fmt: skip
+        answered = self._sender(uplink)
+        if answered is None:
+            yield check.wrong("uplink", "one that a device of this network has sent", "another")
+            return
+        yield from downlink.answer(told, answered, self._network, check)
+        yield from self._late(event, told, uplink, check)
+        if isinstance(uplink.frame, JoinRequest):
+            self._open_session(answered, uplink.frame, told)
+
+    def _wrong_xtime(self, station: str, xtime: int, dev_eui: str | None, check: Scrutiny) -> Found:
+        own = [
+            uplink
+            for (through, _), heard in self._heard.items()
+            for uplink in heard
+            if through == station
+            and (sender := self._sender(uplink)) is not None
+            and sender.device.dev_eui == dev_eui
+        ]
+        due = own[-1].xtime if own else None
+        observed = f"{xtime}"
+        if due is not None:
+            observed += f", {xtime - due:+} µs"
+        return check.wrong("xtime", due, observed)
+
+    def _late(
+        self, event: Event, told: dict[str, Any], uplink: Uplink, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether every window that it names had opened for certain, before it came."""
+        opens_us = uplink.t_us - uplink.held_us + max(1, told.get("RxDelay", 1)) * 1_000_000
+        if "RX2DR" in told:
+            opens_us += downlink.RX2_AFTER_RX1_US
+        late_us = event["t_us"] - event.get("held_us", 0) - opens_us
+        if late_us > 0:
+            window = "RX2" if "RX2DR" in told else "RX1"
+            yield check.wrong("time", f"before {window} opens", f"{late_us // 1000} ms after that")
+
+    def _open_session(self, answered: Answered, request: JoinRequest, told: dict[str, Any]) -> None:
+        device = answered.device
+        accept = read_join_accept(device.app_key, bytes.fromhex(told["pdu"]))
+        if accept is None:
+            return
+        keys = session_keys(device.app_key, accept.join_nonce, accept.net_id, request.dev_nonce)
+        agreed = Session(
+            accept.dev_addr, keys, accept.rx2_dr, accept.rx1_dr_offset, accept.rx_delay_s
+        )
+        device.sessions.append(agreed)
+
+    # --- what the application gets ----------------------------------------------------------------
+
+    def _published(self, event: Event) -> None:
+        body = event["body"]
+        body = body if isinstance(body, dict) else {}
+        check = Scrutiny(
+            rule="message", of=f"message {body.get('messageId')}", t_us=event["t_us"],
+            station=body.get("station") if isinstance(body.get("station"), str) else None,
+        )  # fmt: skip
+        found = message.misshapen(body, check)
+        if not found:
+            heard = self._messages.get((body["devEui"], body["station"], body["fCnt"]), [])
+            found = list(message.message(body, heard, check))
+        self._found += found
+
+    # --- what gateways did with it ----------------------------------------------------------------
+
+    def _silent_gateways(self, evidence: Evidence) -> Iterator[Found]:
+        """Stations that kept a right downlink for a device that waits for one."""
+        waiting = _devices_that_miss_a_line(evidence)
+        for (station, diid), (dev_eui, first) in self._diids.items():
+            if first is None and dev_eui in waiting and (station, diid) not in self._reported:
+                name = self._names.get(station, station)
+                yield Found(
+                    owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
+                    text=f"{name} never reported downlink {diid} for {dev_eui} on the air",
+                    expected="dntxed", observed="none",
+                )  # fmt: skip
+
+    def _deaf_stations(self, evidence: Evidence) -> Iterator[Found]:
+        """Stations that made an answer impossible which was due."""
+        heard = evidence.heard
+        for frame_id, rows in evidence.expected.items():
+            for row, reception in zip(rows, heard.get(frame_id, ()), strict=False):
+                told = reception.outcome
+                due = row.words.answer in ("RX1", "RX2")
+                if not due or told is None or told.answer != "TooLate":
+                    continue
+                cause = self._cause(row.station, reception.xtime, reception.t_us, frame_id)
+                if cause is not None:
+                    name = evidence.name(row.station)
+                    yield Found(
+                        owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,
+                        text=f"{name} cannot answer {frame_id}: {cause}", station=row.station,
+                        frame_id=frame_id, expected=row.words.answer, observed="TooLate",
+                    )  # fmt: skip
+
+    def _cause(self, station: str, xtime: int | None, t_us: int, frame_id: str) -> str | None:
+        if not xtime:
+            return "its clock is not known"
+        uplinks = self._heard.get((station, xtime), ())
+        for uplink in uplinks:
+            sent = self._sent.get(uplink.phy)
+            if uplink.t_us != t_us or sent is None or "airtime_us" not in sent:
+                continue
+            late_us = t_us - uplink.held_us - sent["t_us"] - sent["airtime_us"]
+            if late_us > _TOLD_LATE_US:
+                return f"it told of the frame {late_us // 1000} ms after its end"
+        return None
+
+
+def _devices_that_miss_a_line(evidence: Evidence) -> set[str]:
+    """The devices that did not say all that was due."""
+    missing = set()
+    for dev_eui, lines in evidence.expected_lines.items():
+        said = iter(evidence.lines.get(dev_eui, ()))
+        if not all(without_signal(line) in said for line in lines):
+            missing.add(dev_eui)
+    return missing

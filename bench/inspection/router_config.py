@@ -1,0 +1,93 @@
+"""Does a `router_config` let a station hear and serve the devices of its region?
+
+Source: Basics Station, `router_config` and `sx1301_conf`; Regional Parameters RP002-1.0.3.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench.inspection.found import Found, Scrutiny
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora
+
+HWSPEC = "sx1301/1"
+_DRS = 16
+_REACH_HZ = 500_000
+"""How far from the centre of its radio a channel may be."""
+_REGIONS = {"EU868": ("EU868", "EU863"), "US915": ("US915", "US902")}
+_KNOWN = frozenset(
+    "msgtype NetID JoinEui JoinEUI region hwspec freq_range DRs sx1301_conf nocca nodc nodwell"
+    " MuxTime bcning max_eirp protocol config regionid sx1302_conf".split()
+)
+
+
+def router_config(
+    told: dict[str, Any], plan: ChannelPlan, net_id: str, check: Scrutiny
+) -> Iterator[Found]:
+    """What is wrong in the channel plan that a station is given."""
+    if told.get("region") not in _REGIONS[plan.name]:
+        yield check.wrong("region", plan.name, told.get("region"))
+    yield from check.same("hwspec", HWSPEC, told.get("hwspec"))
+    yield from check.same("freq_range", list(plan.limits_hz), told.get("freq_range"))
+    yield from check.same("DRs", _data_rates(plan), told.get("DRs"))
+    if told.get("NetID") is not None and int(net_id, 16) not in _list(told["NetID"]):
+        yield check.wrong("NetID", f"none, or one with {net_id}", told["NetID"])
+    for name in ("JoinEui", "JoinEUI"):
+        if told.get(name):
+            yield check.wrong(name, None, told[name])
+    yield from _radios(told.get("sx1301_conf"), plan, check)
+
+
+def _list(told: object) -> list[object]:
+    return told if isinstance(told, list) else []
+
+
+def _data_rates(plan: ChannelPlan) -> list[list[int]]:
+    """[SF, kHz, only for downlinks] for each DR; SF 0 is FSK, -1 none."""
+    rows: list[list[int]] = []
+    for dr, modulated in enumerate(plan.data_rates):
+        match modulated:
+            case Lora(sf, bw_hz):
+                rows.append([sf, bw_hz // 1000, int(dr not in plan.up_drs)])
+            case Fsk():
+                rows.append([0, 0, 0])
+            case _:
+                rows.append([-1, 0, 0])
+    return rows + [[-1, 0, 0]] * (_DRS - len(rows))
+
+
+def _radios(told: object, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
+    rows = _list(told)
+    if len(rows) != 1 or not isinstance(rows[0], dict):
+        yield check.wrong("sx1301_conf", "one board", told)
+        return
+    conf = rows[0]
+    try:
+        heard_hz = {_frequency(conf, f"chan_multiSF_{n}") for n in range(8)} - {None}
+        single = _frequency(conf, "chan_Lora_std")
+    except (KeyError, TypeError):
+        yield check.wrong("sx1301_conf", "radios and channels with their frequencies", conf)
+        return
+    narrow = [channel.freq_hz for channel in plan.own_channels if len(channel.drs) > 1]
+    for freq_hz in sorted(set(narrow) - heard_hz):
+        yield check.wrong("chan_multiSF", f"a channel on {freq_hz} Hz", None)
+    wide = [channel.freq_hz for channel in plan.own_channels if len(channel.drs) == 1]
+    for freq_hz in wide:
+        yield from check.same("chan_Lora_std", freq_hz, single)
+        due = {"bandwidth": 500_000, "spread_factor": 8}
+        standard = conf.get("chan_Lora_std", {})
+        for name, value in due.items():
+            yield from check.same(f"{name} of chan_Lora_std", value, standard.get(name))
+    for name in sorted(conf):
+        channel = conf[name]
+        if name.startswith("chan_") and channel.get("enable"):
+            if abs(channel["if"]) > _REACH_HZ:
+                yield check.wrong(f"if of {name}", "within reach of its radio", channel["if"])
+
+
+def _frequency(conf: dict[str, Any], name: str) -> int | None:
+    """The centre of a channel in hertz; None if it is off."""
+    channel = conf.get(name)
+    if not channel or not channel["enable"]:
+        return None
+    radio = conf[f"radio_{channel['radio']}"]
+    return int(radio["freq"] + channel["if"]) if radio["enable"] else None

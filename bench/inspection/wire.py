@@ -1,0 +1,118 @@
+"""What do the texts between stations and network servers say, read without the server's code?
+
+Source: Basics Station, LNS protocol.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bench.virtual.lorawan.frames import (
+    DataFrame,
+    JoinRequest,
+    read_data,
+    read_join_request,
+)
+
+_DASHED = re.compile(r"([0-9A-Fa-f]{2}[-:]?){7}[0-9A-Fa-f]{2}")
+_ID6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uplink:
+    """A frame as a station has told it; `frame` None where the text is no such frame."""
+
+    station: str
+    t_us: int
+    held_us: int
+    phy: bytes
+    frame: DataFrame | JoinRequest
+    xtime: int
+    rctx: int
+    dr: int
+    freq_hz: int
+    rssi: float
+    snr: float
+
+    @property
+    def frame_id(self) -> str:
+        """Its name in every capture."""
+        return self.frame.frame_id
+
+
+def json_of(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def eui_of(told: object) -> str | None:
+    """16 upper-case digits from any spelling that a station reads; None if it is no EUI."""
+    if not isinstance(told, str):
+        return None
+    if _DASHED.fullmatch(told):
+        return re.sub("[-:]", "", told).upper()
+    if not _ID6.fullmatch(told):
+        return None
+    head, gap, tail = told.partition("::")
+    front = [group for group in head.split(":") if group]
+    back = [group for group in tail.split(":") if group]
+    if gap:
+        front += ["0"] * (4 - len(front) - len(back))
+    groups = front + back
+    return "".join(group.zfill(4) for group in groups).upper() if len(groups) == 4 else None
+
+
+def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None:
+    """The reception that a station tells; None for anything else, or what cannot be read."""
+    told = json_of(text)
+    if told is None or told.get("msgtype") not in ("updf", "jreq"):
+        return None
+    try:
+        phy = _join(told) if told["msgtype"] == "jreq" else _data(told)
+        frame = read_join_request(phy) if told["msgtype"] == "jreq" else read_data(phy)
+        info = told["upinfo"]
+        if frame is None:
+            return None
+        return Uplink(
+            station=station, t_us=t_us, held_us=held_us, phy=phy, frame=frame,
+            xtime=int(info.get("xtime", 0)), rctx=int(info.get("rctx", 0)),
+            dr=int(told["DR"]), freq_hz=int(told["Freq"]),
+            rssi=float(info.get("rssi", 0)), snr=float(info.get("snr", 0)),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        return None
+
+
+# | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
+def _data(told: dict[str, Any]) -> bytes:
+    port = told["FPort"]
+    return (
+        bytes([told["MHdr"]])
+        + _little_endian(told["DevAddr"], 4)
+        + bytes([told["FCtrl"]])
+        + _little_endian(told["FCnt"], 2)
+        + bytes.fromhex(told["FOpts"])
+        + (bytes([port]) if port >= 0 else b"")
+        + bytes.fromhex(told["FRMPayload"])
+        + _little_endian(told["MIC"], 4)
+    )
+
+
+# | MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4 |
+def _join(told: dict[str, Any]) -> bytes:
+    euis = [eui_of(told.get(f"{name}Eui", told.get(f"{name}EUI"))) for name in ("Join", "Dev")]
+    return (
+        bytes([told["MHdr"]])
+        + b"".join(bytes.fromhex(eui or "")[::-1] for eui in euis)
+        + _little_endian(told["DevNonce"], 2)
+        + _little_endian(told["MIC"], 4)
+    )
+
+
+def _little_endian(number: int, octets: int) -> bytes:
+    return (number % (1 << 8 * octets)).to_bytes(octets, "little")
