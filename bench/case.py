@@ -195,6 +195,10 @@ class Case:
         facts = {"frame_id": frame_id, "n": n, "body": dict(said)}
         self._fact("case.expect", {"expect": "answer", **facts})
 
+    def expect_evictions(self, count: int) -> None:
+        """Expect network servers to tell so often that level 1 forgot a frame before its time."""
+        self._fact("case.expect", {"expect": "evicted", "count": count})
+
     def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
         """Expect stations to report just these answers to a frame on the air, in this order."""
         facts = {"frame_id": frame_id, "windows": list(windows)}

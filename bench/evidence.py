@@ -93,6 +93,7 @@ class Evidence:
     expected_bodies: list["ExpectedBody"] = field(default_factory=list)
     expected_on_air: dict[str, list[str]] = field(default_factory=dict)
     expected_statuses: dict[str, int] = field(default_factory=dict)
+    expected_evictions: int | None = None
     lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     receptions: list[Heard] = field(default_factory=list)
     outcomes: list[Event] = field(default_factory=list)
@@ -109,6 +110,7 @@ class Evidence:
     link_lost_us: dict[str, int] = field(default_factory=dict)
     lns_restarted_us: int | None = None
     answers: Answers = field(default_factory=Answers)
+    evictions: int = 0
     effects: Effects = field(default_factory=Effects)
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -135,6 +137,7 @@ class Evidence:
             or self.expected_bodies
             or self.expected_on_air
             or self.expected_statuses
+            or self.expected_evictions is not None
             or self.answers.due
             or self.effects.due
         )
@@ -243,6 +246,8 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
         case "effect" | "ignored":
             evidence.effects.expect(event)
+        case "evicted":
+            evidence.expected_evictions = event["count"]
         case "answer":
             evidence.answers.expect(event)
         case _:
@@ -296,6 +301,10 @@ def _read_downlink(evidence: Evidence, event: Event) -> None:
         evidence.on_air[event.get("frame_id", "")].append(event["window"])
 
 
+def _read_evicted(evidence: Evidence, event: Event) -> None:
+    evidence.evictions += 1
+
+
 def _read_line(evidence: Evidence, event: Event) -> None:
     evidence.lines[event["dev_eui"]].append(without_signal(event["text"]))
 
@@ -327,6 +336,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "radio.transmit": _read_transmit,
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,
+    "lns.evicted": _read_evicted,
     "application.effect": lambda evidence, event: evidence.effects.read(event),
     "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),

@@ -182,6 +182,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     failures += _wrong_bodies(evidence)
     failures += _wrong_windows(evidence)
     failures += [("LNS", wrong) for wrong in evidence.answers.wrong()]
+    failures += _wrong_evictions(evidence)
     failures += _wrong_statuses(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
     if evidence.missed:
@@ -300,6 +301,13 @@ def _wrong_windows(evidence: Evidence) -> Reasons:
             told = f"expected {wanted}, observed {said}"
             reasons.append(("gateway", f"answers to {frame_id} on the air: {told}"))
     return reasons
+
+
+def _wrong_evictions(evidence: Evidence) -> Reasons:
+    due, told = evidence.expected_evictions, evidence.evictions
+    if due is None or due == told:
+        return []
+    return [("LNS", f"frames forgotten too early: expected {due}, observed {told}")]
 
 
 def _wrong_statuses(evidence: Evidence) -> Reasons:

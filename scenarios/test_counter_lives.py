@@ -129,3 +129,67 @@ async def test_a_newer_frame_makes_no_copy_old_that_waits(rig, strategy, confirm
         await rig.wait(milliseconds(20))
     rig.expect(waits, FIRST + COPY, first="west", copy="east")
     rig.expect(newer, FIRST, first="west")
+
+
+@pytest.mark.requires("virtual time")
+async def test_restarts_in_turn_are_lives_of_one_session(rig, strategy, confirmed):
+    """Three restarts, each heard by the other server first: every life has its number and keys."""
+    rig.put_on("lns-b", "east", "south")
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=5)
+    stations = ("west", "east", "north", "south")
+    rig.station("north")
+    lives = []
+    for life, station in enumerate(stations):
+        if life:
+            await device.restart(memory=False)
+        rig.only(station)
+        uplinks = [await device.send(b"%d" % life, confirmed=confirmed) for _ in range(2)]
+        lives.append((life, station, uplinks))
+    for life, station, uplinks in lives:
+        for uplink in uplinks:
+            rig.expect(uplink, FIRST, first=station)
+            rig.expect_reply(uplink)
+            key = key_of(device, uplink.f_cnt, life)
+            rig.expect_upstream(uplink, through=station, removeDuplicatesKey=key)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_restart_is_one_for_a_server_that_restarted_itself(rig, strategy, confirmed):
+    """It reads in the store how far the life before came, and that it is over."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=500)
+    rig.only("west")
+    before = await device.send(b"old", confirmed=confirmed)
+    await device.restart(memory=False)
+    here = await device.send(b"new", confirmed=confirmed)
+    await rig.restart_lns(lns="lns-b")
+    rig.only("east")
+    there = await device.send(b"new", confirmed=confirmed)
+    for uplink, station in ((before, "west"), (here, "west"), (there, "east")):
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_reply(uplink)
+    rig.expect_upstream(there, through="east", removeDuplicatesKey=key_of(device, there.f_cnt, 1))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("by", ["west", "east"])
+async def test_the_same_first_measurement_within_a_minute_is_a_copy_for_all(
+    rig, strategy, confirmed, by
+):
+    """Equal bytes a moment later: nobody can tell a restart from a copy, whichever server hears it.
+
+    At the server that heard them first they are a first message once more (ADR 007).
+    """
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.heard_by("west", by)
+    first = await device.send(b"21.5 C", confirmed=confirmed)
+    await device.restart(memory=False)
+    await device.send(b"21.5 C", confirmed=confirmed)
+    rig.heard_by("west")
+    after = await device.send(b"22.0 C", confirmed=confirmed)
+    if by == "west":
+        rig.expect(first, FIRST + AGAIN, first="west", again="west")
+    else:
+        rig.expect(first, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    rig.expect(after, FIRST, first="west")

@@ -7,7 +7,7 @@ import pytest
 
 from bench.duration import milliseconds, minutes, seconds
 from bench.expectation import Table
-from scenarios.words import LOST, OWNED, UNVERIFIED
+from scenarios.words import ELSEWHERE, LOST, OWNED, UNVERIFIED
 
 DAYS = minutes(3 * 24 * 60)
 
@@ -38,6 +38,21 @@ AFTER_RESTART = Table("""
     Mark     confirmed   | NonDuplicate marked Suppressed NotOwner
     None     confirmed   | NonDuplicate forwarded Suppressed NotOwner
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
+""")
+
+# A frame whose claim is forgotten, at a server that never heard it and knows whose it was.
+STALE = Table("""
+    strategy kind        | stale
+    Drop     confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed
+    Mark     confirmed   | NonDuplicate marked Suppressed
+    None     confirmed   | NonDuplicate forwarded Suppressed
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+
+# The owner's frame once more, when that has restarted and another server owns a newer one.
+RETURNED = Table("""
+    strategy kind      | returned
+    *        confirmed | NonDuplicate dropped(InvalidFrameCounter) Suppressed
 """)
 
 
@@ -190,3 +205,47 @@ async def test_what_claims_have_forgotten_counters_remember(rig, strategy, confi
     rig.expect(uplinks[1], OWNED, owned="west")
     rig.expect(after, OWNED, owned="east")
     rig.expect_reply(after)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("lns", "killed")
+async def test_a_claim_outlives_the_server_that_had_it(rig, strategy, confirmed):
+    """It is dead for good: nobody answers its frame in its place, not even after the claim is gone.
+
+    A day later the claim is forgotten, and the other server knows still whose frame it was.
+    """
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.kill_lns("lns-a")
+    await rig.replay(uplink, by="east", after=minutes(23 * 60))
+    await rig.replay(uplink, by="east", after=minutes(3 * 60))
+    rig.only("east")
+    after = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    rig.expect(uplink, OWNED + ELSEWHERE + STALE, owned="west", elsewhere="east", stale="east")
+    for one in after:
+        rig.expect(one, OWNED, owned="east")
+        rig.expect_reply(one)
+
+
+@pytest.mark.fault("lns", "killed")
+async def test_an_owner_that_comes_back_answers_what_is_its_own_only(rig, strategy):
+    """It died after it had claimed; meanwhile the other server owns the next frame."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    own = await rig.alpha.send(confirmed=True)
+    await rig.kill_lns("lns-a")
+    rig.only("east")
+    theirs = await rig.alpha.send(confirmed=True)
+    await rig.start_lns("lns-a")
+    await rig.replay(own, by="west", after=seconds(12))
+    await rig.replay(theirs, by="west", after=seconds(12))
+    rig.only("west")
+    after = await rig.alpha.send(confirmed=True)
+    rig.expect(own, OWNED + RETURNED, owned="west", returned="west")
+    rig.expect(theirs, OWNED + LOST, owned="east", lost="west")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect_on_air(theirs, "RX1")
+    for one in (theirs, after):
+        rig.expect_reply(one)

@@ -6,9 +6,9 @@ never answers it; what it delivers is flagged (`open`), or it delivers nothing (
 
 import pytest
 
-from bench.duration import milliseconds
+from bench.duration import milliseconds, seconds
 from bench.expectation import Table
-from scenarios.words import FIRST, LOST, OWNED, UNVERIFIED
+from scenarios.words import AGAIN, FIRST, LOST, OVER, OWNED, UNVERIFIED
 
 # A server that nobody tells who owns the frame; `on_outage` is "closed".
 REFUSED = Table("""
@@ -27,6 +27,14 @@ PINNED = Table("""
     strategy kind        | pinned
     *        confirmed   | NonDuplicate forwarded Suppressed NotAsked
     *        unconfirmed | NonDuplicate forwarded NotAsked NotAsked
+""")
+
+# A resubmission that the server may not answer: nobody can make its counter durable.
+WITHHELD = Table("""
+    strategy kind        | withheld
+    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) Suppressed
+    Mark     confirmed   | DuplicateDueToResubmission marked Suppressed
+    None     confirmed   | DuplicateDueToResubmission forwarded Suppressed
 """)
 
 
@@ -206,3 +214,22 @@ async def test_a_pinned_device_needs_nobody_to_be_asked(rig, strategy, confirmed
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "away")
+@pytest.mark.parametrize("server", [None, "lns-a"], ids=["anybody's", "pinned"])
+async def test_a_repeat_that_the_store_did_not_let_out_is_not_spent(rig, strategy, server):
+    """The application may have it again, the device was not answered: three answers are left."""
+    device = rig.provision("repeating", f_cnt=10, server=server)
+    rig.only("west")
+    rig.west.suppress_downlinks(9)
+    uplink = await device.send(confirmed=True)
+    rig.cut_store()
+    for _ in range(2):
+        await rig.replay(uplink, by="west", after=seconds(4))
+    await rig.wait(seconds(1))
+    await rig.restore_store()
+    for _ in range(4):
+        await rig.replay(uplink, by="west", after=seconds(4))
+    due = FIRST + WITHHELD * 2 + AGAIN * 3 + OVER
+    rig.expect(uplink, due, first="west", withheld="west", again="west", over="west")

@@ -7,7 +7,18 @@ store forgets, the servers still know for themselves.
 import pytest
 
 from bench.duration import milliseconds, seconds
-from scenarios.words import AGAIN, LOST, OWNED, UNVERIFIED
+from bench.expectation import Table
+from scenarios.words import AGAIN, FIRST, LOST, OWNED, UNVERIFIED
+
+# A frame of a session that nobody can tell this server of.
+STRANGE = Table("""
+    strategy kind        | strange
+    *        *           | - dropped(UnknownDevice) NotAsked
+""")
+USED = Table("""
+    strategy kind | used
+    *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
 
 # --- a store that is there, and no help -------------------------------------------------------
 
@@ -121,3 +132,61 @@ async def test_a_retry_after_the_store_forgot_is_answered_as_before(rig, strateg
     await rig.replay(uplink, by="west")
     rig.expect(uplink, OWNED + LOST + AGAIN, owned="west", lost="east", again="west")
     rig.expect_on_air(uplink, "RX1", "RX1")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_session_that_the_store_forgot_is_told_again_by_its_frames(rig, strategy):
+    """Who joined through one server is a stranger to the other until the first one hears it."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    await rig.restart_store(empty=True)
+    rig.only("east")
+    stranger = await rig.bravo.send()
+    rig.only("west")
+    told = await rig.bravo.send(confirmed=True)
+    await rig.wait(seconds(6))  # nobody asks for a DevAddr twice in five seconds
+    rig.only("east")
+    known = await rig.bravo.send(confirmed=True)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(stranger, STRANGE, strange="east")
+    for uplink, station in ((first, "west"), (told, "west"), (known, "east")):
+        rig.expect(uplink, OWNED, owned=station)
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_dev_nonce_that_the_store_forgot_is_used_for_who_took_it(rig, strategy):
+    """The server that accepted the join remembers it itself, as long as it lives."""
+    rig.put_on("lns-b", "north")
+    rig.only("west")
+    join = await rig.bravo.join()
+    await rig.restart_store(empty=True)
+    await rig.replay(join, by="west", after=seconds(61))
+    after = await rig.bravo.send(confirmed=True)
+    rig.expect(join, FIRST + USED, first="west", used="west")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect_reply(after)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_life_that_the_store_forgot_goes_on(rig, strategy, confirmed):
+    """The servers know between them which life a relaxed device is in, and tell the store again."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await device.send(b"old", confirmed=confirmed)
+    await device.restart(memory=False)
+    new = await device.send(b"new", confirmed=confirmed)
+    await rig.restart_store(empty=True)
+    after = [await device.send(b"new", confirmed=confirmed) for _ in range(2)]
+    for uplink in (before, new, *after):
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+    for uplink in (new, *after):
+        key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-{uplink.f_cnt}"
+        rig.expect_upstream(uplink, through="west", removeDuplicatesKey=key)

@@ -51,7 +51,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     # what there is
     **dict.fromkeys(("west", "east", "north", "alpha", "bravo", "charlie")),
     **dict.fromkeys(("strategy", "capabilities", "station", "device", "provision", "stranger")),
-    **dict.fromkeys(("in_region", "put_on", "only", "heard_by")),
+    **dict.fromkeys(("in_region", "put_on", "only", "heard_by", "dedup")),
     "impersonate": Item.TWIN,
     # frames that no device sends now
     "replay": Item.REPLAYER,
@@ -79,7 +79,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(
         ("expect_status", "expect_upstream", "expect_on_air", "expect_effects", "expect_ignored")
     ),
-    "expect_answer": None,
+    **dict.fromkeys(("expect_answer", "expect_evictions")),
 }
 
 _ORDINALS = ("", "a", "a second", "a third", "a fourth", "a fifth", "a sixth")

@@ -92,6 +92,8 @@ def _case_expect(event: Event, cast: Cast) -> str:
         fields = body.items() if isinstance(body, dict) else ()
         told = ", ".join(f"{name} {value}" for name, value in fields)
         return f"due: answer {event.get('n')} to {event.get('frame_id')} says {told}"
+    if event.get("expect") == "evicted":
+        return f"due: level 1 forgets {event.get('count')} frames before their time"
     if event.get("expect") == "on_air":
         windows = event.get("windows")
         said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""

@@ -23,6 +23,7 @@ from bench.rig.tapped_station import TappedStation
 from bench.station.tap import Tap
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
+from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
@@ -70,6 +71,7 @@ class Assembly(Rig):
         self._wall_clock_start = wall_clock_start
         self._retention_us = retention_us
         self._number = number
+        self._entries_max = ENTRIES_MAX
         self._on_outage = OnOutage.OPEN
         self._beside: dict[str, NetworkServer] = {}
         self._devices: dict[str, DeviceOfCase] = {}
@@ -152,6 +154,11 @@ class Assembly(Rig):
         self._on_outage = OnOutage(word)
         for server in self.servers:
             server.on_outage = self._on_outage
+
+    def dedup(self, *, retention: int | None = None, entries_max: int | None = None) -> None:
+        self._before_start("what [dedup] says")
+        self._retention_us = self._retention_us if retention is None else retention
+        self._entries_max = self._entries_max if entries_max is None else entries_max
 
     def station(self, name: str) -> TappedStation:
         if name not in self._stations:

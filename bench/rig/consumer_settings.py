@@ -24,6 +24,7 @@ class ConsumerSettings:
     store: str | None
     elsewhere: bool
     refuses: str | None = None
+    refusals: int | None = None
 
     def detectors(self, oldest_us: Callable[[], int | None] | None = None) -> Detectors:
         """The detectors themselves; ConfigurationError."""

@@ -38,6 +38,7 @@ class Consuming(ABC):
         store: str | None = None,
         elsewhere: bool = False,
         refuses: str | None = None,
+        refusals: int | None = None,
     ) -> None:
         """Let a consumer take every message, with these detectors; before the first act.
 
@@ -46,7 +47,8 @@ class Consuming(ABC):
         `keys` live for retention, retry and network (µs); with `knows_oldest` as long as the oldest
         message that was not consumed demands. Consumers with the same `store` share one. The effect
         has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
-        The effect of the message with the id `refuses` fails, however often it is tried.
+        The effect of the message with the id `refuses` fails, however often it is tried, or the
+        first `refusals` times.
         """
 
     @abstractmethod

@@ -55,6 +55,7 @@ class Consumption(Stimulation):
         store: str | None = None,
         elsewhere: bool = False,
         refuses: str | None = None,
+        refusals: int | None = None,
     ) -> None:
         self._before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
@@ -71,6 +72,7 @@ class Consumption(Stimulation):
             store=store,
             elsewhere=elsewhere,
             refuses=refuses,
+            refusals=refusals,
         )
         settings.detectors()
         self._consumers[name] = self.new_consumer(settings)

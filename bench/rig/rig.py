@@ -148,6 +148,13 @@ class Rig(Faults, Consuming):
         """
 
     @abstractmethod
+    def dedup(self, *, retention: int | None = None, entries_max: int | None = None) -> None:
+        """Let every network server remember frames for so long (µs), and so many; before the start.
+
+        Without it as the run says: a minute, and a million.
+        """
+
+    @abstractmethod
     def impersonate(self, station: str, *, by: str) -> RigStation:
         """Add a station, named `by`, that says it has the EUI of another one."""
 
@@ -288,6 +295,10 @@ class Rig(Faults, Consuming):
     @abstractmethod
     def expect_status(self, device: RigDevice, *, times: int = 1) -> None:
         """Expect the application to be told so often what a device says of itself."""
+
+    @abstractmethod
+    def expect_evictions(self, times: int) -> None:
+        """Expect network servers to tell so often that level 1 was full, and forgot too early."""
 
     @abstractmethod
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:

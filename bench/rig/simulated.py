@@ -77,9 +77,13 @@ class SimulatedRig(VirtualAir, Consumption):
     def _new_server(self, lns: str) -> SimulatedServer:
         server = self._servers[lns] = SimulatedServer(
             lns, self.region, self._store, self.application, self._seed, self.record,
-            WALL_CLOCK_START, retention_us=self._retention_us,
+            WALL_CLOCK_START, level_1=lambda: (self._retention_us, self._entries_max),
         )  # fmt: skip
         return server
+
+    def dedup(self, *, retention: int | None = None, entries_max: int | None = None) -> None:
+        super().dedup(retention=retention, entries_max=entries_max)
+        self._store.remember_for(self._retention_us)
 
     def cut_store(self, lns: str | None = None) -> None:
         for server in self._some(lns):

@@ -29,16 +29,19 @@ class Refused(Exception):
 class Lines:
     """The effect: one line for each message, written to the capture once nobody takes it back.
 
-    `elsewhere` nobody can, whatever becomes of the transaction.
+    `elsewhere` nobody can, whatever becomes of the transaction. The one that it `refuses` fails,
+    the first `refusals` times (None: always).
     """
 
     def __init__(self, name: str, record: Record, crashes: Callable[[str], None], *,
-                 elsewhere: bool, refuses: str | None) -> None:  # fmt: skip
+                 elsewhere: bool, refuses: str | None,
+                 refusals: int | None = None) -> None:  # fmt: skip
         self._name = name
         self._record = record
         self._crashes = crashes
         self._elsewhere = elsewhere
         self._refuses = refuses
+        self._refusals = refusals
         self._lines: list[dict[str, object]] = []
 
     def open(self, transaction: Transaction) -> None:
@@ -48,7 +51,9 @@ class Lines:
     def handle(self, message: Incoming, transaction: Transaction) -> None:
         """Have one more line."""
         self._crashes("effect")
-        if message.message_id == self._refuses:
+        if message.message_id == self._refuses and self._refusals != 0:
+            if self._refusals is not None:
+                self._refusals -= 1
             raise Refused(message.message_id)
         line = {"consumer": self._name, "channel": message.channel}
         self._lines.append(
@@ -99,6 +104,7 @@ class SimulatedConsumer:
         lines = Lines(
             self.settings.name, self._record, self._crashes,
             elsewhere=self.settings.elsewhere, refuses=self.settings.refuses,
+            refusals=self.settings.refusals,
         )  # fmt: skip
         inbox = Inbox(
             self._store, lines, self.settings.detectors(self._oldest_us),

@@ -1,7 +1,7 @@
 """The network server of the simulated rig: started, restarted, its wall clock moved."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -29,7 +29,8 @@ LINK_US = 2_000
 class SimulatedServer:
     """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not.
 
-    They are in `store`, at the end of a wire that may be cut or slow.
+    They are in `store`, at the end of a wire that may be cut or slow. `level_1`: for how long it
+    remembers frames (µs), and how many.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SimulatedServer:
         record: Record,
         wall_clock_start: datetime,
         *,
-        retention_us: int,
+        level_1: Callable[[], tuple[int, int]],
     ) -> None:
         self.lns = lns
         self.region = region
@@ -52,7 +53,7 @@ class SimulatedServer:
         self._application = application
         self._seed = seed
         self._record = record
-        self._retention_us = retention_us
+        self._level_1 = level_1
         self._wall_clock_start = wall_clock_start
         self._stepped_us = 0
         self._starts = 0
@@ -73,8 +74,9 @@ class SimulatedServer:
             self._server = self._new_server()
 
     async def kill(self) -> None:
-        """End every connection and forget what was in memory only."""
+        """End every connection and forget what was in memory only; nobody is there any more."""
         self.stop()
+        self._server = None
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
         """Begin with an empty level 1 and what the store has, its counters replaced if given."""
@@ -145,6 +147,7 @@ class SimulatedServer:
     def _new_server(self) -> NetworkServer:
         self._starts += 1
         store = FarStore(self.lns, self._store, self.to_store)
+        retention_us, entries_max = self._level_1()
         has_others = self._store.claims is not None
         return NetworkServer(
             self.lns,
@@ -155,7 +158,8 @@ class SimulatedServer:
             record=partial(_record_event, self._record, self.lns),
             utc=self._utc,
             entropy=stream(self._seed, self.lns, str(self._starts)),
-            retention_us=self._retention_us,
+            retention_us=retention_us,
+            entries_max=entries_max,
             claims=store if has_others else None,
             on_outage=self.on_outage,
             shared=store if has_others else None,

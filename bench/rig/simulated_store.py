@@ -45,9 +45,17 @@ class SimulatedStore:
         if self.claims is None:
             self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
 
+    def remember_for(self, retention_us: int) -> None:
+        """How long it remembers a frame that was claimed; before any was."""
+        self._retention_us = retention_us
+        self._begin_anew()
+
     def lose_everything(self) -> None:
         """Know nothing any more."""
         self._stores = {}
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         if self.claims is not None:
             self.claims = None
             self.begin_claims()

@@ -286,6 +286,9 @@ class Stimulation(Assembly):
     def expect_status(self, device: Any, *, times: int = 1) -> None:
         self.case.expect_status(device.provisioned.dev_eui, times)
 
+    def expect_evictions(self, times: int) -> None:
+        self.case.expect_evictions(times)
+
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
         station = self._stations[through].eui
         self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)

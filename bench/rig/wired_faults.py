@@ -40,6 +40,9 @@ class WiredFaults(Consumption):
         assert isinstance(server, WiredServer)
         return server
 
+    def dedup(self, *, retention: int | None = None, entries_max: int | None = None) -> None:
+        raise self._is_missing("virtual time")
+
     def on_outage(self, word: str) -> None:
         if not self.has_own_server:
             raise RuntimeError('on_outage: mark the scenario with @pytest.mark.fault("store", …)')

@@ -101,6 +101,22 @@ def wrong_bodies(expected_bodies: DataFrame, published: DataFrame) -> DataFrame:
     )
 
 
+def wrong_evictions(expected_evictions: DataFrame, lines: DataFrame) -> DataFrame:
+    """One row per case in which level 1 forgot frames too early not as often as due."""
+    told = (
+        of_kind(lines, "lns.evicted")
+        .groupBy("run", "case")
+        .agg(F.count("*").alias("observed"))
+        .select("run", "case", "observed")
+    )
+    return (
+        expected_evictions.join(told, on=["run", "case"], how="left")
+        .withColumn("observed", F.coalesce("observed", F.lit(0)))
+        .where(F.col("observed") != F.col("due"))
+        .select("night", "run", "case", "due", "observed", "seq")
+    )
+
+
 def wrong_statuses(expected_statuses: DataFrame, lines: DataFrame) -> DataFrame:
     """One row per device whose status the application was told not as often as due."""
     key = ["run", "case", "dev_eui"]

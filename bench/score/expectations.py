@@ -71,6 +71,17 @@ def expected_windows(lines: DataFrame) -> DataFrame:
     )
 
 
+def expected_evictions(lines: DataFrame) -> DataFrame:
+    """One row per case: how often level 1 is to forget a frame before its time."""
+    return (
+        of_kind(lines, "case.expect")
+        .where(F.col("expect") == "evicted")
+        .groupBy("night", "run", "case")
+        .agg(F.max_by("count", "seq").alias("due"), F.max("seq").alias("seq"))
+        .select("night", "run", "case", "due", "seq")
+    )
+
+
 def expected_statuses(lines: DataFrame) -> DataFrame:
     """One row per device of a case: how often the application is to be told its status."""
     return (

@@ -16,6 +16,7 @@ from bench.score.answers import (
     unsaid,
     wrong_answers,
     wrong_bodies,
+    wrong_evictions,
     wrong_statuses,
     wrong_windows,
 )
@@ -24,6 +25,7 @@ from bench.score.effects import wrong_effects
 from bench.score.expectations import (
     expected_answers,
     expected_bodies,
+    expected_evictions,
     expected_lines,
     expected_statuses,
     expected_windows,
@@ -58,6 +60,7 @@ def findings(
         of_bodies(wrong_bodies(expected_bodies(lines), published), names),
         of_windows(wrong_windows(expected_windows(lines), lines)),
         of_answers(wrong_answers(expected_answers(lines), matched, dnmsgs)),
+        of_evictions(wrong_evictions(expected_evictions(lines), lines)),
         of_statuses(wrong_statuses(expected_statuses(lines), lines)),
         of_effects(due_effects),
         of_laws(_violations(lines, matched, outcomes, published, dnmsgs), names),
@@ -241,6 +244,22 @@ def of_statuses(wrong: DataFrame) -> DataFrame:
         text=F.format_string("status of %s: expected %s, observed %s", "dev_eui", due, observed),
         result=FAIL,
         phase=4,
+        place=F.col("seq"),
+        expected=due,
+        observed=observed,
+    )
+
+
+def of_evictions(wrong: DataFrame) -> DataFrame:
+    """Cases in which level 1 forgot frames before their time, or did not tell, unlike due."""
+    due, observed = (F.format_string("%d", number) for number in ("due", "observed"))
+    return finding_rows(
+        wrong,
+        owner="LNS",
+        rule="evictions",
+        text=F.format_string("frames forgotten too early: expected %s, observed %s", due, observed),
+        result=FAIL,
+        phase=3,
         place=F.col("seq"),
         expected=due,
         observed=observed,

@@ -8,7 +8,7 @@ from bench.score.missed_stimuli import PHASE
 from bench.score.read import of_kind
 
 _REASONS_MAX = 20
-_PROMISES = ("outcome", "device", "upstream", "answer", "on_air", "effect", "ignored")
+_PROMISES = ("outcome", "device", "upstream", "answer", "evicted", "on_air", "effect", "ignored")
 
 
 def verdicts(lines: DataFrame, matched: DataFrame, findings: DataFrame) -> DataFrame:

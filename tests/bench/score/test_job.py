@@ -126,6 +126,12 @@ def answer(name: str, n: int = 0, **said: object) -> Line:
     return "bench", 800, "case.expect", {"case": name, "expect": "answer", **which}
 
 
+def evictions(name: str, count: int, *told_at_us: int) -> Case:
+    due = ("bench", 800, "case.expect", {"case": name, "expect": "evicted", "count": count})
+    told = {"lns": "lns-a", "key": "K", "silent_us": 1}
+    return [due, *(("lns-a", at_us, "lns.evicted", told) for at_us in told_at_us)]
+
+
 def status_due(name: str, count: int) -> Line:
     facts = {"case": name, "expect": "status", "dev_eui": ALPHA, "count": count}
     return "bench", 800, "case.expect", facts
@@ -200,6 +206,8 @@ def _every_verdict() -> Case:
                          rx1_dr=5, f_cnt=1, f_port=3, ack=False, f_pending=False, confirmed=False)],
         "wrong_answer": [*good("wrong_answer"), answer("wrong_answer", rx2_dr=3, rctx=1)],
         "no_second_answer": [*good("no_second_answer"), answer("no_second_answer", 1, rctx=0)],
+        "right_evictions": [*good("right_evictions"), *evictions("right_evictions", 2, 310, 320)],
+        "wrong_evictions": [*good("wrong_evictions"), *evictions("wrong_evictions", 1)],
         "right_status": [*good("right_status"), status_due("right_status", 1), *status_told(1)],
         "status_brought_twice": [*good("status_brought_twice"),
                                  status_due("status_brought_twice", 1), *status_told(1, 1)],
@@ -336,6 +344,8 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "wrong_window": ("FAIL", "gateway"),
         "no_window": ("PASS", None),
         "right_answer": ("PASS", None),
+        "right_evictions": ("PASS", None),
+        "wrong_evictions": ("FAIL", "LNS"),
         "wrong_answer": ("FAIL", "LNS"),
         "no_second_answer": ("FAIL", "LNS"),
         "right_status": ("PASS", None),
@@ -354,7 +364,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 8, "FAIL": 16, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 9, "FAIL": 17, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]

@@ -1,0 +1,208 @@
+"""An application that does not take what it is told: in time, at all, or not yet.
+
+What could not be made durable was not heard; what could not be sent was not spent.
+"""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from bench.expectation import Table
+from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, TOO_LATE
+
+pytestmark = pytest.mark.requires("slow application")
+
+DEADLINE = seconds(10)  # how long the application may take for a message
+LOST = Table("""
+    strategy kind        | lost
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
+""")
+# A repeat whose message the application does not take; with Drop there is none.
+REFUSED = Table("""
+    strategy kind        | refused
+    Mark     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+""")
+AGAIN_TOO_LATE = Table("""
+    strategy kind        | late
+    Drop     confirmed   | DuplicateDueToResubmission dropped(ResubmissionSuppressed) TooLate
+    Mark     confirmed   | DuplicateDueToResubmission marked TooLate
+    None     confirmed   | DuplicateDueToResubmission forwarded TooLate
+""")
+
+
+# --- an application that hangs ----------------------------------------------------------------
+
+
+async def test_an_application_may_take_just_under_its_deadline(rig, strategy, confirmed):
+    """Late for the device, and not lost; the copy waits as long and is a copy."""
+    rig.delay_upstream(DEADLINE - milliseconds(1))
+    uplink = await rig.craft(rig.alpha, confirmed=confirmed)
+    for station in ("west", "east"):
+        await rig.say(rig.told(uplink, by=station), by=station)
+        await rig.wait(milliseconds(100))
+    await rig.wait(DEADLINE)
+    rig.only("west")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, TOO_LATE + COPY, first="west", copy="east")
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_an_application_that_hangs_beyond_its_deadline_holds_nothing_up(
+    rig, strategy, confirmed
+):
+    """The message is given up, and the copy that waited takes its place: it is lost to nobody."""
+    rig.delay_upstream(DEADLINE + milliseconds(1))
+    uplink = await rig.craft(rig.alpha, confirmed=confirmed)
+    for station in ("west", "east"):
+        await rig.say(rig.told(uplink, by=station), by=station)
+        await rig.wait(milliseconds(100))
+    await rig.wait(DEADLINE)
+    rig.only("west")
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, LOST + TOO_LATE, lost="west", first="east")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_reply(after)
+
+
+async def test_what_an_application_hangs_on_hangs_no_other_device(rig, strategy, confirmed):
+    """Another device is delivered and answered meanwhile, through the same station."""
+    rig.only("west")
+    rig.delay_upstream(seconds(60))
+    stuck = await rig.craft(rig.alpha, confirmed=confirmed)
+    await rig.say(rig.told(stuck, by="west"), by="west")
+    free = [await rig.charlie.send(confirmed=confirmed) for _ in range(2)]
+    await rig.replay(stuck, by="west", after=DEADLINE + seconds(1))
+    rig.expect(stuck, LOST + FIRST, lost="west", first="west")
+    for uplink in free:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+async def test_every_try_has_a_deadline_of_its_own(rig, strategy, confirmed):
+    """Twice in vain, then not: the third is the first copy that anybody has heard."""
+    rig.only("west")
+    rig.delay_upstream(seconds(60), messages=2)
+    uplink = await rig.craft(rig.alpha, confirmed=confirmed)
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    for _ in range(2):
+        await rig.replay(uplink, by="west", after=DEADLINE + seconds(1))
+    rig.expect(uplink, LOST * 2 + FIRST, lost="west", first="west")
+
+
+async def test_a_server_whose_application_hangs_gives_the_frame_back(rig, strategy, confirmed):
+    """The other server could not know; of the next copy that it hears it is the owner."""
+    rig.put_on("lns-b", "east")
+    rig.delay_upstream(seconds(60))
+    uplink = await rig.craft(rig.alpha, confirmed=confirmed)
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.say(rig.told(uplink, by="east"), by="east")
+    await rig.wait(DEADLINE + seconds(1))
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, LOST + ELSEWHERE, lost="west", elsewhere="east")
+    rig.expect_race(after, FIRST + ELSEWHERE, between=("west", "east"))
+
+
+# --- an answer that could not be sent ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("refusals", [1, 3])
+async def test_a_repeat_that_the_application_refused_is_not_spent(rig, refusals):
+    """Nothing was sent, neither to the application nor to the device: three answers are left."""
+    rig.only("west")
+    rig.west.suppress_downlinks(9)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.refuse_upstream(refusals)
+    for _ in range(refusals + 4):
+        await rig.replay(uplink, by="west", after=seconds(3))
+    due = FIRST + REFUSED * refusals + AGAIN * 3 + OVER
+    rig.expect(uplink, due, first="west", refused="west", again="west", over="west")
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_a_repeated_answer_that_comes_too_late_is_spent(rig, strategy, servers):
+    """The fourth resubmission is one too many, whether or not there was time for the others.
+
+    Whoever replays a frame through a station that is always late gets no more of it than others.
+    """
+    if servers == 2:
+        rig.put_on("lns-b", "north")
+    rig.only("west")
+    rig.west.suppress_downlinks(9)
+    uplink = await rig.alpha.send(confirmed=True)
+    text = rig.told(uplink, by="west")
+    for _ in range(2):
+        await rig.wait(seconds(3))
+        await rig.say(text, by="west")
+    for _ in range(2):
+        await rig.replay(uplink, by="west", after=seconds(3))
+    due = FIRST + AGAIN_TOO_LATE * 2 + AGAIN + OVER
+    rig.expect(uplink, due, first="west", late="west", again="west", over="west")
+
+
+# --- an effect that fails, and then does not --------------------------------------------------
+
+
+@pytest.mark.requires("crash in a transaction")
+@pytest.mark.parametrize("failures", [1, 4])
+async def test_an_effect_that_fails_and_then_succeeds_happens_once(rig, failures):
+    """It is tried five times; what came behind it waits, and order and numbers stay."""
+    rig.consumer(refuses="x", refusals=failures, keys=True)
+    before = await rig.inject(rig.alpha, number=1)
+    failing = await rig.inject(rig.alpha, message_id="x", number=2, key="k")
+    after = await rig.inject(rig.alpha, number=3)
+    again = await rig.inject(rig.alpha, message_id="x", number=2, key="k")
+    for message in (before, failing, after):
+        rig.expect_effects(message)
+    rig.expect_ignored(again, by="window")
+
+
+@pytest.mark.requires("crash in a transaction")
+async def test_what_was_put_aside_has_its_effect_when_it_comes_again(rig):
+    """Five failures park it; nothing of it was remembered, so a repeat is no duplicate."""
+    rig.consumer(refuses="x", refusals=5, keys=True, sequence=False)
+    failing = await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(seconds(30))
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    rig.expect_effects(failing)
+    rig.expect_ignored(failing, by="window")
+
+
+# --- ids, with traffic in between -------------------------------------------------------------
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("window_us", [seconds(20), seconds(600)])
+async def test_an_id_is_remembered_for_exactly_the_window_whatever_comes_between(rig, window_us):
+    """Traffic lets go of ids whose window is over, and of no other; the window does not slide."""
+    rig.consumer(window=window_us, sequence=False)
+    message = await rig.inject(rig.alpha, message_id="x")
+    for part in range(1, 40):
+        await rig.wait(window_us // 40)
+        await rig.inject(rig.charlie if part % 2 else rig.alpha, message_id=f"other-{part}")
+    await rig.wait(window_us // 40 - 1)
+    await rig.inject(rig.alpha, message_id="x")  # a microsecond before its end
+    await rig.wait(1)
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.alpha, message_id="x")
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(message, by="window", times=2)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_key_outlives_what_comes_between(rig):
+    """Keys of other messages come and go; this one is known for as long as its times add up to."""
+    rig.consumer(
+        window=None, sequence=False, keys=True,
+        retention=seconds(60), retry=seconds(30), network=seconds(10),
+    )  # fmt: skip
+    message = await rig.inject(rig.alpha, message_id="x", key="k")
+    for part in range(99):
+        await rig.wait(seconds(1))
+        await rig.inject(rig.alpha, key=f"other-{part}")
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(seconds(2))
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(message, by="key")
