@@ -16,6 +16,12 @@ AGAIN_AFTER_A_CRASH = Table("""
     *        unconfirmed | NonDuplicate forwarded NotAsked
 """)
 
+REFUSED = Table("""
+    strategy kind        | refused
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
+""")
+
 
 def copies(strategy, times=1):
     """How many copies of a frame a strategy lets through."""
@@ -246,3 +252,20 @@ async def test_a_frame_that_goes_up_again_after_a_crash_has_one_effect(rig):
     rig.expect(uplink, FIRST + AGAIN_AFTER_A_CRASH, first="west", again="west")
     rig.expect_effects(uplink)
     rig.expect_ignored(uplink, by="window")
+
+
+@pytest.mark.fault("lns", "disk full")
+async def test_nothing_is_answered_that_a_full_disk_did_not_take(rig, strategy, confirmed):
+    """What could not be promised to the application was not heard; with room it goes on."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.fill_disk()
+    during = await rig.alpha.send(confirmed=confirmed)
+    await rig.free_disk()
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(during, REFUSED, refused="west")
+    rig.expect_on_air(during)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", fCnt=uplink.f_cnt)

@@ -153,6 +153,7 @@ async def test_restarts_in_turn_are_lives_of_one_session(rig, strategy, confirme
             rig.expect_upstream(uplink, through=station, removeDuplicatesKey=key)
 
 
+@pytest.mark.requires("virtual time")
 @pytest.mark.fault("lns", "restart")
 async def test_a_restart_is_one_for_a_server_that_restarted_itself(rig, strategy, confirmed):
     """It reads in the store how far the life before came, and that it is over."""

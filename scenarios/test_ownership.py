@@ -228,6 +228,7 @@ async def test_a_claim_outlives_the_server_that_had_it(rig, strategy, confirmed)
         rig.expect_reply(one)
 
 
+@pytest.mark.requires("virtual time")
 @pytest.mark.fault("lns", "killed")
 async def test_an_owner_that_comes_back_answers_what_is_its_own_only(rig, strategy):
     """It died after it had claimed; meanwhile the other server owns the next frame."""

@@ -157,7 +157,7 @@ async def test_a_session_that_the_store_forgot_is_told_again_by_its_frames(rig, 
         rig.expect_reply(uplink)
 
 
-@pytest.mark.requires("own store")
+@pytest.mark.requires("own store", "virtual time")
 @pytest.mark.fault("store", "restart")
 async def test_a_dev_nonce_that_the_store_forgot_is_used_for_who_took_it(rig, strategy):
     """The server that accepted the join remembers it itself, as long as it lives."""
@@ -172,7 +172,7 @@ async def test_a_dev_nonce_that_the_store_forgot_is_used_for_who_took_it(rig, st
     rig.expect_reply(after)
 
 
-@pytest.mark.requires("own store")
+@pytest.mark.requires("own store", "virtual time")
 @pytest.mark.fault("store", "restart")
 async def test_a_life_that_the_store_forgot_goes_on(rig, strategy, confirmed):
     """The servers know between them which life a relaxed device is in, and tell the store again."""

@@ -102,3 +102,43 @@ async def test_without_its_store_a_server_forwards_and_does_not_answer(rig, stra
     rig.expect(unverified, UNVERIFIED, first="west")
     rig.expect(after, FIRST, first="west")
     rig.expect_on_air(unverified)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_waits_for_too_long_is_put_aside_until_a_person_lets_it_go(rig):
+    """`retry_max_s`: nobody expects it any more; released, it has another number and its old id."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.until_published(before)
+    await rig.stop_broker()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(6))
+    await rig.start_broker()
+    await rig.release_parked()
+    await rig.until_published(parked)
+    for n, uplink in {1: before, 3: parked}.items():
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", sequenceNumber=n)
+        rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("store", "foreign value")
+async def test_a_foreign_value_in_the_store_harms_one_device_only(rig, strategy, confirmed):
+    """Nobody can say who owns its frames: they are delivered flagged, and the next are not."""
+    rig.put_on("lns-b", "north")
+    rig.only("west")
+    before = [await device.send(confirmed=confirmed) for device in (rig.alpha, rig.charlie)]
+    await rig.spoil_store(rig.alpha)
+    spoilt = await rig.alpha.send(confirmed=confirmed)
+    beside = await rig.charlie.send(confirmed=confirmed)
+    await rig.mend_store(rig.alpha)
+    after = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(spoilt, UNVERIFIED, first="west")
+    rig.expect_upstream(spoilt, through="west", unverified=True)
+    rig.expect_on_air(spoilt)
+    for uplink in (*before, beside, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

@@ -24,6 +24,7 @@ class Application:
         self._broker = broker or MemoryBroker(Witness(record))
         self._numbers: Counter[str] = Counter()
         self._refusals = 0
+        self._full: set[str] = set()
         self._delays_us: list[int] = []
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
@@ -37,6 +38,16 @@ class Application:
         """Take each of the next messages only after `us`."""
         self._delays_us += [us] * messages
         self._fault("delay", us=us, messages=messages)
+
+    def fill_disk(self, lns: str) -> None:
+        """Take nothing of a server, until `free_disk`."""
+        self._full.add(lns)
+        self._fault("disk full", lns=lns)
+
+    def free_disk(self, lns: str) -> None:
+        """Take what it has to tell again."""
+        self._full.discard(lns)
+        self._fault("disk full", "fault.end", lns=lns)
 
     def lose_pubacks(self, lns: str) -> None:
         """Let the messages of a server be published, and published again after `find_broker`."""
@@ -73,9 +84,9 @@ class Application:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
         if self._delays_us:
             await asyncio.sleep(self._delays_us.pop(0) / 1_000_000)
-        if self._refusals:
-            self._refusals -= 1
-            cause = "refused by the application"
+        if self._refusals or message.lns in self._full:
+            cause = "refused by the application" if self._refusals else "the disk is full"
+            self._refusals = max(0, self._refusals - 1)
             fields: dict[str, object] = {"topic": message.topic, "cause": cause}
             fields["message_id"] = message.message_id
             self._record("upstream", "upstream.failed", fields)
@@ -90,7 +101,7 @@ class Application:
         if self._broker.is_up and away != "hold":
             self._broker.publish(topic, body)
 
-    def _fault(self, fault: str, **detail: int | str) -> None:
+    def _fault(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         fields: dict[str, object] = {"seam": "upstream", "fault": fault, "origin": "injected"}
         fields["detail"] = detail
-        self._record("bench", "fault.begin", fields)
+        self._record("bench", kind, fields)

@@ -99,5 +99,29 @@ class Faults(ABC):
         """Let the application take none of the next messages."""
 
     @abstractmethod
+    async def fill_disk(self, lns: str = "lns-a") -> None:
+        """Let a network server's disk take nothing more that it promises the application."""
+
+    @abstractmethod
+    async def free_disk(self, lns: str = "lns-a") -> None:
+        """Give it room again."""
+
+    @abstractmethod
+    def park_after(self, us: int) -> None:
+        """Let network servers put aside what waits for the broker for longer; before the start."""
+
+    @abstractmethod
+    async def release_parked(self, lns: str = "lns-a") -> None:
+        """End a network server, let what it has put aside be sent after all, and start it again."""
+
+    @abstractmethod
+    async def spoil_store(self, device: Any) -> None:
+        """Write something foreign where the store has what servers know of a device."""
+
+    @abstractmethod
+    async def mend_store(self, device: Any) -> None:
+        """Remove what is foreign; the store knows nothing of the device then."""
+
+    @abstractmethod
     def step_wall_clock(self, us: int, *, lns: str = "lns-a") -> None:
         """Set the wall clock of a network server's host forward or back."""

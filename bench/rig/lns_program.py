@@ -9,11 +9,14 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.host.network_server import LnsProcess
+from bench.host.open_files import limit_file_size
 from bench.host.relay import Relay
 from bench.rig.collecting import Collector
 from bench.rig.latency import ProgramGuard
 from bench.rig.lns_files import device_tables
 from bench.rig.provisioning import Provisioned
+from lns.delivery.inbox import utc_us
+from lns.delivery.outbox import Outbox
 from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
 from lns.registry import SessionStore
@@ -138,6 +141,30 @@ class LnsProgram:
                 session.f_cnt_up = f_cnt_up
             await self._preset(kept)
         await self._run(self._process)
+
+    def fill_disk(self) -> None:
+        """Let its outbox not grow any more; its capture, which is smaller yet, goes on."""
+        assert self._process is not None
+        journal = self._outbox.with_name(f"{self._outbox.name}-wal")
+        allowed = max(file.stat().st_size for file in (self._outbox, journal) if file.exists())
+        limit_file_size(self._process.pid, allowed)
+
+    def free_disk(self) -> None:
+        """Let all its files grow again."""
+        assert self._process is not None
+        limit_file_size(self._process.pid, None)
+
+    async def release_parked(self) -> None:
+        """Let what it had put aside be sent after all; it must not run."""
+        outbox = Outbox(self._outbox)
+        try:
+            await outbox.release(utc_us())
+        finally:
+            outbox.close()
+
+    @property
+    def _outbox(self) -> Path:
+        return self._folder / str(self._settings["upstream"]["outbox"])
 
     def lose_outbox(self) -> None:
         """Remove what it had to publish; it must not run."""

@@ -62,6 +62,7 @@ class LnsPrograms:
         broker_port: int | None = None,
         client_id: str | None = None,
         take: Callable[[Event], None] | None = None,
+        park_after_us: int | None = None,
     ) -> LnsProgram:
         """One more network server, not started yet.
 
@@ -95,6 +96,8 @@ class LnsPrograms:
             },
             "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},
         }
+        if park_after_us is not None:
+            settings["upstream"]["retry_max_s"] = park_after_us // 1_000_000
         if self._trust is not None:
             settings["tls"] = dict(self._trust.settings)
         return LnsProgram(

@@ -119,6 +119,13 @@ class SimulatedRig(VirtualAir, Consumption):
     def refuse_upstream(self, messages: int = 1) -> None:
         self.application.refuse(messages)
 
+    async def fill_disk(self, lns: str = LNS) -> None:
+        await self.start()
+        self.application.fill_disk(lns)
+
+    async def free_disk(self, lns: str = LNS) -> None:
+        self.application.free_disk(lns)
+
     def step_wall_clock(self, us: int, *, lns: str = LNS) -> None:
         self._servers[lns].step_wall_clock(us)
 

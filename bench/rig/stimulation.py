@@ -222,6 +222,18 @@ class Stimulation(Assembly):
     def resume_store(self) -> None:
         raise self._is_missing("wires")
 
+    def park_after(self, us: int) -> None:
+        raise self._is_missing("wires")
+
+    async def release_parked(self, lns: str = "lns-a") -> None:
+        raise self._is_missing("wires")
+
+    async def spoil_store(self, device: Any) -> None:
+        raise self._is_missing("wires")
+
+    async def mend_store(self, device: Any) -> None:
+        raise self._is_missing("wires")
+
     def note_store(self, kind: str, fault: str, **detail: object) -> None:
         """Tell of a fault at the store that all network servers meet."""
         told: dict[str, object] = {"seam": "store", "fault": fault, "origin": "injected"}

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from typing import Any
 
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
@@ -11,7 +12,8 @@ from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_server import WiredServer
 from lns.dedup.claim import Bid
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import redis_server
+from lns.store.redis_keys import keys_of, sessions_of
+from lns.store.redis_wire import RedisWire, redis_server
 
 
 class WiredFaults(Consumption):
@@ -57,6 +59,44 @@ class WiredFaults(Consumption):
         server = self.wired_server(lns)
         server.note("fault.end", {"seam": "lns", "fault": "pause", "origin": "injected"})
         server.own_program().resume()
+
+    async def fill_disk(self, lns: str = LNS) -> None:
+        await self.start()
+        server = self.wired_server(lns)
+        server.own_program().fill_disk()
+        server.note("fault.begin", {"seam": "lns", "fault": "disk full", "origin": "injected"})
+
+    async def free_disk(self, lns: str = LNS) -> None:
+        server = self.wired_server(lns)
+        server.note("fault.end", {"seam": "lns", "fault": "disk full", "origin": "injected"})
+        server.own_program().free_disk()
+
+    def park_after(self, us: int) -> None:
+        self._before_start("when messages are parked")
+        for lns in self.lns_ids:
+            self.wired_server(lns).park_after_us = us
+
+    async def release_parked(self, lns: str = LNS) -> None:
+        await self.kill_lns(lns)
+        await self.wired_server(lns).own_program().release_parked()
+        await self.start_lns(lns)
+
+    async def spoil_store(self, device: Any) -> None:
+        await self.start()
+        dev_eui = device.provisioned.dev_eui
+        self.note_store("fault.begin", "foreign value", dev_eui=dev_eui)
+        wire = RedisWire(redis_server(self._own_store().url))
+        known = [key.decode() for key in await wire.do("KEYS", keys_of(dev_eui))]
+        for key in sorted({sessions_of(dev_eui), *known}):
+            await wire.do("SET", key, "what somebody else has written")
+        await wire.close()
+
+    async def mend_store(self, device: Any) -> None:
+        dev_eui = device.provisioned.dev_eui
+        wire = RedisWire(redis_server(self._own_store().url))
+        await wire.do("DEL", *await wire.do("KEYS", keys_of(dev_eui)))
+        await wire.close()
+        self.note_store("fault.end", "foreign value", dev_eui=dev_eui)
 
     def cut_upstream(self) -> None:
         self.wired_server(LNS).own_program().to_broker.cut()

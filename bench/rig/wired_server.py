@@ -35,6 +35,7 @@ class WiredServer:
         self.store_url: str | None = STORE_FILE
         self.broker_port: int | None = None
         self.client_id: str | None = None
+        self.park_after_us: int | None = None
         self.take: Callable[[Event], None] | None = None
         self._record = record
         self._links: dict[Eui, WebSocketLink] = {}
@@ -45,7 +46,7 @@ class WiredServer:
             self.program = self._bench.programs.new(
                 self.lns, self.region, store_url=self.store_url, on_outage=self.on_outage,
                 note=self.note, broker_port=self.broker_port, client_id=self.client_id,
-                take=self.take,
+                take=self.take, park_after_us=self.park_after_us,
             )  # fmt: skip
             await self.program.start([device for device in provisioned if device.known])
 

@@ -72,6 +72,16 @@ class DryRig(SimulatedRig):
 
     def resume_store(self) -> None: ...
 
+    def park_after(self, us: int) -> None: ...
+
+    async def release_parked(self, lns: str = LNS) -> None:
+        await self.restart_lns(lns=lns)
+
+    async def spoil_store(self, device: Any) -> None:
+        await self.start()
+
+    async def mend_store(self, device: Any) -> None: ...
+
     def share_client_id(self, *lns: str) -> None: ...
 
 

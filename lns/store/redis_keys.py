@@ -31,6 +31,11 @@ def frame_of(dev_eui: Eui, dev_addr: DevAddr, f_cnt: int, mic: Mic) -> str:
     return f"lns:{{{dev_eui}}}:frame:{dev_addr}:{f_cnt}:{mic}"
 
 
+def keys_of(dev_eui: Eui) -> str:
+    """A pattern: all that is known of a device by its DevEUI."""
+    return f"lns:{{{dev_eui}}}:*"
+
+
 def frames_of(dev_eui: Eui) -> str:
     """A pattern: all frames of a device that were claimed lately."""
     return f"lns:{{{dev_eui}}}:frame:*"

@@ -5,12 +5,20 @@ from tests.mutants.mutant import Mutant
 COUNTERS = "scenarios/test_counters.py"
 ANSWERS = "scenarios/test_answers.py"
 JOINS = "scenarios/test_joins.py"
+CACHE = "scenarios/test_cache.py"
+APPLICATION = "scenarios/test_upstream.py"
+STORE = "scenarios/test_shared_store.py"
+OWNERS = "scenarios/test_ownership.py"
 
 DOWNLINK = "lns/downlink.py"
 QUEUE = "lns/downlink_queue.py"
 FRAME = "lns/downlink_frame.py"
 END_DEVICE = "lns/end_device.py"
 JOIN = "lns/join.py"
+LEVEL_1 = "lns/dedup/concentrator.py"
+UPLINK = "lns/uplink.py"
+DECISIONS = "lns/delivery/decisions.py"
+WINDOW = "lns/delivery/message_id_window.py"
 
 MUTANTS = (
     Mutant(
@@ -199,5 +207,117 @@ MUTANTS = (
         "if opened then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end\n",
         "",
         "tests/lns/store/test_redis.py",
+    ),
+    Mutant(
+        "evicted in silence",
+        LEVEL_1,
+        "        self.evictions.append(Eviction(key",
+        "        [].append(Eviction(key",
+        CACHE,
+    ),
+    Mutant(
+        "retention is a minute, whatever is configured",
+        "lns/network_server.py",
+        "sightings = Sightings(now_us, retention_us=retention_us,",
+        "sightings = Sightings(now_us, retention_us=60_000_000,",
+        CACHE,
+    ),
+    Mutant(
+        "room for one frame less",
+        "lns/network_server.py",
+        "entries_max=entries_max)\n        registry",
+        "entries_max=max(1, entries_max - 1))\n        registry",
+        CACHE,
+    ),
+    Mutant(
+        "what is due is evicted",
+        LEVEL_1,
+        "        due = due or super().expire()  # then",
+        "        due = due or []  # then",
+        CACHE,
+    ),
+    Mutant(
+        "forged join takes room",
+        JOIN,
+        "if not request.mic_is_valid(device.app_key):",
+        "if not request.mic_is_valid(device.app_key) and self._note(reception, request):",
+        CACHE,
+    ),
+    Mutant(
+        "application may take half a minute",
+        UPLINK,
+        "PUBLISH_US = 10_000_000",
+        "PUBLISH_US = 30_000_000",
+        APPLICATION,
+    ),
+    Mutant(
+        "application has to be quick",
+        UPLINK,
+        "PUBLISH_US = 10_000_000",
+        "PUBLISH_US = 9_000_000",
+        APPLICATION,
+    ),
+    Mutant(
+        "what hung counts as delivered",
+        UPLINK,
+        '            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None',
+        "            return",
+        APPLICATION,
+    ),
+    Mutant(
+        "refused repeat is spent",
+        UPLINK,
+        "        self._give_back(facts)\n        if facts.status is Status.NON_DUPLICATE:\n",
+        "        if facts.status is Status.NON_DUPLICATE:\n",
+        APPLICATION,
+    ),
+    Mutant(
+        "repeat during an outage is spent",
+        UPLINK,
+        "            self._give_back(facts)\n            return facts.withheld",
+        "            return facts.withheld",
+        STORE,
+    ),
+    Mutant(
+        "repeat that nobody can own is spent",
+        UPLINK,
+        "        if not facts.owned:\n            self._give_back(facts)\n",
+        "        if not facts.owned:\n",
+        STORE,
+    ),
+    Mutant(
+        "effect has two tries",
+        DECISIONS,
+        "        if tries < self._tries.most:",
+        "        if tries < 2:",
+        APPLICATION,
+    ),
+    Mutant(
+        "nothing waits for an effect that fails",
+        DECISIONS,
+        "            if decision.event is None:\n                held.add(offered.stream)",
+        "            pass",
+        APPLICATION,
+    ),
+    Mutant(
+        "effect that failed is remembered",
+        DECISIONS,
+        "        with tx.attempt():\n",
+        "        if True:\n",
+        APPLICATION,
+    ),
+    Mutant(
+        "traffic lets go of ids too early",
+        WINDOW,
+        "entries.forget(Table.WINDOW, now_us - self._window_us + 1, at_most)",
+        "entries.forget(Table.WINDOW, now_us - self._window_us // 2, at_most)",
+        APPLICATION,
+    ),
+    Mutant(
+        "owner of what the store forgot is whoever asks",
+        "lns/dedup/claim.py",
+        "state = State(bid.known, bid.known_owner or bid.lns)",
+        "state = State(bid.known, bid.lns)",
+        OWNERS,
     ),
 )
