@@ -1,4 +1,4 @@
-"""The far end of a serial line, at a real pty: it answers as a test or a transcript tells it to.
+"""The far end of a serial line: it answers as a test or a transcript tells it to.
 
 Nothing of the drivers is used here: the spelling of each dialect stands in the tests literally.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.chance import stream
+from tests.bench.device.wired import MemoryLine
 
 TRANSCRIPTS = Path(__file__).resolve().parents[2] / "vectors" / "at_transcripts"
 WHOLE = 1 << 16
@@ -18,17 +19,23 @@ WHOLE = 1 << 16
 class FarEnd:
     """Answers every line with what `answer` gives, cut into pieces of at most `piece` bytes.
 
-    Remembers what was written to it, and what the driver captured. `port` is a link that stays the
-    same over `unplug` and `plug`.
+    Remembers what was written to it, and what the driver captured. The line is in memory; with
+    `link` it is a real pty, and `port` a name for it that stays the same over `unplug` and `plug`.
     """
 
     def __init__(
-        self, answer: Callable[[str], bytes], link: Path, *, piece: int = WHOLE, seed: int = 0
+        self,
+        answer: Callable[[str], bytes],
+        link: Path | None = None,
+        *,
+        piece: int = WHOLE,
+        seed: int = 0,
     ) -> None:
         self.commands: list[str] = []
         self.captured: list[tuple[str, str]] = []
         self.events: list[dict[str, object]] = []
-        self.port = str(link)
+        self.port = "" if link is None else str(link)
+        self.line = MemoryLine(self._receive)
         self._answer = answer
         self._link = link
         self._piece = piece
@@ -47,6 +54,9 @@ class FarEnd:
         self.unplug()
 
     def plug(self) -> None:
+        self.line.plug()
+        if self._link is None:
+            return
         self.master, self.slave = os.openpty()
         tty.setraw(self.slave)
         self._link.unlink(missing_ok=True)
@@ -54,17 +64,22 @@ class FarEnd:
         asyncio.get_running_loop().add_reader(self.master, self._readable)
 
     def unplug(self) -> None:
-        if self.master >= 0:
+        self.line.unplug()
+        self._rest = b""
+        if self._link is not None and self.master >= 0:
             asyncio.get_running_loop().remove_reader(self.master)
             os.close(self.master)
             os.close(self.slave)
-            self.master, self._rest = -1, b""
+            self.master = -1
             self._link.unlink(missing_ok=True)
 
     def say(self, data: bytes) -> None:
-        while data and self.master >= 0:
+        while data and (self._link is None or self.master >= 0):
             size = self._chance.randint(1, self._piece)
-            os.write(self.master, data[:size])
+            if self._link is None:
+                self.line.say(data[:size])
+            else:
+                os.write(self.master, data[:size])
             data = data[size:]
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
@@ -84,7 +99,10 @@ class FarEnd:
         await asyncio.sleep(0)  # who waited for the line goes first
 
     def _readable(self) -> None:
-        self._rest += os.read(self.master, 4096)
+        self._receive(os.read(self.master, 4096))
+
+    def _receive(self, data: bytes) -> None:
+        self._rest += data
         while b"\r\n" in self._rest:
             raw, _, self._rest = self._rest.partition(b"\r\n")
             command = raw.decode()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.device.attached import restricted_us
+from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.rui3 import Rui3Device
 from bench.device.seam import CommandRefused, DeviceSilent, Outcome
@@ -14,7 +15,7 @@ from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
-from tests.bench.device.wired import play
+from tests.bench.device.wired import play, play_in_memory
 from tests.host_time import Watch
 
 DEV_EUI = Eui("70B3D57ED0000001")
@@ -25,8 +26,8 @@ PATIENCE = Deadlines(
 )  # fmt: skip
 
 
-def device_at(far: FarEnd) -> Rui3Device:
-    return Rui3Device("alpha", DEV_EUI, SerialLine(far.port), far.record, deadlines=PATIENCE)
+def device_at(far: FarEnd, line: Wire | None = None) -> Rui3Device:
+    return Rui3Device("alpha", DEV_EUI, line or far.line, far.record, deadlines=PATIENCE)
 
 
 def later(far: FarEnd) -> None:
@@ -36,7 +37,7 @@ def later(far: FarEnd) -> None:
 def test_a_port_that_comes_back_under_another_name_is_waited_for(tmp_path: Path) -> None:
     async def scene() -> None:
         with FarEnd(Rui3Settings(), tmp_path / "port") as far:
-            async with device_at(far) as device:
+            async with device_at(far, SerialLine(far.port)) as device:
                 before = os.readlink(far.port)
                 far.unplug()
                 with pytest.raises(LineLost):
@@ -79,7 +80,7 @@ def test_a_line_may_be_looked_for_at_each_opening(tmp_path: Path) -> None:
 def test_a_port_that_does_not_come_back_is_told(tmp_path: Path) -> None:
     async def scene() -> None:
         with FarEnd(Rui3Settings(), tmp_path / "port") as far:
-            async with device_at(far) as device:
+            async with device_at(far, SerialLine(far.port)) as device:
                 far.unplug()
                 watch = Watch()
                 with pytest.raises(PortUnavailable, match="no such port"):
@@ -89,17 +90,17 @@ def test_a_port_that_does_not_come_back_is_told(tmp_path: Path) -> None:
     play(scene())
 
 
-def test_a_port_without_a_board_that_answers_is_silent(tmp_path: Path) -> None:
+def test_a_port_without_a_board_that_answers_is_silent() -> None:
     async def scene() -> None:
-        with FarEnd(lambda command: b"", tmp_path / "port") as far:
+        with FarEnd(lambda command: b"") as far:
             async with device_at(far) as device:
                 with pytest.raises(DeviceSilent, match="not a word within 200000 us"):
                     await device.returned(200_000)
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_an_answer_to_one_of_many_questions_is_not_the_next_commands(tmp_path: Path) -> None:
+def test_an_answer_to_one_of_many_questions_is_not_the_next_commands() -> None:
     board, unheard = Rui3Settings(), 2
     late = b"OK\r\nOK\r\n"
 
@@ -113,20 +114,20 @@ def test_an_answer_to_one_of_many_questions_is_not_the_next_commands(tmp_path: P
         return before + board(command)
 
     async def scene() -> None:
-        with FarEnd(answer, tmp_path / "port") as far:
+        with FarEnd(answer) as far:
             async with device_at(far) as device:
                 await device.returned(2_000_000)
                 with pytest.raises(CommandRefused, match="AT_COMMAND_NOT_FOUND"):
                     await device.write("AT+FOO", "1")
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_power_cut_that_takes_the_port_with_it(tmp_path: Path) -> None:
+def test_a_power_cut_that_takes_the_port_with_it() -> None:
     """The banner is lost with the port: the device is asked until it answers."""
 
     async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+        with FarEnd(Rui3Settings()) as far:
             async with device_at(far) as device:
 
                 async def cut() -> None:
@@ -137,11 +138,11 @@ def test_a_power_cut_that_takes_the_port_with_it(tmp_path: Path) -> None:
                 assert await device.ask("AT+DR") == "0"
                 assert device.restarts_unasked == 0
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize("by_command", [True, False])
-def test_a_banner_that_comes_with_the_port_is_no_surprise(tmp_path: Path, by_command: bool) -> None:
+def test_a_banner_that_comes_with_the_port_is_no_surprise(by_command: bool) -> None:
     board = Rui3Settings()
 
     def answer(command: str) -> bytes:
@@ -155,7 +156,7 @@ def test_a_banner_that_comes_with_the_port_is_no_surprise(tmp_path: Path, by_com
 
     async def scene() -> None:
         nonlocal far
-        with FarEnd(answer, tmp_path / "port") as far:
+        with FarEnd(answer) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 if by_command:
                     tasks.create_task(device.restart())
@@ -168,12 +169,12 @@ def test_a_banner_that_comes_with_the_port_is_no_surprise(tmp_path: Path, by_com
 
     far: FarEnd
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_button_is_pressed_and_the_banner_comes(tmp_path: Path) -> None:
+def test_a_button_is_pressed_and_the_banner_comes() -> None:
     async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+        with FarEnd(Rui3Settings()) as far:
             async with device_at(far) as device:
 
                 async def press() -> None:
@@ -183,28 +184,26 @@ def test_a_button_is_pressed_and_the_banner_comes(tmp_path: Path) -> None:
                 assert device.restarts_unasked == 0
                 assert "AT" not in far.commands  # the banner is enough
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_button_that_does_nothing_is_silence(tmp_path: Path) -> None:
+def test_a_button_that_does_nothing_is_silence() -> None:
     async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
-            line = SerialLine(far.port)
+        with FarEnd(Rui3Settings()) as far:
+            line = far.line
             patience = Deadlines(boot_us=200_000)
             async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
                 with pytest.raises(DeviceSilent, match="not a word since its restart"):
                     await device.restarted_by(asyncio.sleep(0))
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_board_with_usb_of_its_own_goes_away_while_it_starts(tmp_path: Path) -> None:
+def test_a_board_with_usb_of_its_own_goes_away_while_it_starts() -> None:
     board = Rui3Settings()
 
     async def scene() -> None:
-        with FarEnd(
-            lambda command: b"" if command == "ATZ" else board(command), tmp_path / "port"
-        ) as far:
+        with FarEnd(lambda command: b"" if command == "ATZ" else board(command)) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 tasks.create_task(device.restart())
                 await far.asked("ATZ")
@@ -212,12 +211,12 @@ def test_a_board_with_usb_of_its_own_goes_away_while_it_starts(tmp_path: Path) -
                 later(far)
             assert "AT" in far.commands  # there was no banner to hear
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_board_that_is_gone_is_not_waited_for_to_restart(tmp_path: Path) -> None:
+def test_a_board_that_is_gone_is_not_waited_for_to_restart() -> None:
     async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+        with FarEnd(Rui3Settings()) as far:
             async with device_at(far) as device:
                 far.unplug()
                 with pytest.raises(LineLost):
@@ -225,10 +224,10 @@ def test_a_board_that_is_gone_is_not_waited_for_to_restart(tmp_path: Path) -> No
                 with pytest.raises(LineLost):
                     await device.restart()
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) -> None:
+def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says() -> None:
     board = Rui3Settings()
     answers = [
         b"Restricted_Wait_150_ms\r\nAT_BUSY_ERROR\r\n", b"OK\r\n+EVT:TX_DONE\r\n",
@@ -238,7 +237,6 @@ def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) 
     async def scene() -> None:
         with FarEnd(
             lambda command: answers.pop(0) if "SEND" in command else board(command),
-            tmp_path / "port",
         ) as far:
             async with device_at(far) as device:
                 begun_us = now_us()
@@ -249,10 +247,10 @@ def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) 
                     await device.send(b"\x01")
                 assert device.restrictions == 1
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_board_that_names_a_time_is_not_asked_before(tmp_path: Path) -> None:
+def test_a_board_that_names_a_time_is_not_asked_before() -> None:
     """Also where it may be busy with a frame of its own."""
     board = Rui3Settings()
     answers = [
@@ -263,7 +261,6 @@ def test_a_board_that_names_a_time_is_not_asked_before(tmp_path: Path) -> None:
     async def scene() -> None:
         with FarEnd(
             lambda command: answers.pop(0) if "SEND" in command else board(command),
-            tmp_path / "port",
         ) as far:
             async with device_at(far) as device:
                 with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
@@ -271,7 +268,7 @@ def test_a_board_that_names_a_time_is_not_asked_before(tmp_path: Path) -> None:
                 assert (await device.send(b"\x01")).outcome is Outcome.SENT
                 assert device.restrictions == 1
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ from bench.device.wanted import Wanted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from tests.bench.device.far_end import FarEnd
-from tests.bench.device.wired import play
+from tests.bench.device.wired import play_in_memory
 
 DEV_EUI = Eui("2CF7F12000000001")
 APP_KEY = bytes.fromhex("2B7E151628AED2A6ABF7158809CF4F3C")
@@ -115,14 +114,14 @@ class E5Settings:
 def device_at(
     far: FarEnd, lineage: Lineage = LORA_E5, deadlines: Deadlines | None = None
 ) -> LoraE5Device:
-    line = SerialLine(far.port, 9_600)
+    line = far.line
     return LoraE5Device("e5", DEV_EUI, line, far.record, deadlines=deadlines, lineage=lineage)
 
 
-def test_all_is_written_once_and_then_nothing(tmp_path: Path) -> None:
+def test_all_is_written_once_and_then_nothing() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 names = await device.provision(WANTED)
                 assert board.written == [
@@ -137,13 +136,13 @@ def test_all_is_written_once_and_then_nothing(tmp_path: Path) -> None:
             assert APP_KEY.hex().upper() not in str(far.captured)
             assert ("device.command", "AT+KEY=***") in far.captured
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_another_key_is_written_and_the_mode_of_abp(tmp_path: Path) -> None:
+def test_another_key_is_written_and_the_mode_of_abp() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.provision(replace(WANTED, activation=ABP, duty_cycle=True))
                 assert board.ids["DevAddr"] == "26011F42"
@@ -157,13 +156,13 @@ def test_another_key_is_written_and_the_mode_of_abp(tmp_path: Path) -> None:
                 other = Otaa(OTAA.join_eui, bytes(16))
                 assert await device.provision(replace(WANTED, activation=other)) == ("APPKEY",)
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_plan_is_changed_before_its_data_rate_and_channels(tmp_path: Path) -> None:
+def test_a_plan_is_changed_before_its_data_rate_and_channels() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 names = await device.provision(replace(WANTED, region="US915", dr=3))
                 assert ("BAND" in names, board.plan, board.dr) == (True, "US915", "3")
@@ -178,13 +177,13 @@ def test_a_plan_is_changed_before_its_data_rate_and_channels(tmp_path: Path) -> 
                 with pytest.raises(ValueError, match="1 Hz is no channel of EU868"):
                     await device.provision(replace(WANTED, channel_hz=1))
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_the_other_board_of_the_lineage_spells_it_otherwise(tmp_path: Path) -> None:
+def test_the_other_board_of_the_lineage_spells_it_otherwise() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far, SEEEDUINO) as device:
                 await device.provision(WANTED)
                 await device.factory_reset()
@@ -192,32 +191,30 @@ def test_the_other_board_of_the_lineage_spells_it_otherwise(tmp_path: Path) -> N
         assert {"DR=DR5", "CH=0,868.1", "CH=1,868.3", "CH=2,868.5"} <= set(board.written)
         assert board.written[-1] == "FDEFAULT=RISINGHF"
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [(b"+POWER: 20\r\n", r"AT\+POWER=14 was written, '20' the answer")],
 )
-def test_an_answer_with_another_value_is_not_as_written(
-    tmp_path: Path, answer: bytes, told: str
-) -> None:
+def test_an_answer_with_another_value_is_not_as_written(answer: bytes, told: str) -> None:
     async def scene() -> None:
         board = E5Settings()
         board.values["POWER"] = "20"
         board.replies["AT+POWER=14"] = answer
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 with pytest.raises(NotAsWritten, match=told):
                     await device.provision(WANTED)
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_the_data_rate_may_be_told_in_one_line_or_two_or_end_in_silence(tmp_path: Path) -> None:
+def test_the_data_rate_may_be_told_in_one_line_or_two_or_end_in_silence() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 for answer, last in (
                     (b"+DR: DR5\r\n+DR: EU868 DR5  SF7  BW125K\r\n", "+DR: EU868 DR5  SF7  BW125K"),
@@ -228,14 +225,14 @@ def test_the_data_rate_may_be_told_in_one_line_or_two_or_end_in_silence(tmp_path
                     assert (await device.answer_to("AT+DR=5"))[-1] == last
                 assert await device.ask("AT+MODE?") == "LWABP"  # and no line is left over
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_another_board_and_another_firmware_are_refused(tmp_path: Path) -> None:
+def test_another_board_and_another_firmware_are_refused() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.ids["DevEui"] = "2CF7F12000000002"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 with pytest.raises(WrongDevice, match="2CF7F12000000002, not 2CF7F12000000001"):
                     await device.identify()
@@ -243,25 +240,25 @@ def test_another_board_and_another_firmware_are_refused(tmp_path: Path) -> None:
                 with pytest.raises(UnknownFirmware, match="beta"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_board_in_its_test_mode_is_taken_out_of_it(tmp_path: Path) -> None:
+def test_a_board_in_its_test_mode_is_taken_out_of_it() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.values["MODE"] = "TEST"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 assert await device.identify() == "4.0.11"
         assert board.written == ["MODE=LWABP"]
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_after_a_restart_it_is_asked_until_it_answers(tmp_path: Path) -> None:
+def test_after_a_restart_it_is_asked_until_it_answers() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.provision(WANTED)
                 board.written.clear()
@@ -271,38 +268,38 @@ def test_after_a_restart_it_is_asked_until_it_answers(tmp_path: Path) -> None:
             # What it may have forgotten is written again, and no key.
             assert board.written == ["CH=NUM,0-2", "LW=DC,OFF", "LW=JDC,OFF", "LW=NET,ON"]
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_board_that_does_not_come_back_is_silent(tmp_path: Path) -> None:
+def test_a_board_that_does_not_come_back_is_silent() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies["AT+RESET"] = b"+RESET: OK\r\n"
         board.replies["AT"] = b""
         patience = Deadlines(boot_us=SHORT_US, poll_us=50_000)
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far, deadlines=patience) as device:
                 with pytest.raises(DeviceSilent, match="not a word within 200000 us"):
                     await device.restart()
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_restart_ends_a_message_under_way(tmp_path: Path) -> None:
+def test_a_restart_ends_a_message_under_way() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+CMSGHEX="01"'] = b"+CMSGHEX: Start\r\n+CMSGHEX: Wait ACK\r\n"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(device.send(b"\x01", confirmed=True))
                 await far.asked('AT+CMSGHEX="01"')
                 await device.restart()
             assert sending.result().outcome is Outcome.RESTARTED
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_button_restarts_it_and_ends_a_message(tmp_path: Path) -> None:
+def test_a_button_restarts_it_and_ends_a_message() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
@@ -310,23 +307,23 @@ def test_a_button_restarts_it_and_ends_a_message(tmp_path: Path) -> None:
         async def press() -> None:
             board.deaf = 1
 
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(device.send(b"\x01"))
                 await far.asked('AT+MSGHEX="01"')
                 await device.restarted_by(press())
             assert sending.result().outcome is Outcome.RESTARTED
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_session_that_is_gone_tells_of_a_restart(tmp_path: Path) -> None:
+def test_a_session_that_is_gone_tells_of_a_restart() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.values["MODE"] = "LWOTAA"
         board.replies["AT+JOIN"] = b"+JOIN: Starting\r\n+JOIN: Network joined\r\n+JOIN: Done\r\n"
         board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Please join network first\r\n"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 with pytest.raises(CommandRefused, match="join network first"):
                     await device.send(b"\x01")
@@ -336,15 +333,15 @@ def test_a_session_that_is_gone_tells_of_a_restart(tmp_path: Path) -> None:
                     await device.send(b"\x01")
                 assert device.restarts_unasked == 1
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_second_message_at_the_same_time_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_second_message_at_the_same_time_is_refused_at_once() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
         board.replies['AT+MSGHEX="02"'] = b"+MSGHEX: LoRaWAN modem is busy\r\n"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(device.send(b"\x01"))
                 await far.heard("+MSGHEX: Start")
@@ -354,10 +351,10 @@ def test_a_second_message_at_the_same_time_is_refused_at_once(tmp_path: Path) ->
             assert sending.result().outcome is Outcome.SENT
         assert far.commands.count('AT+MSGHEX="02"') == 1
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_message_whose_end_was_not_heard_is_waited_for(tmp_path: Path) -> None:
+def test_a_message_whose_end_was_not_heard_is_waited_for() -> None:
     """The port was gone when it ended; the board is busy for as long as its cycle lasts."""
 
     async def scene() -> None:
@@ -365,7 +362,7 @@ def test_a_message_whose_end_was_not_heard_is_waited_for(tmp_path: Path) -> None
         board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
         busy = b"+MSGHEX: LoRaWAN modem is busy\r\n"
         board.replies['AT+MSGHEX="02"'] = [busy, busy, b"+MSGHEX: Start\r\n+MSGHEX: Done\r\n"]
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 sending = asyncio.ensure_future(device.send(b"\x01"))
                 await far.heard("+MSGHEX: Start")
@@ -385,10 +382,10 @@ def test_a_message_whose_end_was_not_heard_is_waited_for(tmp_path: Path) -> None
                     await device.send(b"\x02")
             assert far.commands.count('AT+MSGHEX="02"') == 4
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_what_is_left_of_an_earlier_message_is_no_refusal_of_the_next(tmp_path: Path) -> None:
+def test_what_is_left_of_an_earlier_message_is_no_refusal_of_the_next() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+CMSGHEX="02"'] = (
@@ -396,15 +393,15 @@ def test_what_is_left_of_an_earlier_message_is_no_refusal_of_the_next(tmp_path: 
             b"+CMSGHEX: Start\r\n+CMSGHEX: Wait ACK\r\n+CMSGHEX: Wait ACK\r\n"
             b"+CMSGHEX: RXWIN2, RSSI -90, SNR 7\r\n+CMSGHEX: ACK Received\r\n+CMSGHEX: Done\r\n"
         )
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 ending = await device.send(b"\x02", confirmed=True)
                 assert ending.outcome is Outcome.ACKNOWLEDGED
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) -> None:
+def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+MSGHEX="01"'] = [
@@ -412,20 +409,20 @@ def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says(tmp_path: Path) 
         ]  # fmt: skip
         board.replies['AT+MSGHEX="02"'] = b"+MSGHEX: No band in 13469ms\r\n"
         patience = Deadlines(restricted_us=2_000_000)
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far, deadlines=patience) as device:
                 assert (await device.send(b"\x01")).outcome is Outcome.SENT
                 assert device.restrictions == 1
                 with pytest.raises(CommandRefused, match="No band in 13469ms"):
                     await device.send(b"\x02")
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_retries_are_transmissions_less_one(tmp_path: Path) -> None:
+def test_retries_are_transmissions_less_one() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.set_retries(2)
                 await device.set_retries(2)
@@ -433,13 +430,13 @@ def test_retries_are_transmissions_less_one(tmp_path: Path) -> None:
                 with pytest.raises(ValueError, match="0 to 7"):
                     await device.set_retries(8)
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_counters_are_written_and_read_back(tmp_path: Path) -> None:
+def test_counters_are_written_and_read_back() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.set_counters(40, 7)
                 assert await device.counters() == (40, 7)
@@ -452,39 +449,39 @@ def test_counters_are_written_and_read_back(tmp_path: Path) -> None:
                 with pytest.raises(ValueError, match="counts anew by joining"):
                     await device.reset_counters()
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_a_device_in_abp_mode_has_joined_and_says_nothing_on_the_air(tmp_path: Path) -> None:
+def test_a_device_in_abp_mode_has_joined_and_says_nothing_on_the_air() -> None:
     async def scene() -> None:
         board = E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 assert await device.join() is True
         assert far.commands == ["AT+MODE?"]
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(
     "command", ["AT+TEST=TXCW", "AT+TEST=TXCLORA", "at+test=txcw", "AT+LOWPOWER", "AT+UART=BR,1"]
 )
-def test_what_the_bench_never_writes(tmp_path: Path, command: str) -> None:
+def test_what_the_bench_never_writes(command: str) -> None:
     async def scene() -> None:
-        with FarEnd(E5Settings(), tmp_path / "port") as far:
+        with FarEnd(E5Settings()) as far:
             async with device_at(far) as device:
                 with pytest.raises(ValueError, match="never writes"):
                     await device.answer_to(command)
         assert far.commands == []
 
-    play(scene())
+    play_in_memory(scene())
 
 
-def test_only_a_board_that_may_be_sending_is_reset_to_be_silent(tmp_path: Path) -> None:
+def test_only_a_board_that_may_be_sending_is_reset_to_be_silent() -> None:
     async def scene() -> None:
         board = E5Settings()
         board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
-        with FarEnd(board, tmp_path / "port") as far:
+        with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.silence()
                 assert far.commands == []
@@ -499,7 +496,7 @@ def test_only_a_board_that_may_be_sending_is_reset_to_be_silent(tmp_path: Path) 
                 far.unplug()
                 await device.silence()  # nothing of it is raised
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_what_rui3_says_in_its_own_words() -> None:

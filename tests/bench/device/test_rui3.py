@@ -1,4 +1,4 @@
-"""The driver against a board whose every byte is written here; real ptys, real pyserial."""
+"""The driver against a board whose every byte is written here."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from bench.device.seam import (
 )
 from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui
-from tests.bench.device.wired import ScriptedBoard, play
+from tests.bench.device.wired import ScriptedBoard, play_in_memory
 
 BOOT = b"\r\nCurrent Work Mode: LoRaWAN.\r\n"
 SHORT_US = 200_000
@@ -40,7 +40,7 @@ def test_a_device_is_identified_before_anything_else() -> None:
                 ("command", "AT+DEVEUI=?"),
             ]
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_another_dialect_is_refused() -> None:
                 with pytest.raises(UnknownFirmware, match=r"V1\.0\.4"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_another_device_at_this_port_is_refused() -> None:
@@ -75,7 +75,7 @@ def test_another_device_at_this_port_is_refused() -> None:
                 with pytest.raises(WrongDevice, match="AC1F09FFFE000001"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_echo_is_noticed_and_switched_off_once() -> None:
@@ -87,7 +87,7 @@ def test_echo_is_noticed_and_switched_off_once() -> None:
                 await device.identify()
             assert board.commands.count("ATE") == 1
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_an_unconfirmed_message_ends_with_tx_done() -> None:
@@ -100,7 +100,7 @@ def test_an_unconfirmed_message_ends_with_tx_done() -> None:
             assert ending == Ending(Outcome.SENT, "+EVT:TX_DONE")
             assert board.commands == ["AT+CFM=0", "AT+SEND=7:0102"]
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_confirmed_message_ends_with_its_verdict(line: bytes, ending: Ending) 
                 assert await device.send(b"\x01", confirmed=True) == ending
             assert board.commands == ["AT+CFM=1", "AT+SEND=2:01", "AT+SEND=2:01"]
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_an_event_from_before_the_ok_is_not_this_messages() -> None:
@@ -132,7 +132,7 @@ def test_an_event_from_before_the_ok_is_not_this_messages() -> None:
                 with pytest.raises(DeviceSilent, match=r"AT\+SEND=2:01"):
                     await device.send(b"\x01")
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_firmware_that_does_not_tell_of_the_end() -> None:
@@ -150,7 +150,7 @@ def test_a_firmware_that_does_not_tell_of_the_end() -> None:
                 with pytest.raises(DeviceSilent):
                     await device.send(b"\x01", confirmed=True)
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_refusal_of_two_lines_is_told_in_full() -> None:
@@ -162,7 +162,7 @@ def test_a_refusal_of_two_lines_is_told_in_full() -> None:
                 with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms AT_BUSY_ERROR"):
                     await device.send(b"\x01")
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_the_empty_frame_after_a_payload_too_long_is_waited_for() -> None:
@@ -184,7 +184,7 @@ def test_the_empty_frame_after_a_payload_too_long_is_waited_for() -> None:
                 assert sending.result().outcome is Outcome.SENT
             assert board.commands.count("AT+SEND=2:01") == 2
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_busy_device_without_such_a_frame_is_refused_at_once() -> None:
@@ -194,7 +194,7 @@ def test_a_busy_device_without_such_a_frame_is_refused_at_once() -> None:
                 with pytest.raises(CommandRefused, match="AT_BUSY_ERROR"):
                     await device.send(b"\x01")
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(("port", "length"), [(0, 1), (224, 1), (2, 0), (2, 251)])
@@ -208,7 +208,7 @@ def test_what_no_firmware_takes_is_not_even_sent(port: int, length: int) -> None
                     await device.set_retries(8)
             assert board.commands == []
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_join_ends_with_its_event(event: bytes, joined: bool) -> None:
             async with board.device() as device:
                 assert await device.join() is joined
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize(("njs", "joined"), [(b"1", True), (b"0", False)])
@@ -238,7 +238,7 @@ def test_a_device_in_abp_mode_prints_no_event_and_is_asked(njs: bytes, joined: b
             async with board.device() as device:
                 assert await device.join() is joined
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize("said", [b"", b"OK\r\n"])
@@ -251,7 +251,7 @@ def test_a_restart_is_over_at_the_banner_with_or_without_an_ok(said: bytes) -> N
                 assert device.restarts_unasked == 0
             assert board.lines[-1] == "Current Work Mode: LoRaWAN."
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_restart_without_a_banner_is_silence() -> None:
@@ -261,7 +261,7 @@ def test_a_restart_without_a_banner_is_silence() -> None:
                 with pytest.raises(DeviceSilent, match="ATZ"):
                     await device.restart()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_device_that_answers_nothing_is_silent() -> None:
@@ -272,7 +272,7 @@ def test_a_device_that_answers_nothing_is_silent() -> None:
                 with pytest.raises(DeviceSilent, match="no answer to AT within 200000 us"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_reply_that_comes_too_late_is_not_the_next_commands() -> None:
@@ -289,7 +289,7 @@ def test_a_reply_that_comes_too_late_is_not_the_next_commands() -> None:
                 with pytest.raises(CommandRefused, match="AT_ERROR"):
                     await device.set_retries(2)
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_reboot_in_the_middle_of_a_reply_is_recognised() -> None:
@@ -302,7 +302,7 @@ def test_a_reboot_in_the_middle_of_a_reply_is_recognised() -> None:
                 board.script["AT+VER=?"] = b"AT+VER=RUI_4.1.0_RAK3172-H\r\nOK\r\n"
                 await device.identify()  # and it is as good as new
 
-    play(scene())
+    play_in_memory(scene())
 
 
 @pytest.mark.parametrize("said", [BOOT, b"OK\r\n|" + BOOT])
@@ -315,7 +315,7 @@ def test_a_reboot_ends_a_message(said: bytes) -> None:
             # Nobody knows what the device remembers: the mode is set again.
             assert board.commands == ["AT+CFM=0", "AT+SEND=2:01"] * 2
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_reboot_ends_a_join() -> None:
@@ -324,7 +324,7 @@ def test_a_reboot_ends_a_join() -> None:
             async with board.device() as device:
                 assert await device.join() is False
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_reboot_that_nobody_waited_for_is_counted_and_captured() -> None:
@@ -338,7 +338,7 @@ def test_a_reboot_that_nobody_waited_for_is_counted_and_captured() -> None:
                 assert device.restarts_unasked == 1
             assert "Current Work Mode: LoRaWAN." in board.lines
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_noise_before_an_answer_does_no_harm() -> None:
@@ -349,7 +349,7 @@ def test_noise_before_an_answer_does_no_harm() -> None:
             async with board.device() as device:
                 assert (await device.send(b"\x01")).outcome is Outcome.SENT
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_question_is_asked_again_when_its_answer_was_unreadable() -> None:
@@ -365,7 +365,7 @@ def test_a_question_is_asked_again_when_its_answer_was_unreadable() -> None:
                 with pytest.raises(DeviceSilent, match=r"no value in its answers to AT\+VER"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_a_locked_console_refuses_and_says_so() -> None:
@@ -375,7 +375,7 @@ def test_a_locked_console_refuses_and_says_so() -> None:
                 with pytest.raises(CommandRefused, match="COMMAND_LOCKED"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_an_unplugged_board_ends_what_is_under_way_and_all_that_follows() -> None:
@@ -390,7 +390,7 @@ def test_an_unplugged_board_ends_what_is_under_way_and_all_that_follows() -> Non
                 with pytest.raises(LineLost, match="unplugged or closed"):
                     await device.identify()
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_keys_are_never_captured() -> None:
@@ -414,7 +414,7 @@ def test_keys_are_never_captured() -> None:
             assert key[16:] not in told
             assert ("command", "AT+APPKEY=***") in board.captured
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_what_the_caller_raises_comes_out_as_it_is() -> None:
@@ -423,7 +423,7 @@ def test_what_the_caller_raises_comes_out_as_it_is() -> None:
             async with board.device():
                 raise KeyError("mine")
 
-    play(scene())
+    play_in_memory(scene())
 
 
 def test_only_what_it_knows_of_itself_is_believed() -> None:
@@ -434,4 +434,4 @@ def test_only_what_it_knows_of_itself_is_believed() -> None:
                     await device.identify()
                 assert device.dev_eui == Eui("70B3D57ED0000001")
 
-    play(scene())
+    play_in_memory(scene())

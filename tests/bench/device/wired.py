@@ -1,14 +1,18 @@
-"""A board that says what a test tells it to, at a real pty, and how to play with one."""
+"""A serial line in memory, a board at it that says what a test tells it to, and how to play.
+
+What a driver makes of what a board says needs no wire: it is played on virtual time. Real ports
+have `test_serial_line.py`, `test_discovery.py` (opens them itself), `test_transcripts.py` (every
+recorded dialogue) and those of `test_attached.py` that are about ports that come and go.
+"""
 
 import asyncio
-import os
-import tty
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from bench import clock
 from bench.device.deadlines import Deadlines
 from bench.device.rui3 import Rui3Device
-from bench.device.serial_line import SerialLine
+from bench.device.serial_line import LineLost, PortUnavailable
 from lns.lorawan.identifiers import Eui
 
 T = TypeVar("T")
@@ -29,6 +33,74 @@ def play(scene: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(scene, PLAY_S))
 
 
+def play_in_memory(scene: Coroutine[Any, Any, T]) -> T:
+    """Run a scene on virtual time."""
+    return clock.run(asyncio.wait_for(scene, PLAY_S))
+
+
+class MemoryLine:
+    """A serial line; `received` is given what the bench writes.
+
+    Remembers what has arrived and was not read, whether there is a port, and why nobody can read.
+    """
+
+    def __init__(self, received: Callable[[bytes], None]) -> None:
+        self._received = received
+        self._arrived = b""
+        self._is_there = True
+        self._lost = "it was never opened"
+        self._changed = asyncio.Event()
+
+    async def open(self) -> None:
+        """As `SerialLine` does it."""
+        if not self._is_there:
+            raise PortUnavailable("memory: no such port; is the board plugged in?")
+        self._arrived, self._lost = b"", ""
+
+    async def read(self) -> bytes:
+        """As `SerialLine` does it."""
+        while not self._arrived:
+            if self._lost:
+                raise LineLost(f"memory: {self._lost}")
+            self._changed.clear()
+            await self._changed.wait()
+        data, self._arrived = self._arrived, b""
+        return data
+
+    def write(self, data: bytes) -> None:
+        """As `SerialLine` does it."""
+        if self._lost:
+            raise LineLost(f"memory: {self._lost}")
+        asyncio.get_running_loop().call_soon(self._pass_on, data)
+
+    async def close(self) -> None:
+        """As `SerialLine` does it."""
+        self._lose("it was closed by the bench")
+
+    def say(self, data: bytes) -> None:
+        """What the board says; nobody hears it where the line is not open."""
+        if not self._lost:
+            self._arrived += data
+            self._changed.set()
+
+    def plug(self) -> None:
+        """Give the bench a port."""
+        self._is_there = True
+
+    def unplug(self) -> None:
+        """Take it away."""
+        self._is_there = False
+        self._lose("it was unplugged or closed")
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._is_there:
+            self._received(data)
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+        self._changed.set()
+
+
 class ScriptedBoard:
     """Answers each command as the script says: always so, or one answer after the other.
 
@@ -43,10 +115,7 @@ class ScriptedBoard:
         self._heard = bytearray()
         self._asked: dict[str, asyncio.Event] = {}
         self._captures: dict[str, asyncio.Event] = {}
-        self.master, self.slave = os.openpty()
-        tty.setraw(self.slave)
-        self.port = os.ttyname(self.slave)
-        asyncio.get_running_loop().add_reader(self.master, self._readable)
+        self._line = MemoryLine(self._readable)
 
     def __enter__(self) -> "ScriptedBoard":
         return self
@@ -55,10 +124,9 @@ class ScriptedBoard:
         self.unplug()
 
     def device(self, **deadlines: int) -> Rui3Device:
-        """The driver at this board's port; it has not been opened."""
+        """The driver at this board's line; it has not been opened."""
         patience = Deadlines(**deadlines) if deadlines else None
-        line = SerialLine(self.port)
-        return Rui3Device("alpha", DEV_EUI, line, self.record, deadlines=patience)
+        return Rui3Device("alpha", DEV_EUI, self._line, self.record, deadlines=patience)
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         assert (source, fields["dev_eui"]) == ("device-alpha", DEV_EUI)
@@ -71,14 +139,10 @@ class ScriptedBoard:
         return [text for kind, text in self.captured if kind == "line"]
 
     def say(self, data: bytes) -> None:
-        os.write(self.master, data)
+        self._line.say(data)
 
     def unplug(self) -> None:
-        if self.master >= 0:
-            asyncio.get_running_loop().remove_reader(self.master)
-            os.close(self.master)
-            os.close(self.slave)
-            self.master = -1
+        self._line.unplug()
 
     async def asked(self, command: str) -> None:
         """Wait until this command has come (again)."""
@@ -92,8 +156,8 @@ class ScriptedBoard:
     def _seen(self, text: str) -> asyncio.Event:
         return self._captures.setdefault(text, asyncio.Event())
 
-    def _readable(self) -> None:
-        self._heard += os.read(self.master, 4096)
+    def _readable(self, data: bytes) -> None:
+        self._heard += data
         while b"\r\n" in self._heard:
             raw, _, rest = self._heard.partition(b"\r\n")
             self._heard = bytearray(rest)
@@ -107,4 +171,4 @@ class ScriptedBoard:
             answer = answer.pop(0) if answer else b""
         for piece in answer.split(b"|"):
             if piece:
-                self.say(piece)
+                asyncio.get_running_loop().call_soon(self.say, piece)
