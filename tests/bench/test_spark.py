@@ -11,11 +11,14 @@ import pytest
 from bench.spark import JavaMissing, JavaRuntime, aot_cache, java_runtime
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_java_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor a cache of his."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("REAL_JAVA", raising=False)
+
+
+_no_java_of_the_user = pytest.fixture(autouse=True)(no_java_of_the_user)
 
 
 def some_java(folder: Path, release: str) -> Path:

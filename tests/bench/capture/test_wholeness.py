@@ -13,19 +13,9 @@ from bench.capture.run_folder import Ending
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.case import Case, Title
 from lns.capture import Capture
+from tests.lns.test_capture import Ticks
 
 CASES = ("a", "b", "c", "d")
-
-
-class Ticks:
-    """A clock that moves by a microsecond each time it is read."""
-
-    def __init__(self) -> None:
-        self.us = 0
-
-    def __call__(self) -> int:
-        self.us += 1
-        return self.us
 
 
 def write(

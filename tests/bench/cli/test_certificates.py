@@ -6,7 +6,6 @@ handshake, OpenSSL's.
 
 import asyncio
 import json
-import os
 import shutil
 import socket
 import ssl
@@ -256,10 +255,7 @@ def test_cups_has_nothing_new_for_a_station_with_its_files() -> None:
     asyncio.run(body())
 
 
-@pytest.mark.skipif(
-    shutil.which("openssl") is None and "CI" not in os.environ,
-    reason="needs the program openssl, which is always there in CI",
-)
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
 @pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
 def test_openssl_shakes_hands_and_verifies_the_name(version: str) -> None:
     async def body() -> None:

@@ -4,22 +4,9 @@ import pytest
 
 from bench.doctor.check import State
 from bench.doctor.java import look_at_archive, look_at_java, look_at_spark
+from tests.bench.test_spark import no_java_of_the_user, some_java
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.delenv("REAL_JAVA", raising=False)
-
-
-def java_home(folder: Path, release: str) -> Path:
-    java = folder / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\nexit 1\n")
-    java.chmod(0o755)
-    (folder / "release").write_text(release)
-    return folder
+_no_java_of_the_user = pytest.fixture(autouse=True)(no_java_of_the_user)
 
 
 def test_the_java_that_comes_along_is_named_with_the_reason() -> None:
@@ -39,7 +26,7 @@ def test_the_java_that_comes_along_is_named_with_the_reason() -> None:
 def test_a_java_home_is_read_and_not_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, state: State, said: str
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "mine", release)))
+    monkeypatch.setenv("JAVA_HOME", str(some_java(tmp_path / "mine", release)))
     looked = look_at_java()
     assert looked.state is state
     assert said in looked.found
@@ -61,7 +48,7 @@ def test_the_archive_is_built_by_the_first_score(tmp_path: Path) -> None:
 
 
 def test_an_older_java_has_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = java_home(tmp_path / "mine", 'JAVA_VERSION="21.0.1"')
+    home = some_java(tmp_path / "mine", 'JAVA_VERSION="21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert "older than 25" in look_at_archive().found
 

@@ -1,0 +1,50 @@
+"""What `tests/conftest.py` promises of the suite, on a folder of tests of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = """
+import pytest
+
+{tests}
+"""
+
+
+def run(folder: Path, tests: str, *words: str, **env: str) -> tuple[int, list[str]]:
+    """The exit code, and what `-v` says of each test, in order."""
+    (folder / "test_here.py").write_text(TESTS.format(tests=tests))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    plugins = ["-p", "tests.conftest", "-p", "no:cacheprovider"]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-v", "test_here.py", *words],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.partition("::")[2].split() for line in ran.stdout.splitlines()]
+    return ran.returncode, [" ".join(words[:2]) for words in lines if len(words) > 1]
+
+
+@pytest.mark.parametrize(("ci", "code", "told"), [("true", 1, "FAILED"), ("", 0, "SKIPPED")])
+def test_what_is_skipped_on_the_build_server_has_failed(
+    tmp_path: Path, ci: str, code: int, told: str
+) -> None:
+    skips = "def test_skips():\n    pytest.skip('there is no such program')"
+    found, lines = run(tmp_path, skips, CI=ci)
+    assert (found, lines[0]) == (code, f"test_skips {told}")
+
+
+def test_another_seed_is_another_order_of_the_same_tests(tmp_path: Path) -> None:
+    tests = "\n".join(f"def test_{n}(): pass" for n in range(9))
+    orders = [run(tmp_path, tests, "--order-seed", seed)[1] for seed in ("1", "1", "2")]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    assert len(orders[0]) == 9
