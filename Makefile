@@ -166,7 +166,8 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	@echo "the first time this takes one to ten minutes, later changes take seconds) ..."
 	@for attempt in 1 2 3; do \
 	    $(LOCKED) $(VENV) -m pip install --require-hashes -r requirements.lock \
-	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
+	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); if (split($$2, part, "-") > 1 && $$2 !~ /==/) \
+                   $$2 = part[1] "==" part[2]; gsub("_", "-", $$2); sub("\\.tar\\.gz", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
                /^Installing collected/ { print "       unpacking ..."; fflush() }' \
 	        && break; \
 	    if [ $$attempt = 3 ]; then \

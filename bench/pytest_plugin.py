@@ -28,7 +28,7 @@ from bench.run.settings import RETENTION_S, RunSettings
 from lns.address import without_login
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 
 USAGE, BENCH_ERROR = 4, 12
 PLACE_ERRORS = frozenset(

@@ -7,7 +7,7 @@ out of date. Whoever sends frames that fit nobody must not make this server ask 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lns.dedup.claim import STATE_US
 from lns.dedup.life import Standing
@@ -27,6 +27,7 @@ FRESH_MAX = 1_000_000
 _DEVICES_MAX = 8  # more than a few that share a DevAddr are no accident
 
 
+@runtime_checkable
 class SharedSessions(Protocol):
     """A store that other servers write to as well."""
 

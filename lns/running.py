@@ -16,6 +16,7 @@ from lns.config import Config
 from lns.dedup.claim import Claims
 from lns.delivery.publisher import Upstream as Application
 from lns.events import Event, Turned, Unrecorded
+from lns.known_elsewhere import SharedSessions
 from lns.lorawan.region import region
 from lns.network_server import NetworkServer
 from lns.prepared import Prepared
@@ -23,7 +24,7 @@ from lns.registry import SessionStore
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.station_server import StationServer
 from lns.station.cups import Category
-from lns.store.redis import RedisStore
+from lns.store.memory import MemoryStore
 
 log = logging.getLogger(__name__)
 
@@ -116,8 +117,15 @@ def _network_server(
         entries_max=settings.dedup.entries_max,
         claims=claims,
         on_outage=settings.store.on_outage,
-        shared=store if isinstance(store, RedisStore) else None,
+        shared=_shared(store),
     )
+
+
+def _shared(store: SessionStore) -> SharedSessions | None:
+    # A store in memory can be shared in a simulation; here nobody else writes to it.
+    if isinstance(store, MemoryStore) or not isinstance(store, SharedSessions):
+        return None
+    return store
 
 
 async def _start_cups(prepared: Prepared, record: Record, listens_at: str) -> CupsServer | None:

@@ -1,7 +1,8 @@
 """What does the URL of a store or an upstream stand for?
 
 A maker reads the section of a configuration, and says what is wrong with it; what it returns opens
-the store or the upstream, inside a running event loop, for as long as an `async with` lasts.
+the store or the upstream, inside a running event loop, for as long as an `async with` lasts. What
+speaks to Redis is imported by whoever has one: it is a fifth of a start.
 """
 
 import random
@@ -25,9 +26,7 @@ from lns.events import Acknowledged, Parked
 from lns.outage import StoreUnavailable
 from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
-from lns.store.redis import RedisStore
-from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import RedisServer, redis_server
+from lns.store.redis_server import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
 
 Acknowledge = Callable[[Acknowledged | Parked], None]
@@ -173,6 +172,8 @@ def _redis_server(config: Config) -> RedisServer:
 
 
 def _redis(config: Config) -> OpenStore:
+    from lns.store.redis import RedisStore
+
     server = _redis_server(config)
     devices = [device.dev_eui for device in config.devices]
 
@@ -198,6 +199,8 @@ def _alone(config: Config) -> OpenClaims:
 
 
 def _redis_claims(config: Config) -> OpenClaims:
+    from lns.store.redis_claims import RedisClaims
+
     server = _redis_server(config)
     retention_us = config.settings.dedup.retention_s * 1_000_000
 

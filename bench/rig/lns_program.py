@@ -21,7 +21,7 @@ from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
 from lns.registry import SessionStore
 from lns.store.redis import RedisStore
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 from lns.store.sqlite import SqliteStore
 
 SQLITE = "sqlite://"

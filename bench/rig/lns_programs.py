@@ -13,7 +13,7 @@ from bench.rig.lns_program import SQLITE, LnsProgram, Relays
 from bench.rig.trust import Trust
 from lns.dedup.claim import OnOutage
 from lns.lorawan.region import Region
-from lns.store.redis_wire import redis_server
+from lns.store.redis_server import redis_server
 
 STARTING_MAX = 2
 STORE_FILE = f"{SQLITE}store.sqlite"

@@ -22,6 +22,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.memory_claims import MemoryClaims
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
+from tests.sizes import size
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 ADDR, OTHER_ADDR = DevAddr("01ABCDEF"), DevAddr("01ABCDEE")
@@ -556,5 +557,5 @@ class BothStores(RuleBasedStateMachine):
 def test_both_stores_say_the_same_whatever_is_asked(valkey: Valkey) -> None:
     BothStores.valkey = valkey
     run_state_machine_as_test(
-        BothStores, settings=settings(max_examples=60, stateful_step_count=30)
+        BothStores, settings=settings(max_examples=size(60, 2_000), stateful_step_count=30)
     )

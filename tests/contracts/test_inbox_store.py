@@ -28,6 +28,7 @@ from lns.store.inbox_memory import MemoryInboxStore
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server
+from tests import sizes
 
 SECOND_US = 1_000_000
 WINDOW_US = 20 * SECOND_US
@@ -511,7 +512,7 @@ def test_every_store_says_of_any_message_what_the_model_says(
             lambda: kept(kind, tmp_path, lambda: request.getfixturevalue("valkey"))
         )
 
-    examples = {"memory": 60, "sqlite": 25, "redis": 25}[kind]
+    small, full = {"memory": (60, 3_000), "sqlite": (25, 500), "redis": (25, 500)}[kind]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Subject, settings=settings(max_examples=examples, stateful_step_count=30)
+        Subject, settings=settings(max_examples=sizes.size(small, full), stateful_step_count=30)
     )

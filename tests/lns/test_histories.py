@@ -1,9 +1,4 @@
-"""Whatever befalls a device and its servers, no law is broken: random histories.
-
-`LORABENCH_SOAK=1` plays a hundred thousand of them.
-"""
-
-import os
+"""Whatever befalls a device and its servers, no law is broken: random histories."""
 
 import pytest
 
@@ -20,9 +15,10 @@ from tests.reference.histories import (
     random_history,
     shortest,
 )
+from tests.sizes import size
 
 PARTS = 10
-HISTORIES = 100_000 if os.environ.get("LORABENCH_SOAK") == "1" else 1_000
+HISTORIES = size(1_000, 100_000)
 
 LATE_US = 300_000
 A, B = (Heard(0, 0, 0), Heard(0, 1, LATE_US)), (Heard(1, 0, 0), Heard(1, 1, LATE_US))

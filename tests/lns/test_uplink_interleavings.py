@@ -16,6 +16,7 @@ from lns.end_device import EndDevice
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.receive_window import Answer
 from tests.lns.served_network import ALPHA, Network, serve, uplink, wait
+from tests.sizes import size
 
 RETENTION_US = 60_000_000
 EDGES_US = (0, 1_000, 400_000, 2_000_000, RETENTION_US - 1_000, RETENTION_US)
@@ -70,7 +71,7 @@ def play(device: EndDevice, history: list[Heard]) -> Network:
 
 
 @given(DEVICES, HISTORIES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(75, 5_000), deadline=None)
 def test_every_interleaving_keeps_the_promises(device: EndDevice, history: list[Heard]) -> None:
     network = play(device, history)
     stations = {"west": network.west, "east": network.east, "north": network.north}
@@ -107,7 +108,7 @@ def test_every_interleaving_keeps_the_promises(device: EndDevice, history: list[
 
 
 @given(DEVICES, HISTORIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(50, 3_000), deadline=None)
 def test_every_interleaving_has_one_first_copy_within_the_retention(
     device: EndDevice, history: list[Heard]
 ) -> None:
@@ -131,7 +132,7 @@ def test_every_interleaving_has_one_first_copy_within_the_retention(
 
 
 @given(DEVICES, HISTORIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(50, 3_000), deadline=None)
 def test_the_counter_never_goes_back_within_a_life(device: EndDevice, history: list[Heard]) -> None:
     kept: list[tuple[int, int, int]] = []
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import read
+from scenarios.catalogue import read_catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,9 +81,19 @@ def test_what_can_be_read_is_played_and_the_rest_is_named_and_counted(tmp_path: 
         assert f"not played catalogue/edge_case[{name}]: {event['missing'][0]}" in ran.stdout
 
 
-@pytest.mark.parametrize("content", ["garbage", "[]", "{}", '{"cases": 5}', "[" * 100_000])
+NO_CATALOGUES = ("garbage", "[]", "{}", '{"cases": 5}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("content", NO_CATALOGUES)
 def test_what_is_no_catalogue_is_refused(content: str, tmp_path: Path) -> None:
-    ran = played(tmp_path, content)
+    catalogue = tmp_path / "catalogue.json"
+    catalogue.write_text(content)
+    with pytest.raises(ValueError, match=r"catalogue\.json is no catalogue"):
+        read_catalogue(catalogue)
+
+
+def test_the_refusal_is_told_without_a_traceback(tmp_path: Path) -> None:
+    ran = played(tmp_path, NO_CATALOGUES[-1])
     assert ran.returncode == 4
     assert "catalogue.json is no catalogue" in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
 from lns.dedup.life import Lived
 from lns.lorawan.identifiers import Eui, Mic
+from tests.sizes import size
 
 TTL_US = 60_000_000
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
@@ -219,7 +220,9 @@ class AgainstTheList(RuleBasedStateMachine):
 
 
 TestAgainstTheList = AgainstTheList.TestCase
-TestAgainstTheList.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAgainstTheList.settings = settings(
+    max_examples=size(60, 3_000), stateful_step_count=30, deadline=None
+)
 
 
 def test_a_frame_that_nobody_remembers_has_no_place_in_a_life(clock: Clock) -> None:

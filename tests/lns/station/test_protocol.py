@@ -23,6 +23,7 @@ from lns.station.protocol import (
     gps_time_us,
 )
 from lns.station.router_config import router_config
+from tests.sizes import size
 
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")
 JOIN = bytes.fromhex("0039363463336913aa05693574323831330489c65b1304")
@@ -189,7 +190,7 @@ def test_a_time_that_cannot_be_is_not_believed(mux_time: object) -> None:
 ACTIONS = st.lists(st.sampled_from(["version", "uplink", "downlink", "cut"]), max_size=12)
 
 
-@settings(max_examples=50)
+@settings(max_examples=size(50, 3_000))
 @given(ACTIONS)
 def test_both_sides_agree_whatever_is_cut(actions: list[str]) -> None:
     lns, gateway = server(), station()
