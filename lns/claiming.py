@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lns.clock import now_us
 from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Claims, Level2, SoleServer
-from lns.dedup.life import Lived
+from lns.dedup.life import Lived, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX
 from lns.end_device import EndDevice, Session
 from lns.events import Claimed
@@ -62,10 +62,12 @@ class Claiming:
     async def ask(self, reception: Reception, frame_id: str, bid: Bid, session: Session) -> Claim:
         """Claim a frame, and let its session learn what the other servers know.
 
-        `Unavailable` when there is no answer in time.
+        `Unavailable` when there is no answer in time; `too_far`: it is refused, whose it may be.
         """
         began_us = now_us()
         claim = await self._asked(bid, session) or _NOBODY_SAYS
+        if claim.too_far:
+            return replace(NOBODY_ASKED, lived=claim.lived, too_far=True)
         claim = self._compare_with_before(bid, claim)
         self._tell(reception, frame_id, bid, claim, began_us)
         return claim
@@ -76,10 +78,11 @@ class Claiming:
         `NotAsked` when they did not, or when nobody can say.
         """
         began_us, knew = now_us(), (session.lives, session.life)
+        was_too_far = session.standing(bid.f_cnt) is Standing.TOO_FAR
         claim = await self._asked(bid, session)
         if claim is None:
             return NOBODY_ASKED
-        is_news = bid.too_far or (session.lives, session.life) != knew
+        is_news = was_too_far or (session.lives, session.life) != knew
         if claim.too_far or not (claim.is_new or claim.outdated or is_news):
             return replace(NOBODY_ASKED, lived=claim.lived)
         claim = self._compare_with_before(bid, claim)

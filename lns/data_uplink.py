@@ -76,10 +76,14 @@ class Facts(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Fate:
-    """What happens to a first copy that is on its way upstream; `lost` once it was refused."""
+    """What happens to a first copy that is on its way upstream.
+
+    `lost`: nobody has it; `refused`: its counter is none that this server takes.
+    """
 
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
+    refused: bool = False
 
 
 def mic_of(frame: Data) -> Mic:

@@ -27,6 +27,7 @@ from lns.dedup.strategy import (
     given_back,
     known_before,
     status_of,
+    too_far,
 )
 from lns.delivery.publisher import (
     ForApplication,
@@ -102,7 +103,7 @@ class Uplinks:
         waited = False
         while (first := self._undecided.get(key)) is not None:
             await first.decided.wait()
-            waited = not first.lost
+            waited = not (first.lost or first.refused)
             if first.lost:
                 copy = self._note(key, reception)
         facts = self._find_out(reception, frame, match, key, copy, waited=waited)
@@ -112,6 +113,7 @@ class Uplinks:
         try:
             became = await self._act(facts)
             fate.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+            fate.refused = became.reason is Reason.INVALID_FRAME_COUNTER
             return became
         except Exception:
             fate.lost = True
@@ -293,7 +295,8 @@ class Uplinks:
             facts.key.mic,
             takes_f_cnt_down=takes_f_cnt_down,
             first_message=facts.is_first_message,
-            too_far=facts.match.session.standing(facts.match.f_cnt) is Standing.TOO_FAR,
+            # Nor does the store take what is too far for all who know more than this server does.
+            too_far=facts.match.session.standing(facts.match.f_cnt) is not Standing.NEWER,
             is_first=is_first,
             repeats=not (is_first or facts.disposition.advances),
             lived=facts.lived,
@@ -303,6 +306,9 @@ class Uplinks:
     def _after_claim(self, facts: Facts) -> Facts:
         """What is left to do when level 2 has spoken, and what the session knows then."""
         claim, done, f_cnt = facts.claim, facts.disposition, facts.match.f_cnt
+        if claim.too_far:
+            self._give_back(facts)
+            return replace(facts, disposition=too_far())
         if claim.level2 is Level2.UNAVAILABLE:
             if done.advances:
                 facts = self._count_alone(facts)
@@ -405,8 +411,12 @@ class Uplinks:
         self._give_back(facts)
         if facts.status is Status.NON_DUPLICATE:
             self._sightings.forget(facts.key)
-        if before is not None and facts.disposition.advances and session.f_cnt_up == f_cnt:
+        if before is None or not facts.disposition.advances:
+            return
+        if session.f_cnt_up == f_cnt:
             session.step_back(before)
+        elif session.heard == f_cnt:  # others have come farther
+            session.heard, session.heard_life = before.heard, before.heard_life
 
     def _give_back(self, facts: Facts) -> None:
         """The repeated answer that was counted did not leave."""

@@ -47,7 +47,7 @@ class Bid(Struct, frozen=True, kw_only=True):
 
     `known` is how far the session came as far as this server knows, and `known_owner` whose that
     was: it counts where the store knows nothing. `first_message`: a relaxed ABP device may have
-    restarted its counter with this one; `too_far`: it is too far ahead of what is known here.
+    restarted its counter with this one; `too_far`: it is not near and newer by what is known here.
     `is_first`: level 1 of this server has not seen it; else `lived` is what the server knows of it,
     and `repeats` that it was heard before anything that came after its frame.
 
@@ -141,7 +141,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     elsewhere = is_higher and (bid.repeats or not (mine and owner == bid.lns))
     if seen is not None and owner and (bid.is_first or elsewhere):
         return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
-    if where is Standing.TOO_FAR and bid.too_far:
+    # A server that was not told of a life that began may take for near what is too far for all.
+    if where is Standing.TOO_FAR and (bid.too_far or bid.known.lives < counter.lives):
         return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
     if is_higher:
         return _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)

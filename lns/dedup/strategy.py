@@ -178,6 +178,11 @@ def after_claim(
     return done
 
 
+def too_far() -> Disposition:
+    """What is done with a frame that is too far ahead of what all servers together know."""
+    return _INVALID
+
+
 def given_back(done: Disposition) -> Disposition:
     """What is done with a resubmission that its former owner could not deliver: nobody has."""
     return Disposition(Upstream.FORWARDED, answers=done.answers, spends=done.spends)

@@ -65,7 +65,7 @@ local is_higher = f_cnt > far
 local elsewhere = is_higher and (ARGV[18] == '1' or not (mine and seen_owner == lns))
 if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
-elseif ARGV[17] == '1' and f_cnt - math.max(far, 0) > MAX_GAP then
+elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
     too_far, frame = true, life .. 'x'
 elseif is_higher then
     granted, is_new = true, true

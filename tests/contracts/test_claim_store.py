@@ -312,6 +312,14 @@ def test_what_is_too_far_here_may_be_near_for_all_servers(store: Asked) -> None:
     assert store.claim("lns-b", 80_000).is_new, "it went on while nobody could be asked"
 
 
+def test_what_is_near_a_life_that_ended_is_too_far_for_the_next(store: Asked) -> None:
+    """A server that was not told of the next life does not know that; the store does."""
+    known = Counter(16_389)
+    assert store.claim("lns-a", 0, **FIRST, known=known).counter.former == {0: 16_389}
+    claim = store.claim("lns-b", 16_388, mic=OTHER_MIC, known=Counter(16_387))
+    assert (claim.level2, claim.is_new, claim.too_far) == (Level2.NOT_OWNER, False, True)
+
+
 def test_a_late_copy_of_a_former_life_is_a_copy(store: Asked) -> None:
     store.claim("lns-a", 7, mic=OTHER_MIC)
     store.claim("lns-a", 0, **FIRST)

@@ -119,6 +119,20 @@ DECIDED = (
         STORES,
     ),
     Mutant(
+        "near for a server that was not told of a life",
+        CLAIM,
+        "(bid.too_far or bid.known.lives < counter.lives)",
+        "bid.too_far",
+        STORES,
+    ),
+    Mutant(
+        "near for a server that was not told (Redis)",
+        REDIS,
+        "(ARGV[17] == '1' or tonumber(ARGV[7]) < lives)",
+        "ARGV[17] == '1'",
+        STORES,
+    ),
+    Mutant(
         "former lives forgotten",
         LIFE,
         "former = dict(farther[-LIVES_MAX:])",
