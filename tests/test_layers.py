@@ -91,6 +91,7 @@ LAYERS = {
         "plan",
         "rig",
         "run",
+        "explore",
         "pytest_plugin",
         "night",
         "score",

@@ -16,6 +16,7 @@ from bench.cli.output import PROGRAM, print_error
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",
     "run": "run.run",
+    "explore": "explore.explore",
     "scenarios": "scenarios.scenarios",
     "import": "imports.import_captures",
     "score": "score.score",

@@ -10,6 +10,7 @@ OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
 OUTAGE = "tests/lns/test_claims_outage.py"
 LIVES = "tests/lns/test_lives.py"
 HISTORIES = "tests/lns/test_histories.py"
+EXPLORED = "tests/bench/explore/test_explore.py"
 SESSIONS = "tests/contracts/test_session_store.py"
 
 STRATEGY = "lns/dedup/strategy.py"
@@ -130,6 +131,27 @@ MUTANTS = (
         "if waited and status is not Status.NON_DUPLICATE:",
         "if False:",
         "tests/lns/test_uplink_upstream.py",
+    ),
+    Mutant(
+        "old here and too far for all is taken",
+        UPLINK,
+        "too_far=facts.match.session.standing(facts.match.f_cnt) is not Standing.NEWER,",
+        "too_far=facts.match.session.standing(facts.match.f_cnt) is Standing.TOO_FAR,",
+        EXPLORED,
+    ),
+    Mutant(
+        "copy of a refused frame goes up",
+        UPLINK,
+        "waited = not (first.lost or first.refused)",
+        "waited = not first.lost",
+        EXPLORED,
+    ),
+    Mutant(
+        "refused copy counts as heard",
+        UPLINK,
+        "        elif session.heard == f_cnt:  # others have come farther",
+        "        elif False:",
+        EXPLORED,
     ),
     Mutant(
         "hit with a newer counter refused",

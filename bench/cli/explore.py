@@ -1,0 +1,214 @@
+"""`lorabench explore`: what happens in histories that nobody thought of?"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import AsJson, Seed
+from bench.cli.output import command_line, labelled, print_json, print_lines
+from bench.cli.progress import ProgressDisplay
+from bench.explore.coverage import ALL_PAIRS, holes, table
+from bench.explore.drawing import drawing
+from bench.explore.explore import Explored, Finding, Order
+from bench.explore.explore import explore as explore_histories
+from bench.explore.generate import Limits
+from bench.explore.history import History, read_history
+from bench.explore.judge import Judged, play_and_judge
+from bench.explore.kept import KeptHistory
+from bench.explore.kept import keep as keep_histories
+
+EXAMPLES = (
+    "lorabench explore --minutes 1 --seed 7",
+    "lorabench explore --histories 2000 --servers 2 --no-faults --table",
+    "lorabench explore --history 'servers=1 a=relaxed/Mark : a send A1 A2 ; wait 60s ; a again A2'",
+    "lorabench explore --minutes 10 --keep scenarios/explored.json",
+)
+HOLES_TOLD = 12
+
+
+def explore(
+    *,
+    minutes: Annotated[
+        float | None, Parameter(help="Explore for so long; a minute, if nothing else is said.")
+    ] = None,
+    histories: Annotated[
+        int | None, Parameter(help="Explore so many histories: the same ones for the same seed.")
+    ] = None,
+    seed: Seed = 1,
+    servers: Annotated[
+        int | None, Parameter(help="Network servers with one store: 1, 2 or 3. Any, if left out.")
+    ] = None,
+    devices: Annotated[int, Parameter(help="Devices of a history at most: 1, 2 or 3.")] = 3,
+    faults: Annotated[
+        bool, Parameter(help="Let servers, stations, the store and the broker fail.")
+    ] = True,
+    history: Annotated[
+        str | None, Parameter(help="Play this one history, as a finding tells it.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        Parameter(help="Add what was found to a file of histories that scenarios play for ever."),
+    ] = None,
+    workers: Annotated[int, Parameter(help="Processes that explore side by side.")] = 1,
+    until_first: Annotated[
+        bool, Parameter(negative="", help="Stop as soon as something was found.")
+    ] = False,
+    show_table: Annotated[
+        bool,
+        Parameter(name="--table", negative="", help="Print how often each pair of situations met."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Play random histories of devices, stations and servers, and judge every reception.
+
+    Each is judged by a model of what is due and by laws that need none. What breaks one is cut down
+    to the shortest history that shows it, and told as a drawing, as a command that repeats it, and
+    as a case to be kept. What nobody can know is told too.
+    """
+    _look_through(minutes, histories, servers, devices, workers)
+    if history is not None:
+        return _play_one(history, as_json=as_json)
+    limits = Limits(
+        servers=Limits().servers if servers is None else (servers,),
+        devices_max=devices,
+        faults=faults,
+    )
+    if minutes is None and histories is None:
+        minutes = 1
+    seconds = None if minutes is None else minutes * 60
+    order = Order(seed, histories, seconds, limits, workers, until_first)
+    with ProgressDisplay() as display:
+        explored = explore_histories(order, display)
+    kept = _keep(keep, explored)
+    if as_json:
+        print_json(_as_json(explored, kept, order))
+    else:
+        _print(explored, kept, order, show_table=show_table)
+    return ExitCode.FAILED if explored.findings else ExitCode.PASSED
+
+
+def _look_through(
+    minutes: float | None, histories: int | None, servers: int | None, devices: int, workers: int
+) -> None:
+    if minutes is not None and not minutes > 0:
+        raise Refused("--minutes: more than none, as 0.5 or 10.")
+    if histories is not None and histories < 1:
+        raise Refused("--histories: at least one.")
+    if servers not in (None, 1, 2, 3):
+        raise Refused("--servers: 1, 2 or 3.")
+    if devices not in (1, 2, 3):
+        raise Refused("--devices: 1, 2 or 3.")
+    if workers < 1:
+        raise Refused("--workers: at least one.")
+
+
+def _play_one(text: str, *, as_json: bool) -> int:
+    try:
+        history = read_history(text)
+    except ValueError as error:
+        raise Refused(f"--history: {error}") from None
+    judged = play_and_judge(history)
+    if as_json:
+        print_json(_history_json(judged))
+    else:
+        print_lines([*drawing(judged), ""])
+        print_lines([str(cause) for cause in judged.causes] or ["No law is broken."])
+    return ExitCode.FAILED if judged.causes else ExitCode.PASSED
+
+
+def _keep(path: Path | None, explored: Explored) -> list[KeptHistory]:
+    if path is None:
+        return []
+    try:
+        return keep_histories(path, [(str(one.cause), one.history) for one in explored.findings])
+    except ValueError as error:
+        raise Refused(f"--keep: {error}") from None
+
+
+def _print(explored: Explored, kept: list[KeptHistory], order: Order, *, show_table: bool) -> None:
+    batch = explored.batch
+    for number, finding in enumerate(explored.findings, 1):
+        _print_finding(number, finding)
+    if show_table:
+        print_lines([*table(batch.met), ""])
+    unknown = sum(batch.unknowable.values())
+    missing = holes(batch.met)
+    rows: list[tuple[str, object]] = [
+        ("histories", f"{batch.histories}, {batch.histories / explored.seconds:.0f} a second"),
+        ("receptions", batch.receptions),
+        ("unknowable", f"{unknown} ({explored.unknowable_share:.2%})"),
+    ]
+    rows += [("", f"{number} {why}") for why, number in batch.unknowable.most_common()]
+    rows += [("pairs met", f"{len(ALL_PAIRS) - len(missing)} of {len(ALL_PAIRS)}")]
+    rows += [("", f"hole: {one}, then {two}") for one, two in missing[:HOLES_TOLD]]
+    rows += [("", f"and {len(missing) - HOLES_TOLD} more")] if missing[HOLES_TOLD:] else []
+    rows += [("kept", f"{case.id} {case.title}") for case in kept]
+    rows += [("repeat it", _repeat(order, batch.histories))]
+    rows += [("findings", len(explored.findings) or "none: no law broken, no other word")]
+    print_lines(labelled(rows))
+
+
+def _print_finding(number: int, finding: Finding) -> None:
+    count = f"{finding.count} histor{'y' if finding.count == 1 else 'ies'}"
+    case = KeptHistory(f"X{number:02}", str(finding.cause), finding.history).as_json()
+    print_lines(
+        [
+            f"{number}. {finding.cause}",
+            f"   in {count}; the shortest has {finding.history.receptions} receptions",
+            "",
+            *(f"   {line}" for line in drawing(play_and_judge(finding.history))),
+            "",
+            f"   repeat it  {_repeat_one(finding.history)}",
+            f"   case       {case}",
+            "",
+        ]
+    )
+
+
+def _repeat_one(history: History) -> str:
+    return command_line("explore", "--history", history)
+
+
+def _repeat(order: Order, histories: int) -> str:
+    words: list[object] = ["--histories", histories, "--seed", order.seed]
+    limits = order.limits
+    words += ["--servers", *limits.servers] if len(limits.servers) == 1 else []
+    words += ["--devices", limits.devices_max] if limits.devices_max != 3 else []
+    words += [] if limits.faults else ["--no-faults"]
+    return command_line("explore", *words)
+
+
+def _as_json(explored: Explored, kept: list[KeptHistory], order: Order) -> dict[str, Any]:
+    batch = explored.batch
+    return {
+        "histories": batch.histories,
+        "receptions": batch.receptions,
+        "seconds": round(explored.seconds, 1),
+        "unknowable": dict(batch.unknowable.most_common()),
+        "unknowable_share": round(explored.unknowable_share, 5),
+        "pairs": len(ALL_PAIRS),
+        "holes": [list(pair) for pair in holes(batch.met)],
+        "findings": [
+            {
+                "law": one.cause.law,
+                "words": one.cause.words,
+                "count": one.count,
+                "receptions": one.history.receptions,
+                "history": str(one.history),
+                "repeat": _repeat_one(one.history),
+            }
+            for one in explored.findings
+        ],
+        "kept": [case.as_json() for case in kept],
+        "repeat": _repeat(order, batch.histories),
+    }
+
+
+def _history_json(judged: Judged) -> dict[str, Any]:
+    return {
+        "history": str(judged.trace.history),
+        "drawing": drawing(judged),
+        "broken": [str(cause) for cause in judged.causes],
+    }

@@ -1,0 +1,1 @@
+"""What happens in histories that nobody thought of, and is it what the rules say?"""

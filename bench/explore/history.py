@@ -1,0 +1,418 @@
+"""What befalls devices and the servers that hear them, as plain values and as one line of text?
+
+A history is devices, servers and a list of steps. Each step is of interest for itself, so a history
+without some of its steps is a history too. Nothing here knows the network server. As text:
+
+    servers=2 open a=relaxed/Mark/from3 : a confirm A1 B2+300ms ; a restart ; A restart ; wait 61s
+
+`A1` is the first station of server A; `+300ms` is how long after the end of a frame it tells of it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+MILLISECOND_US = 1_000
+SECOND_US = 1_000_000
+STATIONS_OF_A_SERVER = 3
+SERVERS = "ABC"
+KINDS = ("otaa", "strict", "relaxed")
+STRATEGIES = ("Drop", "Mark", "None")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One station (of a server, both from 0) hears a frame and tells of it so much later (µs)."""
+
+    server: int
+    station: int
+    late_us: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which station of which server."""
+        return self.server, self.station
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A device sends something new; `same`: with the content of every other such message."""
+
+    device: int
+    confirmed: bool
+    heard: tuple[Heard, ...]
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A device sends its last frame once more, bit by bit."""
+
+    device: int
+    heard: tuple[Heard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Somebody else sends what was sent so many transmissions before, by whomever."""
+
+    back: int
+    heard: tuple[Heard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forge:
+    """Somebody sends a device's next frame, or its next join request, with a wrong MIC."""
+
+    device: int
+    join: bool
+    heard: tuple[Heard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """An OTAA device joins; `deaf`: it does not hear the accept."""
+
+    device: int
+    heard: tuple[Heard, ...]
+    deaf: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A device restarts; without its memory it counts from 0 again, or has to join."""
+
+    device: int
+    memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """So many frames of a device that nobody hears."""
+
+    device: int
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The application wants a device to be sent something by one server."""
+
+    device: int
+    server: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRestart:
+    """A server begins anew, with the store it had."""
+
+    server: int
+
+
+@dataclass(frozen=True, slots=True)
+class StationRestart:
+    """A station's link is away for so long; then its radio begins a new session.
+
+    `again`: the session byte that it draws is the one that it had.
+    """
+
+    server: int
+    station: int
+    away_us: int = 50 * MILLISECOND_US
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The next message of a server takes so long to be durable, or is refused by the broker."""
+
+    server: int
+    slow_us: int = 0
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """For some time the store does not answer a server, or so much later."""
+
+    server: int
+    lasts_us: int
+    late_us: int = 0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it does not answer at all."""
+        return self.late_us == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing happens."""
+
+    us: int
+
+
+Step = (
+    Send | Again | Replay | Forge | Join | Restart | Skip | Down
+    | ServerRestart | StationRestart | Upstream | Store | Wait
+)  # fmt: skip
+OnAir = Send | Again | Replay | Forge | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device: "otaa", "strict" or "relaxed" ABP; its first frame has the counter `begins_at`."""
+
+    kind: str
+    strategy: str
+    begins_at: int = 0
+    bits: int = 32
+    pinned: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Devices, servers and what befalls them; `closed`: what servers do without their store."""
+
+    servers: int
+    devices: tuple[Device, ...]
+    steps: tuple[Step, ...]
+    closed: bool = False
+
+    def without(self, first: int, number: int) -> "History":
+        """The same without some steps."""
+        return replace(self, steps=self.steps[:first] + self.steps[first + number :])
+
+    def with_step(self, place: int, step: Step) -> "History":
+        """The same with another step in place of one."""
+        return replace(self, steps=(*self.steps[:place], step, *self.steps[place + 1 :]))
+
+    @property
+    def receptions(self) -> int:
+        """How many receptions it has at most."""
+        return sum(len(step.heard) for step in self.steps if isinstance(step, OnAir))
+
+    @property
+    def waits_us(self) -> int:
+        """How long it waits in all."""
+        return sum(step.us for step in self.steps if isinstance(step, Wait))
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The stations that hear something or are restarted, in order; at least one a server."""
+        found = {(server, 0) for server in range(self.servers)}
+        for step in self.steps:
+            if isinstance(step, OnAir):
+                found.update(heard.place for heard in step.heard)
+            elif isinstance(step, StationRestart):
+                found.add((step.server, step.station))
+        return sorted(found)
+
+    def __str__(self) -> str:
+        words = [f"servers={self.servers}", "closed" if self.closed else "open"]
+        words += [f"{_device_name(n)}={_device(d)}" for n, d in enumerate(self.devices)]
+        return f"{' '.join(words)} : {' ; '.join(map(step_text, self.steps))}"
+
+
+def step_text(step: Step) -> str:
+    """One step as text."""
+    match step:
+        case Send(device, confirmed, heard, same):
+            verb = ("confirm" if confirmed else "send") + "=" * same
+            return _words(_device_name(device), verb, *map(_heard, heard))
+        case Again(device, heard):
+            return _words(_device_name(device), "again", *map(_heard, heard))
+        case Replay(back, heard):
+            return _words(f"replay{back}", *map(_heard, heard))
+        case Forge(device, join, heard):
+            verb = "forge-join" if join else "forge"
+            return _words(_device_name(device), verb, *map(_heard, heard))
+        case Join(device, heard, deaf):
+            return _words(_device_name(device), "join" + "~" * deaf, *map(_heard, heard))
+        case Restart(device, memory):
+            return _words(_device_name(device), "reboot" if memory else "restart")
+        case Skip(device, frames):
+            return _words(_device_name(device), f"skip{frames}")
+        case Down(device, server):
+            return _words(_device_name(device), "down", SERVERS[server])
+        case ServerRestart(server):
+            return _words(SERVERS[server], "restart")
+        case StationRestart(server, station, away_us, again):
+            return _words(_place(server, station), "restart" + "=" * again, time_text(away_us))
+        case Upstream(server, slow_us, refused):
+            done = ("refuse",) if refused else ("slow", time_text(slow_us))
+            return _words(SERVERS[server], *done)
+        case Store(server, lasts_us, late_us):
+            late = (time_text(late_us),) if late_us else ()
+            return _words(SERVERS[server], "store", time_text(lasts_us), *late)
+        case Wait(us):
+            return _words("wait", time_text(us))
+
+
+def time_text(us: int) -> str:
+    """A time in the largest unit in which it is a whole number: 61s, 300ms, 7us."""
+    for unit, size in (("s", SECOND_US), ("ms", MILLISECOND_US)):
+        if us % size == 0 and us:
+            return f"{us // size}{unit}"
+    return f"{us}us"
+
+
+def read_history(text: str) -> History:
+    """A history from its text; ValueError names what cannot be read."""
+    head, colon, body = text.partition(":")
+    if not colon:
+        raise ValueError("a history is `servers=… devices : steps`; there is no colon in it")
+    servers, closed = 1, False
+    devices: list[Device] = []
+    for word in head.split():
+        name, equals, value = word.partition("=")
+        if word in ("open", "closed"):
+            closed = word == "closed"
+        elif name == "servers" and value in ("1", "2", "3"):
+            servers = int(value)
+        elif equals and name == _device_name(len(devices)):
+            devices.append(_read_device(value))
+        else:
+            raise ValueError(f"cannot read {word!r}")
+    if not devices:
+        raise ValueError("a history has at least one device: a=relaxed/Mark")
+    texts = [part.strip() for part in body.split(";")]
+    steps = tuple(_read_step(part) for part in texts if part)
+    for step in steps:
+        _look_through(step, servers, len(devices))
+    return History(servers, tuple(devices), steps, closed)
+
+
+_HEARD = re.compile(r"([ABC])([1-3])(?:\+(\d+(?:us|ms|s)))?")
+_TIME = re.compile(r"(\d+)(us|ms|s)")
+_UNITS = {"us": 1, "ms": MILLISECOND_US, "s": SECOND_US}
+
+
+def _words(*words: str) -> str:
+    return " ".join(words)
+
+
+def _device_name(number: int) -> str:
+    return "abc"[number]
+
+
+def _place(server: int, station: int) -> str:
+    return f"{SERVERS[server]}{station + 1}"
+
+
+def _heard(heard: Heard) -> str:
+    late = f"+{time_text(heard.late_us)}" if heard.late_us else ""
+    return _place(heard.server, heard.station) + late
+
+
+def _device(device: Device) -> str:
+    facts = [device.kind, device.strategy]
+    facts += [f"from{device.begins_at}"] if device.begins_at else []
+    facts += ["16bit"] if device.bits == 16 else []
+    facts += [f"pinned{SERVERS[device.pinned]}"] if device.pinned is not None else []
+    return "/".join(facts)
+
+
+def _read_device(text: str) -> Device:
+    kind, _, rest = text.partition("/")
+    strategy, *facts = rest.split("/")
+    if kind not in KINDS or strategy not in STRATEGIES:
+        raise ValueError(f"a device is kind/strategy, as relaxed/Mark, not {text!r}")
+    device = Device(kind, strategy)
+    for fact in facts:
+        if fact == "16bit":
+            device = replace(device, bits=16)
+        elif fact.startswith("from") and fact[4:].isdecimal():
+            device = replace(device, begins_at=int(fact[4:]))
+        elif fact.startswith("pinned") and fact[6:] in tuple(SERVERS):
+            device = replace(device, pinned=SERVERS.index(fact[6:]))
+        else:
+            raise ValueError(f"cannot read {fact!r} of a device")
+    return device
+
+
+def _read_step(text: str) -> Step:
+    subject, _, rest = text.partition(" ")
+    verb, *words = rest.split() or [""]
+    try:
+        if subject == "wait":
+            return Wait(_read_time(verb))
+        if subject.startswith("replay"):
+            return Replay(int(subject[6:]), _read_heard([verb, *words] if verb else []))
+        if subject in ("a", "b", "c"):
+            return _read_device_step("abc".index(subject), verb, words)
+        if subject in tuple(SERVERS):
+            return _read_server_step(SERVERS.index(subject), verb, words)
+        if found := _HEARD.fullmatch(subject):
+            server, station = SERVERS.index(found[1]), int(found[2]) - 1
+            if verb in ("restart", "restart="):
+                away_us = _read_time(words[0]) if words else 50 * MILLISECOND_US
+                return StationRestart(server, station, away_us, verb == "restart=")
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"cannot read the step {text!r}: {error}") from None
+    raise ValueError(f"cannot read the step {text!r}")
+
+
+def _read_device_step(device: int, verb: str, words: list[str]) -> Step:
+    if verb.rstrip("=") in ("send", "confirm"):
+        same = verb.endswith("=")
+        return Send(device, verb.startswith("confirm"), _read_heard(words), same)
+    if verb in ("join", "join~"):
+        return Join(device, _read_heard(words), verb == "join~")
+    if verb in ("forge", "forge-join"):
+        return Forge(device, verb == "forge-join", _read_heard(words))
+    if verb == "again":
+        return Again(device, _read_heard(words))
+    if verb in ("restart", "reboot"):
+        return Restart(device, verb == "reboot")
+    if verb.startswith("skip"):
+        return Skip(device, int(verb[4:]))
+    if verb == "down":
+        return Down(device, SERVERS.index(words[0]))
+    raise ValueError(f"a device does not {verb!r}")
+
+
+def _read_server_step(server: int, verb: str, words: list[str]) -> Step:
+    if verb == "restart":
+        return ServerRestart(server)
+    if verb == "slow":
+        return Upstream(server, _read_time(words[0]))
+    if verb == "refuse":
+        return Upstream(server, refused=True)
+    if verb == "store":
+        return Store(server, _read_time(words[0]), _read_time(words[1]) if words[1:] else 0)
+    raise ValueError(f"a server does not {verb!r}")
+
+
+def _read_heard(words: list[str]) -> tuple[Heard, ...]:
+    heard = []
+    for word in words:
+        found = _HEARD.fullmatch(word)
+        if not found:
+            raise ValueError(f"{word!r} is no station, as A1 or B2+300ms")
+        late_us = _read_time(found[3]) if found[3] else 0
+        heard.append(Heard(SERVERS.index(found[1]), int(found[2]) - 1, late_us))
+    return tuple(heard)
+
+
+def _read_time(text: str) -> int:
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text!r} is no time, as 61s, 300ms or 7us")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _look_through(step: Step, servers: int, devices: int) -> None:
+    """Refuse a step that names a server or a device that is not there."""
+    for server in _servers_of(step):
+        if server >= servers:
+            raise ValueError(f"{step_text(step)!r}: there is no server {SERVERS[server]}")
+    if getattr(step, "device", 0) >= devices:
+        raise ValueError(f"{step_text(step)!r}: there is no device {_device_name(step.device)}")  # type: ignore[union-attr]
+
+
+def _servers_of(step: Step) -> Iterator[int]:
+    if isinstance(step, OnAir):
+        yield from (heard.server for heard in step.heard)
+    elif isinstance(step, Down | ServerRestart | StationRestart | Upstream | Store):
+        yield step.server

@@ -1,0 +1,289 @@
+"""Which laws did a history break? Laws that need no model of what is due.
+
+What is due is worked out from the history alone: who sent what in which life of its counter, and
+who heard it. It shares nothing with network servers but the frames.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.explore.trace import (
+    Frame,
+    Reception,
+    ServerRestarted,
+    StoreDisturbed,
+    Trace,
+)
+
+GAP_MAX = 16_384
+SURELY_US = 1_000_000
+OVER_US = 5_000_000
+REFUSED = "UpstreamUnavailable"
+NOT_TAKEN = (REFUSED, "InvalidFrameCounter")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A law that was broken (its name), and how; `words` are the same for the same cause."""
+
+    law: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.words}"
+
+
+def broken_laws(trace: Trace) -> list[Broken]:
+    """All laws that this history broke."""
+    facts = _Facts(trace)
+    found = [*_outcomes(trace), *_answers(trace), *_counters(trace)]
+    if not facts.store_was_away:
+        found += [*_identities(facts), *_sessions(facts)]
+        found += [] if facts.store_was_slow else _deliveries(facts)
+    return found
+
+
+class _Facts:
+    """A trace, with what the laws ask for more than once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.receptions = trace.receptions
+        self.by_number = {r.number: r for r in self.receptions}
+        self.of_frame: defaultdict[int, list[Reception]] = defaultdict(list)
+        for reception in self.receptions:
+            self.of_frame[reception.frame.number].append(reception)
+        self.restarts = [e for e in trace.events if isinstance(e, ServerRestarted)]
+        self.store_was_away = any(
+            isinstance(event, StoreDisturbed) and not event.late_us for event in trace.events
+        )
+        self.store_was_slow = trace.history.servers > 1 and any(
+            isinstance(event, StoreDisturbed) for event in trace.events
+        )
+        self.due = _due(trace)
+        self._unsure: dict[int, bool] = {}
+
+    def group(self, reception: Reception) -> int | None:
+        """Which hearing of a frame this is, a retention apart; None where one cannot tell."""
+        retention_us = self.trace.retention_us
+        group, first_us, last_us = 0, None, None
+        for other in self.of_frame[reception.frame.number]:
+            if first_us is None or last_us is None:
+                first_us = last_us = other.at_us
+            if other.at_us - last_us >= retention_us:
+                group, first_us = group + 1, other.at_us
+            elif other.at_us - first_us >= retention_us - SURELY_US:
+                return None
+            if other is reception:
+                return group
+            last_us = other.at_us
+        return None
+
+    def is_unsure(self, frame: Frame) -> bool:
+        """Whether nobody can tell if a copy of this frame is one."""
+        if frame.number not in self._unsure:
+            self._unsure[frame.number] = self._find_unsure(frame)
+        return self._unsure[frame.number]
+
+    def _find_unsure(self, frame: Frame) -> bool:
+        """A server forgot level 1 meanwhile, a copy was refused, or a station heard it again.
+
+        The latter after the device began a new life, or seemed to with a first message that nobody
+        had heard: by the rules that life may have sent an equal frame.
+        """
+        mine = self.of_frame[frame.number]
+        began_us, ended_us = mine[0].at_us, mine[-1].at_us
+        if frame.same or any(began_us <= r.at_us <= ended_us for r in self.restarts):
+            return True
+        if any(w.reason in NOT_TAKEN for r in mine for w in self.trace.outcomes[r.number]):
+            return True
+        again = [r for n, r in enumerate(mine) if any(o.place == r.place for o in mine[:n])]
+        return any(
+            other.at_us <= r.at_us
+            and (other.frame.life > frame.life or self._seems_to_begin(other))
+            for r in again
+            for other in self.receptions
+            if other.at_us >= began_us
+            and other.frame is not frame
+            and other.frame.device == frame.device
+        )
+
+    def _seems_to_begin(self, reception: Reception) -> bool:
+        """Whether a server takes this for the first message of a new life, whoever sent it."""
+        frame = reception.frame
+        if self.trace.device_of(frame).kind != "relaxed" or frame.f_cnt > 1:
+            return False
+        before = [r for r in self.of_frame[frame.number] if r.at_us < reception.at_us]
+        return all(reception.at_us - r.at_us >= self.trace.retention_us for r in before)
+
+
+def _outcomes(trace: Trace) -> Iterator[Broken]:
+    for reception in trace.receptions:
+        told = len(trace.outcomes[reception.number])
+        if told != 1:
+            yield Broken("one outcome", f"a reception has {told} outcomes")
+    if trace.strays:
+        yield Broken("one outcome", "an outcome belongs to no reception")
+    for failure in trace.failures:
+        yield Broken("no failure", failure)
+
+
+def _answers(trace: Trace) -> Iterator[Broken]:
+    by_number = {r.number: r.transmission for r in trace.receptions}
+    answered = Counter(by_number[answer.reception] for answer in trace.answered)
+    downlinks = Counter(
+        (answer.dev_addr, answer.f_cnt_down)
+        for answer in trace.answered
+        if answer.f_cnt_down is not None
+    )
+    if any(number > 1 for number in answered.values()):
+        yield Broken("one answer", "a transmission is answered more than once")
+    if any(number > 1 for number in downlinks.values()):
+        yield Broken("one answer", "a downlink counter is used more than once")
+
+
+def _counters(trace: Trace) -> Iterator[Broken]:
+    newest: dict[tuple[str, int], int] = {}
+    for kept in trace.kept:
+        for dev_addr, life, f_cnt_up in kept.sessions:
+            if f_cnt_up < newest.get((dev_addr, life), -1):
+                yield Broken("counters only rise", "a counter went back within its life")
+                return
+            newest[dev_addr, life] = f_cnt_up
+
+
+def _identities(facts: _Facts) -> Iterator[Broken]:
+    frames_of_key: defaultdict[str, set[int]] = defaultdict(set)
+    frames_of_id: defaultdict[str, set[int]] = defaultdict(set)
+    times: Counter[tuple[int, str]] = Counter()
+    keys: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
+    restarted = {event.server for event in facts.restarts}
+    for message in facts.trace.delivered:
+        reception = facts.by_number[message.reception]
+        frame = reception.frame
+        frames_of_key[message.key].add(frame.number)
+        frames_of_id[message.message_id].add(frame.number)
+        if message.server not in restarted:
+            times[message.server, message.message_id] += 1
+        group = facts.group(reception)
+        if group is not None and not facts.is_unsure(frame):
+            keys[frame.number, group].add(message.key)
+    if any(len(frames) > 1 for frames in frames_of_key.values()):
+        yield Broken("names", "two frames share a key")
+    if any(len(frames) > 1 for frames in frames_of_id.values()):
+        yield Broken("names", "two frames share an id")
+    if any(number > 1 for number in times.values()):
+        yield Broken("names", "a server uses an id twice")
+    if any(len(found) > 1 for found in keys.values()):
+        yield Broken("names", "a frame has two keys")
+
+
+def _deliveries(facts: _Facts) -> Iterator[Broken]:
+    firsts: Counter[int] = Counter()
+    unmarked: Counter[tuple[int, int]] = Counter()
+    delivered = set()
+    for message in facts.trace.delivered:
+        reception = facts.by_number[message.reception]
+        frame, group = reception.frame, facts.group(reception)
+        delivered.add(frame.number)
+        if frame.forged:
+            yield Broken("delivered", "a forged frame is delivered")
+        if group is None or facts.is_unsure(frame):
+            continue
+        firsts[frame.number] += group == 0 and message.message_id == message.key
+        if not message.marked and facts.trace.device_of(frame).strategy != "None":
+            unmarked[frame.number, group] += 1
+    for number, receptions in facts.of_frame.items():
+        frame = receptions[0].frame
+        if number not in facts.due or frame.same or _is_refused(facts, receptions):
+            continue
+        if number not in delivered:
+            yield Broken("delivered", "a frame is lost")
+        elif firsts[number] != 1 and facts.group(receptions[0]) is not None:
+            if not facts.is_unsure(frame):
+                times = "twice or more" if firsts[number] else "never"
+                yield Broken("delivered", f"a frame is {times} delivered as the first")
+    if any(number > 1 for number in unmarked.values()):
+        yield Broken("delivered", "a frame is delivered unmarked more than once")
+
+
+def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
+    """Whether it is not the network server's fault that it has no message."""
+    pinned = facts.trace.device_of(receptions[0].frame).pinned
+    outcomes = facts.trace.outcomes
+    return all(pinned not in (None, r.server) for r in receptions) or any(
+        words.reason == REFUSED for r in receptions for words in outcomes[r.number]
+    )
+
+
+def _sessions(facts: _Facts) -> Iterator[Broken]:
+    """No frame of a session is new when one of a later session was accepted a while before."""
+    newest: dict[int, tuple[int, int]] = {}
+    for message in sorted(facts.trace.delivered, key=lambda m: facts.by_number[m.reception].at_us):
+        reception = facts.by_number[message.reception]
+        frame, at_us = reception.frame, facts.of_frame[reception.frame.number][0].at_us
+        session, since_us = newest.get(frame.device, (-1, 0))
+        if facts.trace.device_of(frame).kind != "otaa":
+            continue
+        if frame.session < session and at_us - since_us > OVER_US:
+            yield Broken("sessions end", "a frame of an older session is taken")
+            return
+        if frame.session > session:
+            newest[frame.device] = frame.session, at_us
+
+
+def _due(trace: Trace) -> set[int]:
+    """The frames that must be delivered, by their number."""
+    devices = {n: _Truth(trace, n) for n in range(len(trace.history.devices))}
+    due = set()
+    seen: set[int] = set()
+    for reception in trace.receptions:
+        frame = reception.frame
+        if frame.is_join or frame.forged:
+            continue
+        if trace.device_of(frame).pinned not in (None, reception.server):
+            continue
+        if any(words.reason == REFUSED for words in trace.outcomes[reception.number]):
+            continue  # what the application did not take was not heard
+        is_new = reception.genuine and frame.number not in seen and not frame.same
+        seen.add(frame.number)
+        if devices[frame.device].hears(frame, is_new=is_new):
+            due.add(frame.number)
+    return due
+
+
+class _Truth:
+    """What of a device's frames must be accepted: never more than any server could know."""
+
+    def __init__(self, trace: Trace, number: int) -> None:
+        device = trace.history.devices[number]
+        self._relaxed = device.kind == "relaxed"
+        self._turns = device.bits == 16
+        begun = -1 if device.kind == "otaa" else device.begins_at - 1
+        self._newest: dict[tuple[int, int], int] = {(-1, 0): begun}
+        self._foreign: dict[tuple[int, int], int] = {}
+        self._heard_session = -1
+
+    def hears(self, frame: Frame, *, is_new: bool) -> bool:
+        """Note one reception; whether its frame must be delivered."""
+        life = (frame.session, frame.life if self._relaxed else 0)
+        if frame.session < self._heard_session:
+            return False
+        self._heard_session = frame.session
+        if life not in self._newest:
+            if self._relaxed and (frame.f_cnt > 1 or not is_new):
+                for known in self._newest:
+                    self._foreign[known] = max(self._foreign.get(known, -1), frame.f_cnt)
+                return False
+            self._newest[life] = -1
+        newest, foreign = self._newest[life], self._foreign.get(life, -1)
+        for other in self._newest:
+            if other != life and other[0] == life[0]:
+                self._foreign[other] = max(self._foreign.get(other, -1), frame.f_cnt)
+        fits = frame.f_cnt > newest and frame.f_cnt - max(newest, 0) <= GAP_MAX
+        if fits:
+            self._newest[life] = frame.f_cnt
+        first = self._relaxed and frame.f_cnt <= 1
+        turned = self._turns and self._relaxed  # each turn of the counter is a new life
+        return is_new and fits and not turned and (first or frame.f_cnt > foreign)

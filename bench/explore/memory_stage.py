@@ -1,0 +1,427 @@
+"""How fast can a history be played? Network servers in this process, and nothing around them.
+
+Servers are real, with a store in memory as the simulated rig has it; stations are the least that a
+server can talk to: they tell what they are told to, answer `getxtime`, and report every downlink
+on the air at once. Nothing is captured.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from bench.chance import stream
+from bench.clock import VirtualTimeLoop
+from bench.explore.history import SERVERS, Device, History
+from bench.explore.play import Conductor, Secrets
+from bench.explore.trace import Answered, Delivered, Kept, Trace, Words
+from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
+from lns.clock import now_us
+from lns.dedup.claim import OnOutage
+from lns.dedup.strategy import Strategy
+from lns.delivery.publisher import ForApplication, Message, UpstreamUnavailable
+from lns.downlink_queue import ApplicationDownlink
+from lns.end_device import Activation, EndDevice, LoRaWanVersion, Session
+from lns.events import Event, Failure, Outcome
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.frame import Data, MalformedFrame, parse
+from lns.lorawan.identifiers import Eui, dev_addr
+from lns.lorawan.region import EU868
+from lns.network_server import NetworkServer
+from lns.station.link import LinkClosed
+from lns.station.messages import (
+    Dnmsg,
+    GetXtime,
+    UpInfo,
+    dntxed_text,
+    frame_text,
+    parse_down,
+    version_text,
+    xtime_report_text,
+)
+
+START_US = 1_000_000
+RETENTION_US = 60_000_000
+CONNECTING_US = 1_000
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+JOIN_EUI = Eui("70B3D57ED0000000")
+DR, FREQ_HZ = 5, 868_100_000
+COUNTER_AT_START_US = 77
+_VERSION = version_text("2.0.6(linux/std)")
+
+
+def play_in_memory(history: History) -> Trace:
+    """Play one history to its end, on a virtual clock of its own.
+
+    Without `asyncio.Runner`, whose look after Ctrl-C takes a tenth of a history.
+    """
+    loop = VirtualTimeLoop(START_US)  # type: ignore[abstract]
+    playing = loop.create_task(_play(history))
+    try:
+        return loop.run_until_complete(playing)
+    except BaseException:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        with suppress(Exception, asyncio.CancelledError):
+            loop.run_until_complete(asyncio.wait(asyncio.all_tasks(loop) or {playing}))
+        raise
+    finally:
+        loop.close()
+
+
+async def _play(history: History) -> Trace:
+    async with asyncio.TaskGroup() as tasks:
+        stage = MemoryStage(history, tasks)
+        await stage.connect()
+        trace = await Conductor(history, stage).play()
+        stage.close()
+        return trace
+
+
+class MemoryLink:
+    """The server's end of a link; the station behind it reads what is sent at once."""
+
+    closed = False
+
+    def __init__(self, station: "Station") -> None:
+        self._station = station
+        self._texts: deque[str] = deque()
+        self._reader: asyncio.Future[None] | None = None
+
+    def bring(self, text: str) -> None:
+        """Let the server have a text."""
+        if self.closed:
+            return
+        self._texts.append(text)
+        self._wake()
+
+    async def send(self, text: str) -> None:
+        """Hand over one text; LinkClosed if the connection is over."""
+        if self.closed:
+            raise LinkClosed("the link is closed")
+        self._station.read(self, text)
+
+    async def receive(self) -> str:
+        """The next text; LinkClosed once the connection is over."""
+        while not self._texts:
+            if self.closed:
+                raise LinkClosed("the link is closed")
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+            self._reader = None
+        return self._texts.popleft()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.closed = True
+        self._texts.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+class Station:
+    """A station without a radio; remembers its session and every downlink that it was given."""
+
+    def __init__(self, eui: Eui, session: int) -> None:
+        self.eui = eui
+        self.session = session
+        self.is_away = False
+        self.downlinks: list[Dnmsg] = []
+        self.link: MemoryLink | None = None
+        self._began_us = now_us()
+
+    def xtime_now(self) -> int:
+        """The clock of its radio."""
+        return self.session << 48 | now_us() - self._began_us + COUNTER_AT_START_US
+
+    def begin(self, *, again: bool) -> None:
+        """Begin a new session, of the same byte or of the next one."""
+        self.session = self.session if again else self.session % 255 + 1
+        self._began_us = now_us()
+
+    def read(self, link: MemoryLink, text: str) -> None:
+        """Take what the server says, and answer it."""
+        if text.startswith('{"msgtype":"router_config"'):
+            return
+        said = parse_down(text)
+        if isinstance(said, GetXtime):
+            link.bring(xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0))
+        elif isinstance(said, Dnmsg):
+            self.downlinks.append(said)
+            facts = {"dr": DR, "freq_hz": FREQ_HZ, "xtime": self.xtime_now(), "txtime": 0.0}
+            link.bring(dntxed_text(said, **facts))  # type: ignore[arg-type]
+
+
+class Server:
+    """One network server with its stations and its application."""
+
+    def __init__(self, stage: "MemoryStage", number: int) -> None:
+        self.lns = f"lns-{SERVERS[number].lower()}"
+        self._stage = stage
+        self.wire = StoreWire(self.lns, lambda *_: None)
+        self.stations = {
+            station: Station(Eui(f"0016C001F15{server}000{station}"), 16 * server + station + 1)
+            for server, station in stage.history.places
+            if server == number
+        }
+        self.events: list[Event] = []
+        self.messages: list[Message] = []
+        self.slow_us = 0
+        self.refuses = False
+        self._starts = 0
+        self.server = self._new_server()
+
+    async def publish(self, message: ForApplication) -> None:
+        """Take one message, as slowly as was asked for; UpstreamUnavailable."""
+        assert isinstance(message, Message)
+        slow_us, self.slow_us = self.slow_us, 0
+        refuses, self.refuses = self.refuses, False
+        if slow_us:
+            await asyncio.sleep(slow_us / 1_000_000)
+        if refuses:
+            raise UpstreamUnavailable("told to refuse")
+        self.messages.append(message)
+
+    def begin_again(self) -> None:
+        """A new server with the store of the old one."""
+        self.slow_us, self.refuses = 0, False
+        self.server = self._new_server()
+
+    def connect(self, station: Station) -> None:
+        """Connect a station; its version is on its way."""
+        station.link = MemoryLink(station)
+        self._stage.tasks.create_task(self.server.serve(station.eui, station.link))
+        station.link.bring(_VERSION)
+
+    def _new_server(self) -> NetworkServer:
+        self._starts += 1
+        stage = self._stage
+        store = FarStore(self.lns, stage.store, self.wire)
+        shared = stage.store.claims is not None
+        return NetworkServer(
+            self.lns,
+            EU868,
+            stage.devices,
+            store=store,
+            application=self,
+            record=self.events.append,
+            utc=_utc,
+            entropy=stream(1, self.lns, str(self._starts)),
+            retention_us=RETENTION_US,
+            entries_max=1000,
+            claims=store if shared else None,
+            shared=store if shared else None,
+            on_outage=OnOutage.CLOSED if stage.history.closed else OnOutage.OPEN,
+        )
+
+
+class MemoryStage:
+    """Plays in this process; see `bench.explore.play.Stage`."""
+
+    retention_us = RETENTION_US
+
+    def __init__(self, history: History, tasks: asyncio.TaskGroup) -> None:
+        self.history = history
+        self.tasks = tasks
+        self.devices = [device_record(n, device) for n, device in enumerate(history.devices)]
+        self.store = SimulatedStore(retention_us=RETENTION_US)
+        if history.servers > 1:
+            self.store.begin_claims()
+        for device, facts in zip(self.devices, history.devices, strict=True):
+            if device.session_keys is not None and facts.begins_at:
+                assert device.dev_addr is not None
+                begun = Session(
+                    dev_eui=device.dev_eui,
+                    dev_addr=device.dev_addr,
+                    keys=device.session_keys,
+                    f_cnt_up=facts.begins_at - 1,
+                )
+                self.store.of("lns-a").preset(device.dev_eui, (begun,))
+        self.servers = [Server(self, number) for number in range(history.servers)]
+        self._numbers: dict[tuple[Eui, int], int] = {}
+
+    async def connect(self) -> None:
+        """Connect every station that hears anything."""
+        for server in self.servers:
+            for station in server.stations.values():
+                server.connect(station)
+        await self.until(now_us() + CONNECTING_US)
+
+    def close(self) -> None:
+        """End every connection."""
+        for server in self.servers:
+            _hang_up(server)
+
+    def now_us(self) -> int:
+        return now_us()
+
+    async def until(self, us: int) -> None:
+        await asyncio.sleep(max(0, us - now_us()) / 1_000_000)
+
+    def secrets(self, device: int) -> Secrets:
+        record = self.devices[device]
+        return Secrets(
+            record.dev_eui,
+            JOIN_EUI,
+            record.app_key or b"",
+            record.dev_addr or dev_addr("00000000"),
+            record.session_keys,
+        )
+
+    def text(self, server: int, station: int, phy: bytes, number: int) -> str:
+        told_by = self.servers[server].stations[station]
+        xtime = told_by.xtime_now()
+        self._numbers[told_by.eui, xtime] = number
+        info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
+        text = frame_text(phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
+        assert text is not None
+        return text
+
+    async def tell(self, server: int, station: int, text: str) -> None:
+        link = self.servers[server].stations[station].link
+        assert link is not None
+        link.bring(text)
+
+    async def restart_server(self, server: int) -> None:
+        restarted = self.servers[server]
+        _hang_up(restarted)
+        await self.until(now_us() + CONNECTING_US)
+        restarted.begin_again()
+        for station in restarted.stations.values():
+            if not station.is_away:
+                station.begin(again=False)
+                restarted.connect(station)
+        await self.until(now_us() + CONNECTING_US)
+
+    async def take_away(self, server: int, station: int) -> None:
+        gone = self.servers[server].stations[station]
+        assert gone.link is not None
+        gone.link.close()
+        gone.is_away = True
+
+    async def bring_back(self, server: int, station: int, *, again: bool) -> None:
+        back = self.servers[server].stations[station]
+        back.is_away = False
+        back.begin(again=again)
+        self.servers[server].connect(back)
+
+    def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
+        self.servers[server].slow_us, self.servers[server].refuses = slow_us, refused
+
+    def disturb_store(self, server: int, late_us: int) -> None:
+        wire = self.servers[server].wire
+        wire.restore()
+        if late_us:
+            wire.delay(late_us)
+        else:
+            wire.cut()
+
+    async def restore_store(self, server: int) -> None:
+        self.servers[server].wire.restore()
+
+    def want_downlink(self, server: int, device: int) -> None:
+        wanted = ApplicationDownlink(7, b"on")
+        self.servers[server].server.enqueue(self.devices[device].dev_eui, wanted)
+
+    def accepts(self) -> list[tuple[int, bytes]]:
+        return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+
+    def keep(self, trace: Trace, devices: int) -> None:
+        # Whoever looks is one more server: the others are not to know that it looked.
+        store = self.store.of("nobody" if len(self.servers) > 1 else "lns-a")
+        for number in range(devices):
+            sessions = store.sessions(self.devices[number].dev_eui)
+            came = tuple(
+                (s.dev_addr, s.life, -1 if s.f_cnt_up is None else s.f_cnt_up) for s in sessions
+            )
+            trace.kept.append(Kept(number, now_us(), came))
+
+    def see(self, trace: Trace) -> None:
+        for number, server in enumerate(self.servers):
+            for event in server.events:
+                if isinstance(event, Outcome):
+                    self._see_outcome(trace, event)
+                elif isinstance(event, Failure):
+                    trace.failures.append(f"{event.during}: {event.error}")
+            for message in server.messages:
+                trace.delivered.append(
+                    Delivered(
+                        round(-message.rssi_dbm),
+                        number,
+                        message.message_id,
+                        message.remove_duplicates_key,
+                        message.dup_msg,
+                    )
+                )
+        trace.answered += [answered(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+
+    def _see_outcome(self, trace: Trace, outcome: Outcome) -> None:
+        number = (
+            None if outcome.xtime is None else self._numbers.get((outcome.station, outcome.xtime))
+        )
+        if number is None:
+            trace.strays += 1
+            return
+        words = Words(
+            outcome.status or "-",
+            outcome.upstream.value,
+            outcome.reason or "-",
+            outcome.answer.value,
+            outcome.level2.value,
+        )
+        trace.outcomes[number].append(words)
+
+    def _downlinks(self) -> Iterator[tuple[int, Dnmsg]]:
+        for server in self.servers:
+            for station in server.stations.values():
+                for dnmsg in station.downlinks:
+                    assert dnmsg.xtime is not None
+                    yield self._numbers[station.eui, dnmsg.xtime], dnmsg
+
+
+def answered(number: int, pdu: bytes) -> Answered:
+    """What a downlink says without its keys: of data the DevAddr and the counter."""
+    try:
+        frame = parse(pdu)
+    except MalformedFrame:
+        return Answered(number, None, None)
+    if not isinstance(frame, Data):
+        return Answered(number, None, None)
+    return Answered(number, frame.dev_addr, frame.f_cnt)
+
+
+def device_record(number: int, device: Device) -> EndDevice:
+    """The record of a device; keys are of no interest but differ."""
+    chance = stream(number, "explored device")
+    key, dev_eui = chance.randbytes(16), Eui(f"70B3D57ED000010{number}")
+    facts = {
+        "name": f"device-{'abc'[number]}",
+        "dev_eui": dev_eui,
+        "strategy": Strategy(device.strategy),
+        "f_cnt_bits": device.bits,
+        "lorawan": LoRaWanVersion.V1_0_3,
+        "server": None if device.pinned is None else f"lns-{SERVERS[device.pinned].lower()}",
+    }
+    if device.kind == "otaa":
+        return EndDevice(activation=Activation.OTAA, join_eui=JOIN_EUI, app_key=key, **facts)  # type: ignore[arg-type]
+    return EndDevice(
+        activation=Activation.ABP,
+        dev_addr=dev_addr(f"0100000{number}"),
+        session_keys=SessionKeys(key, chance.randbytes(16)),
+        relaxed_f_cnt=device.kind == "relaxed",
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def _hang_up(server: Server) -> None:
+    for station in server.stations.values():
+        if station.link is not None:
+            station.link.close()
+
+
+def _utc() -> datetime:
+    return EPOCH + timedelta(microseconds=now_us())

@@ -1,0 +1,583 @@
+"""What must become of every reception? A model in plain Python, to be read in ten minutes.
+
+Written from ADR 007 and the architecture alone; it shares no code with the network server. It knows
+everything at once: one record of a session that all servers see alike, and for each server only
+what that server heard itself. What is decided, is decided when a reception arrives; a message that
+takes its time only makes the answer later.
+
+Where nobody outside can know what is right, it says *unknowable*, with the reason.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from bench.explore.history import Device
+from bench.explore.model_books import (
+    EQUAL,
+    GAP_MAX,
+    NEWER,
+    OLDER,
+    TOO_FAR,
+    UNTOLD,
+    Server,
+    Session,
+    bring_back,
+    copy_of,
+)
+from bench.explore.trace import (
+    DownlinkWanted,
+    Event,
+    Frame,
+    RadioLost,
+    RadioRestarted,
+    Reception,
+    ServerRestarted,
+    StoreDisturbed,
+    Trace,
+    UpstreamDisturbed,
+    Words,
+)
+
+ANSWERS_AGAIN_MAX = 3
+LEAD_US = 400_000  # an answer is on its way so long before its window opens
+DATA_RX1_US, JOIN_RX1_US, RX2_AFTER_US = 1_000_000, 5_000_000, 1_000_000
+ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
+TURN = 1 << 16
+
+COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
+
+
+FORMER_LIFE = "a copy of a former life that another server has ended"
+ENDED = "a copy of a session that has ended since"
+COPY_OF_UNKNOWABLE = "a copy of something unknowable"
+SLOW_JOIN = "a join between servers with a slow store"
+TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
+UNSURE_UPSTREAM = "which message the application disturbs"
+LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
+WAITED = "a repetition waits while a newer frame is accepted"
+NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
+HARMLESS = (FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
+"""What does not touch the session, whatever becomes of it."""
+
+
+class Unknowable(Exception):
+    """Nobody outside can know what is right; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a reception must become, or why that is unknowable."""
+
+    words: Words | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Decided:
+    """What was decided about one reception: what goes up, what may go down, what was changed."""
+
+    status: str
+    upstream: str
+    reason: str = "-"
+    answers: bool = False
+    spends: bool = False
+    advances: bool = False
+    level2: str = "NotAsked"
+    new: bool = False
+
+
+class Model:
+    """Judges a trace, event by event."""
+
+    def __init__(self, trace: Trace) -> None:
+        history = trace.history
+        self._trace = trace
+        self._shared = history.servers > 1
+        self._closed = history.closed
+        self._servers = [Server() for _ in range(history.servers)]
+        self._sessions: dict[tuple[int, int], Session] = {}
+        self._nonces: defaultdict[int, set[int]] = defaultdict(set)
+        self._doubtful: set[int] = set()
+        for number, device in enumerate(history.devices):
+            if device.kind != "otaa":
+                begun = device.begins_at - 1 if device.begins_at else None
+                session = self._sessions[number, -1] = Session(-1, begun)
+                self._everybody_hears_all(session)
+
+    def judge(self) -> dict[int, Due]:
+        """What every reception must become, by its number."""
+        due: dict[int, Due] = {}
+        for place, event in enumerate(self._trace.events):
+            if isinstance(event, Reception):
+                try:
+                    due[event.number] = Due(self._receive(event, place))
+                except Unknowable as why:
+                    due[event.number] = Due(None, str(why))
+                    self._doubt(event, str(why))
+            else:
+                self._note(event)
+        return due
+
+    def _doubt(self, r: Reception, why: str) -> None:
+        """What follows from something unknowable is unknowable too.
+
+        Its copies at this server; and of a frame between servers all, until a newer one.
+        """
+        server = self._servers[r.server]
+        server.doubtful[r.frame.number] = r.at_us
+        server.is_unsure = server.is_unsure or server.slow_us > 0 or server.refused
+        session = self._sessions.get((r.frame.device, r.frame.session))
+        if r.frame.is_join:
+            self._doubtful.add(r.frame.number)
+        elif self._shared and session is not None and why not in HARMLESS:
+            session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case ServerRestarted(_, number):
+                self._restart(number)
+            case RadioRestarted(_, number, station, radio):
+                self._servers[number].radios[station] = radio
+            case UpstreamDisturbed(_, number, slow_us, refused):
+                server = self._servers[number]
+                server.slow_us, server.refused, server.is_unsure = slow_us, refused, False
+            case StoreDisturbed(_, number, until_us, late_us):
+                self._servers[number].store_us = until_us
+                self._servers[number].late_us = late_us
+            case DownlinkWanted(_, number, device):
+                pinned = self._trace.history.devices[device].pinned
+                self._servers[number].queue[device] += pinned in (None, number)
+
+    def _restart(self, number: int) -> None:
+        """A server forgets all but what the store has; nobody waits for copies of that."""
+        old = self._servers[number]
+        self._servers[number] = Server(store_us=old.store_us, late_us=old.late_us)
+        self._servers[number].radios = old.radios
+        for device in range(len(self._trace.history.devices)):
+            self._learn(number, device)
+        for session in self._sessions.values():
+            session.heard[number] = session.life, session.newest
+            session.synced[number] = session.changes
+
+    def _everybody_hears_all(self, session: Session) -> None:
+        for number, server in enumerate(self._servers):
+            server.knows.add(session.opened)
+            session.heard[number] = session.life, session.newest
+            session.synced[number] = session.changes
+
+    def _learn(self, number: int, device: int) -> None:
+        """A server reads what the store has of a device."""
+        server = self._servers[number]
+        for (whose, opened), session in self._sessions.items():
+            if whose == device:
+                (server.ended if session.is_over else server.knows).add(opened)
+                session.synced[number] = session.changes
+
+    # --- one reception ------------------------------------------------------------------------
+
+    def _receive(self, r: Reception, place: int) -> Words:
+        frame, server = r.frame, self._servers[r.server]
+        doubted_us = server.doubtful.get(frame.number)
+        if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
+            raise Unknowable(COPY_OF_UNKNOWABLE)
+        if frame.is_join:
+            return self._join(r, server)
+        session = self._sessions.get((frame.device, frame.session))
+        if session is None or not self._is_known(r, server, session):
+            return _refused("UnknownDevice")
+        if frame.forged:
+            return _refused("MicMismatch")
+        withheld = "Suppressed" if frame.confirmed else "NotAsked"
+        if self._device(frame).pinned not in (None, r.server):
+            return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
+        self._look_for_doubt(r, server, session)
+        return self._data(r, server, session, withheld, place)
+
+    def _device(self, frame: Frame) -> Device:
+        return self._trace.device_of(frame)
+
+    def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
+        """Whether a server knows a session; what it has not met it reads in the store."""
+        if session.opened in server.ended:
+            return False
+        if session.opened in server.knows:
+            return True
+        asked_us = server.asked_us.get(session.opened)
+        if asked_us is not None and r.at_us - asked_us < ASKED_AGAIN_US:
+            raise Unknowable("a server looks for a DevAddr only now and then")
+        if server.lateness_us(r.at_us):
+            raise Unknowable("who sent it is looked up in a slow store")
+        server.asked_us[session.opened] = r.at_us
+        if not self._shared or server.is_away(r.at_us):
+            return False
+        self._learn(r.server, r.frame.device)
+        return session.opened in server.knows
+
+    def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
+        until, f_cnt = session.doubt_until, r.frame.f_cnt
+        if session.doubt and until is not None and f_cnt > until:
+            if f_cnt - (session.newest or 0) <= GAP_MAX:
+                session.doubt = ""  # whatever it was about, this is newer
+        if session.doubt:
+            raise Unknowable(session.doubt)
+        turn, newest = r.frame.f_cnt // TURN, session.newest
+        if turn and (newest is None or abs(turn - newest // TURN) > 1):
+            raise Unknowable("a counter more than a turn of 16 bits away")
+
+    def _join(self, r: Reception, server: Server) -> Words:
+        frame = r.frame
+        if frame.forged:
+            return _refused("MicMismatch")
+        if self._device(frame).pinned not in (None, r.server):
+            return Words("-", "dropped", "BelongsToAnotherServer", "Suppressed", "NotAsked")
+        if self._note_sighting(r, server) != "first":
+            return Words("Duplicate", "dropped", "Duplicate", "Suppressed", "NotAsked")
+        if frame.number in self._doubtful:
+            raise Unknowable(SLOW_JOIN)
+        used = frame.f_cnt in self._nonces[frame.device]
+        shared = self._shared and self._device(frame).pinned is None
+        if server.is_away(r.at_us) and (shared or not used):
+            del server.sightings[frame.number]
+            return Words("NonDuplicate", "dropped", "StoreUnavailable", "Suppressed", "NotAsked")
+        if server.lateness_us(r.at_us) and self._shared:
+            self._doubt_joins(frame)
+            raise Unknowable(SLOW_JOIN)
+        if shared:
+            self._learn(r.server, frame.device)
+        if used:
+            return Words("NonDuplicate", "dropped", "DevNonceUsed", "Suppressed", "NotAsked")
+        self._nonces[frame.device].add(frame.f_cnt)
+        self._sessions[frame.device, frame.number] = Session(frame.number, None)
+        server.knows.add(frame.number)
+        late_us = 3 * server.lateness_us(r.at_us)
+        answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us)
+        return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
+
+    def _doubt_joins(self, frame: Frame) -> None:
+        """Whoever was first with this join, it opens a session."""
+        if frame.f_cnt not in self._nonces[frame.device]:
+            self._nonces[frame.device].add(frame.f_cnt)
+            self._sessions[frame.device, frame.number] = Session(frame.number, None)
+
+    # --- data ---------------------------------------------------------------------------------
+
+    def _data(
+        self, r: Reception, server: Server, session: Session, withheld: str, place: int
+    ) -> Words:
+        frame, at_us = r.frame, r.at_us
+        before = copy_of(session)
+        copy = self._note_sighting(r, server)
+        if session.is_over and copy != "first":
+            raise Unknowable(ENDED)
+        begins_us = max(at_us, server.busy.get(frame.number, 0))
+        waited = begins_us > at_us and copy != "first"
+        if waited and self._is_disturbed(r, place, begins_us, UpstreamDisturbed):
+            raise Unknowable("the application is disturbed while a copy waits")
+        if waited and copy == "same" and self._shared and self._hears_more_of(r, place, begins_us):
+            raise Unknowable(WAITED)
+        decided = self._decide(r, server, session, copy, waited=waited)
+        if decided is None:
+            return _refused("UnknownDevice")
+        if decided.reason == "StoreUnavailable":
+            bring_back(session, before)
+            if copy == "first":
+                del server.sightings[frame.number]
+        goes_up = decided.upstream != "dropped"
+        if goes_up and server.is_unsure and (server.slow_us or server.refused):
+            raise Unknowable(UNSURE_UPSTREAM)
+        slow_us = server.slow_us if goes_up else 0
+        refused = server.refused if goes_up else False
+        if goes_up:
+            server.slow_us, server.refused = 0, False
+        if refused:
+            self._give_up(session, before, decided, frame)
+            if copy == "first":
+                del server.sightings[frame.number]
+            return Words(decided.status, "dropped", "UpstreamUnavailable", withheld, decided.level2)
+        done_us = begins_us + slow_us
+        if decided.advances and slow_us:
+            server.busy[frame.number] = done_us
+        if copy == "first" and (goes_up or decided.advances):
+            self._settle(r, server, session, granted=decided.level2 != "NotOwner")
+        answer = withheld
+        if decided.answers and decided.level2 in ("NotAsked", "Owner"):
+            answer = self._answer(r, server, session, decided, done_us, withheld, place)
+        return Words(decided.status, decided.upstream, decided.reason, answer, decided.level2)
+
+    def _decide(
+        self, r: Reception, server: Server, session: Session, copy: str, *, waited: bool
+    ) -> Decided | None:
+        """What becomes of it here, and what the others say; None: its session is over."""
+        frame, device = r.frame, self._device(r.frame)
+        strategy, confirmed, f_cnt = device.strategy, frame.confirmed, frame.f_cnt
+        shared = self._shared and device.pinned is None
+        where = EQUAL if waited else self._standing(r.server, session, f_cnt, shared=shared)
+        restarts = device.kind == "relaxed" and f_cnt <= 1
+        if shared:
+            self._look_up(r, server, session, where)
+        if copy == "other":
+            life, heard = session.heard.get(r.server, (session.life, None))
+            if shared and life != session.life and (where == TOO_FAR or f_cnt < (heard or 0)):
+                raise Unknowable(FORMER_LIFE)
+            return self._of_other_station(strategy, where, restarts=restarts)
+        if shared and where == TOO_FAR and session.synced.get(r.server) != session.changes:
+            if copy == "same":
+                raise Unknowable(LIFE_NOT_TOLD)
+        may_repeat = where == EQUAL and confirmed
+        if copy == "first":
+            advances = where in (NEWER, UNTOLD) or restarts
+            decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
+            if shared and where == TOO_FAR and self._is_claimed(r, session):
+                advances = True  # of a former life, and heard there a moment ago
+            if not advances and not may_repeat:
+                return _invalid(decided)
+            decided.spends = not advances
+        else:
+            decided = Decided("DuplicateDueToResubmission", COPY[strategy], answers=confirmed)
+            decided.advances = where in (NEWER, UNTOLD)
+            if strategy == "Drop":
+                decided.reason = "ResubmissionSuppressed"
+            if not (decided.advances or restarts or may_repeat):
+                return _invalid(decided)
+            decided.spends = confirmed and not decided.advances
+        mine = session.owner in (None, r.server)
+        spent = session.spent.get(f_cnt, 0) if mine else 0
+        if shared and decided.spends and self._may_not_know(r, session):
+            raise Unknowable(NOT_TOLD)
+        if decided.spends and spent >= ANSWERS_AGAIN_MAX:
+            return Decided(decided.status, "dropped", "ResubmissionLimit")
+        if shared and (decided.answers or decided.upstream != "dropped"):
+            return self._ask(r, server, session, decided, restarts=restarts)
+        if decided.advances:
+            (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
+            session.owner = r.server
+        if decided.spends:
+            session.spent[f_cnt] = spent + 1
+        return decided
+
+    def _may_not_know(self, r: Reception, session: Session) -> bool:
+        """Whether a server has spent all answers to a frame, and was not told of a newer one."""
+        given = session.given[r.server, r.frame.f_cnt]
+        session.given[r.server, r.frame.f_cnt] = given + 1
+        return given >= ANSWERS_AGAIN_MAX and session.synced.get(r.server) != session.changes
+
+    def _look_up(self, r: Reception, server: Server, session: Session, where: str) -> None:
+        """What is too far for a server that has missed something is looked up first."""
+        late_us, device = 3 * server.lateness_us(r.at_us), r.frame.device
+        waiting = server.waits_us.setdefault(device, {})
+        others_us = [us for number, us in waiting.items() if number != r.frame.number]
+        waiting[r.frame.number] = r.at_us + late_us
+        if where != NEWER and r.at_us < max(others_us, default=0):
+            raise Unknowable("a frame before it waits for a slow store")
+        if late_us and session.synced.get(r.server) != session.changes:
+            _, heard = session.heard.get(r.server, (0, None))
+            if session.lives or r.frame.f_cnt - (heard or 0) > GAP_MAX:
+                raise Unknowable("a counter is looked up in a slow store")
+        if where == TOO_FAR and not server.is_away(r.at_us):
+            self._learn(r.server, r.frame.device)
+
+    def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
+        if strategy == "Drop":
+            return Decided("Duplicate", "dropped", "Duplicate")
+        soft = Decided("SoftDuplicate", COPY[strategy])
+        return soft if where in (EQUAL, NEWER, UNTOLD) or restarts else _invalid(soft)
+
+    def _standing(self, number: int, session: Session, f_cnt: int, *, shared: bool) -> str:
+        """Where a counter stands for one server: what it was only told of makes no frame old."""
+        where = session.place(f_cnt)
+        if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
+            return where
+        life, heard = session.heard.get(number, (session.life, None))
+        if life != session.life or heard is None or f_cnt > heard:
+            return UNTOLD
+        return EQUAL if f_cnt == heard else OLDER
+
+    def _ask(
+        self, r: Reception, server: Server, session: Session, decided: Decided, *, restarts: bool
+    ) -> Decided | None:
+        """Level 2: whose is this frame? Only a newer counter, or an equal one of its owner."""
+        frame, f_cnt, number = r.frame, r.frame.f_cnt, r.server
+        if server.is_away(r.at_us):
+            return self._nobody_says(number, session, decided, frame)
+        session.synced[number] = session.changes
+        if session.is_over:
+            server.ended.add(session.opened)
+            return None
+        is_first = decided.status == "NonDuplicate"
+        life, owner, asked_us = session.claimed.get(frame.number, (session.life, None, 0))
+        if asked_us and r.at_us - asked_us >= self._trace.retention_us:
+            life, owner = session.life, None
+        where = session.place(f_cnt)
+        both_mine = owner == number and session.owner == number
+        if owner is not None and is_first:
+            granted = owner == number
+            if granted and decided.advances and not restarts:
+                raise Unknowable("claimed before a restart: was it delivered?")
+        elif owner is not None and where in (NEWER, TOO_FAR) and not both_mine:
+            granted = False  # an equal frame of another life is new for its own server only
+        elif where == NEWER or (restarts and is_first):
+            granted = decided.new = True
+            (session.go_on if where == NEWER else session.begin_again)(f_cnt)
+            session.owner, life = number, session.life
+            session.synced[number] = session.changes
+        else:
+            again = where == EQUAL and life == session.life
+            whose = next((o for o in (owner, session.owner) if o is not None), number)
+            granted = whose == number and (again or restarts)
+            if granted and session.owner is None:
+                session.owner = number
+        session.claimed[frame.number] = life, number if granted else owner, r.at_us
+        session.hear(number, f_cnt, life)
+        if not granted:
+            return self._of_another(decided, self._device(frame).strategy)
+        decided.level2 = "Owner"
+        if decided.advances and not decided.new and restarts and is_first:
+            decided.spends, decided.answers = frame.confirmed, frame.confirmed
+        if decided.spends:
+            session.spent[f_cnt] = session.spent.get(f_cnt, 0) + 1
+        return decided
+
+    def _is_claimed(self, r: Reception, session: Session) -> bool:
+        """Whether somebody asked for a frame a moment ago."""
+        _, owner, asked_us = session.claimed.get(r.frame.number, (0, None, 0))
+        return owner is not None and r.at_us - asked_us < self._trace.retention_us
+
+    def _of_another(self, decided: Decided, strategy: str) -> Decided:
+        reason = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
+        return Decided(
+            decided.status, COPY[strategy], reason, level2="NotOwner", advances=decided.advances
+        )
+
+    def _nobody_says(
+        self, number: int, session: Session, decided: Decided, frame: Frame
+    ) -> Decided:
+        """Without the store: forwarded and not answered, or dropped."""
+        if session.synced.get(number) != session.changes or session.is_over:
+            raise Unknowable("a server without its store knows only a part")
+        if self._closed:
+            return Decided(decided.status, "dropped", "StoreUnavailable", level2="Unavailable")
+        if decided.advances:
+            session.hear(number, frame.f_cnt, session.life)
+            why = "a frame was taken while nobody could say whose it was"
+            session.be_doubted(why, frame.f_cnt, self._device(frame).kind == "relaxed")
+        return replace(decided, level2="Unavailable", answers=False, spends=False)
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    def _give_up(self, session: Session, before: Session, decided: Decided, frame: Frame) -> None:
+        """The application did not take it: it was not heard."""
+        if decided.new or (decided.advances and decided.level2 == "NotAsked"):
+            bring_back(session, before)
+        elif decided.spends:
+            session.spent[frame.f_cnt] -= 1
+        if decided.advances:
+            session.heard = before.heard
+
+    def _settle(self, r: Reception, server: Server, session: Session, *, granted: bool) -> None:
+        """A frame that was accepted ends all sessions before its own."""
+        mine = [s for (device, _), s in self._sessions.items() if device == r.frame.device]
+        for other in mine[: mine.index(session)]:
+            other.is_over = other.is_over or granted
+            server.ended.add(other.opened)
+
+    def _answer(
+        self,
+        r: Reception,
+        server: Server,
+        session: Session,
+        decided: Decided,
+        done_us: int,
+        withheld: str,
+        place: int,
+    ) -> str:
+        """In which window the answer leaves; one that cannot be kept in the store does not."""
+        device, late_us = r.frame.device, server.lateness_us(r.at_us)
+        if self._is_disturbed(r, place, done_us + 3 * late_us, StoreDisturbed):
+            raise Unknowable("the store goes away while the answer is under way")
+        if server.is_away(done_us):
+            if decided.spends:
+                session.spent[r.frame.f_cnt] -= 1
+            return withheld
+        waits, before_us = server.queue[device], server.answering_us[device]
+        server.answering_us[device] = max(before_us, done_us)
+        comes = any(
+            isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
+            for event in self._until(place, done_us)
+        )
+        if comes or (waits and (before_us > r.at_us or self._hears_more_of(r, place, done_us))):
+            server.disputed.add(device)
+        if device in server.disputed and (waits or comes):
+            raise Unknowable(TAKEN_TURNS)
+        if not r.frame.confirmed and not waits:
+            return "NotAsked"
+        asked_us = 3 * late_us if self._shared else 0
+        window = self._window(r, server, DATA_RX1_US, done_us, asked_us, place)
+        if window == "TooLate":
+            return window if r.frame.confirmed else "NotAsked"
+        server.queue[device] -= server.queue[device] > 0
+        return window
+
+    def _is_disturbed(
+        self,
+        r: Reception,
+        place: int,
+        until_us: int,
+        what: type[StoreDisturbed | UpstreamDisturbed],
+    ) -> bool:
+        return any(
+            isinstance(event, what) and event.server == r.server
+            for event in self._until(place, until_us)
+        )
+
+    def _hears_more_of(self, r: Reception, place: int, until_us: int) -> bool:
+        return until_us > r.at_us and any(
+            isinstance(event, Reception)
+            and event.server == r.server
+            and event.frame.device == r.frame.device
+            for event in self._until(place, until_us)
+        )
+
+    def _until(self, place: int, until_us: int) -> list[Event]:
+        """What happens after an event and until a time."""
+        after = self._trace.events[place + 1 :]
+        return [event for event in after if event.at_us <= until_us]
+
+    def _window(
+        self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int, place: int = 0
+    ) -> str:
+        """The first window that opens late enough; a radio session that is over has none."""
+        if server.radios[r.station] != r.radio:
+            return "TooLate"
+        if at_us > r.at_us and any(
+            isinstance(event, RadioLost) and (event.server, event.station) == r.place
+            for event in self._until(place, at_us)
+        ):
+            return "TooLate"
+        windows = {_window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
+        if len(windows) > 1:
+            raise Unknowable("a slow store decides about the window")
+        return windows.pop()
+
+    def _note_sighting(self, r: Reception, server: Server) -> str:
+        """Level 1: which copy is it here? Every hit renews it, the first station stays."""
+        first, heard_us = server.sightings.get(r.frame.number, (r.station, 0))
+        is_hit = heard_us and r.at_us - heard_us < self._trace.retention_us
+        first = first if is_hit else r.station
+        server.sightings[r.frame.number] = first, r.at_us
+        if not is_hit:
+            return "first"
+        return "same" if first == r.station else "other"
+
+
+def _window(left_us: int) -> str:
+    if left_us >= LEAD_US:
+        return "RX1"
+    return "RX2" if left_us + RX2_AFTER_US >= LEAD_US else "TooLate"
+
+
+def _invalid(decided: Decided) -> Decided:
+    return Decided(decided.status, "dropped", "InvalidFrameCounter")
+
+
+def _refused(reason: str) -> Words:
+    return Words("-", "dropped", reason, "NotAsked", "NotAsked")

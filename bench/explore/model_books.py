@@ -1,0 +1,127 @@
+"""What does the model remember of a session, and of one server?
+
+Plain state for `bench.explore.model`, and the two rules that place a counter in a life.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+
+GAP_MAX = 16_384
+NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A session as all servers know it: how far its counter came, in which life, whose that was.
+
+    `former`: the lives before that came farther than those after them, oldest first, as (life, how
+    far). `heard`: how far each server has heard itself, as (life, counter). `claimed`: of a frame
+    its life, its owner and when it was asked about last. `spent`: answers given again.
+    """
+
+    opened: int
+    newest: int | None
+    life: int = 0
+    lives: int = 0
+    former: list[tuple[int, int]] = field(default_factory=list)
+    owner: int | None = None
+    heard: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    claimed: dict[int, tuple[int, int | None, int]] = field(default_factory=dict)
+    spent: dict[int, int] = field(default_factory=dict)
+    is_over: bool = False
+    changes: int = 0
+    synced: dict[int, int] = field(default_factory=dict)
+    doubt: str = ""
+    doubt_until: int | None = None
+    given: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def place(self, f_cnt: int) -> str:
+        """Where a counter stands: it continues the farthest former life that it exceeds."""
+        newest = next((far for _, far in self.former if f_cnt > far), self.newest)
+        if newest is None or f_cnt > newest:
+            return NEWER if f_cnt - (newest or 0) <= GAP_MAX else TOO_FAR
+        return EQUAL if f_cnt == newest else OLDER
+
+    def go_on(self, f_cnt: int) -> None:
+        """A newer counter, perhaps of a former life."""
+        for place, (life, far) in enumerate(self.former):
+            if f_cnt > far:
+                self.former, self.life = self.former[:place], life
+                break
+        self._come_to(f_cnt)
+
+    def begin_again(self, f_cnt: int) -> None:
+        """A first message begins a new life; the one before is remembered if it came farther."""
+        if self.newest is not None and self.newest > f_cnt:
+            if all(self.newest < far for _, far in self.former):
+                self.former = [*self.former, (self.life, self.newest)][-8:]
+        self.lives += 1
+        self.life = self.lives
+        self._come_to(f_cnt)
+
+    def _come_to(self, f_cnt: int) -> None:
+        self.newest = f_cnt
+        self.spent = {}
+        self.changes += 1
+
+    def be_doubted(self, why: str, f_cnt: int, relaxed: bool) -> None:
+        """Nothing is known of it until a frame newer than this one comes; of lives never again."""
+        known = [f_cnt, self.newest or 0]
+        if self.doubt:
+            known += [self.doubt_until or 0]
+            relaxed = relaxed or self.doubt_until is None
+        self.doubt, self.doubt_until = why, None if relaxed else max(known)
+
+    def hear(self, server: int, f_cnt: int, life: int) -> None:
+        """A server has heard a counter itself."""
+        known = self.heard.get(server)
+        if life == self.life and (known is None or known[0] != life or f_cnt > (known[1] or -1)):
+            self.heard[server] = life, f_cnt
+
+
+@dataclass(slots=True)
+class Server:
+    """What one server has for itself: level 1, its application, its wires, its stations.
+
+    `sightings`: of a frame the first station and when it was heard last. `busy`: until when the
+    first copy of a frame is on its way to the application. `knows` and `ended`: sessions by their
+    number.
+    """
+
+    sightings: dict[int, tuple[int, int]] = field(default_factory=dict)
+    busy: dict[int, int] = field(default_factory=dict)
+    doubtful: dict[int, int] = field(default_factory=dict)
+    knows: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
+    asked_us: dict[int, int] = field(default_factory=dict)
+    queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    store_us: int = 0  # until when the store is disturbed
+    late_us: int = 0  # by how much; 0: away
+    slow_us: int = 0
+    refused: bool = False
+    is_unsure: bool = False
+    disputed: set[int] = field(default_factory=set)
+    waits_us: dict[int, dict[int, int]] = field(default_factory=dict)
+    answering_us: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def is_away(self, at_us: int) -> bool:
+        """Whether the store does not answer."""
+        return at_us < self.store_us and self.late_us == 0
+
+    def lateness_us(self, at_us: int) -> int:
+        """How late the store answers."""
+        return self.late_us if at_us < self.store_us else 0
+
+
+def copy_of(session: Session) -> Session:
+    kept = {name: dict(getattr(session, name)) for name in ("claimed", "spent", "heard")}
+    return replace(session, **kept)  # type: ignore[arg-type]
+
+
+def bring_back(session: Session, before: Session) -> None:
+    """The session as it was, but for what other servers were told meanwhile."""
+    session.newest, session.life, session.lives = before.newest, before.life, before.lives
+    session.former, session.owner = before.former, before.owner
+    session.spent, session.claimed, session.heard = before.spent, before.claimed, before.heard
+    session.changes += 1

@@ -1,0 +1,115 @@
+"""Whatever befalls devices and servers, no law is broken, and every word is the model's.
+
+`LORABENCH_SOAK=1` explores as many histories as a night does not.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from bench.chance import stream
+from bench.explore.coverage import ALL_PAIRS, holes, pairs_met, table, wishes
+from bench.explore.drawing import drawing
+from bench.explore.explore import Order, explore, explore_batch
+from bench.explore.generate import RECIPES, Limits, random_history
+from bench.explore.history import Join, Send, read_history
+from bench.explore.judge import play_and_judge
+from bench.explore.kept import keep, read_kept
+from tests.sizes import size
+
+UNKNOWABLE_MAX = 0.02
+# What broke a law once, cut down to what matters.
+ONCE_BROKEN = {
+    "a counter too far for a life that the server was not told of": (
+        "servers=2 a=relaxed/None/from16390 : a restart ; a confirm B2 ; a skip16384 ; a confirm A2"
+    ),
+    "a counter too far for a life between servers": (
+        "servers=2 a=relaxed/Drop/from65534/16bit : a send ; a send A1 ; a send A1 ; replay2 B1"
+    ),
+    "a copy waits for a first one that is refused": (
+        "servers=2 a=strict/Mark : a send A1 ; A store 5s 80ms ; a skip20000 ; a send A2 A1+10ms"
+    ),
+    "a refused copy counts as heard": (
+        "servers=2 a=relaxed/Mark/from200000 :"
+        " a send A1 ; B refuse ; a send A1 B1+100ms B2+300ms ; a send A1"
+    ),
+}
+
+
+def quiet(text: str, done: int, total: int) -> None:
+    """Nobody waits."""
+
+
+@pytest.mark.timeout(0)
+def test_no_history_breaks_a_law() -> None:
+    explored = explore(Order(1, histories=size(400, 200_000)), quiet)
+    assert [str(one.cause) for one in explored.findings] == []
+    assert explored.unknowable_share < UNKNOWABLE_MAX + size(0.01, 0)  # few are a matter of luck
+
+
+@pytest.mark.parametrize("name", ONCE_BROKEN)
+def test_what_broke_a_law_once_breaks_none(name: str) -> None:
+    assert play_and_judge(read_history(ONCE_BROKEN[name])).causes == ()
+
+
+def test_a_seed_is_explored_in_the_same_way_every_time() -> None:
+    one, other = (explore_batch(7, 3, 40, Limits(), [("copy", "replay")]) for _ in range(2))
+    assert (one.histories, one.receptions) == (40, other.receptions)
+    assert one.met == other.met
+    assert one.unknowable == other.unknowable
+
+
+def test_limits_are_kept() -> None:
+    limits = Limits(servers=(2,), devices_max=1, faults=False)
+    for seed in range(100):
+        history = random_history(stream(seed, "limits"), limits)
+        assert (history.servers, len(history.devices)) == (2, 1)
+        assert {type(step).__name__ for step in history.steps}.isdisjoint(
+            {"Store", "Upstream", "ServerRestart", "StationRestart"}
+        )
+
+
+@pytest.mark.parametrize("wish", RECIPES)
+def test_a_wish_brings_its_situation_about(wish: str) -> None:
+    met = set()
+    for seed in range(size(30, 300)):
+        history = random_history(stream(seed, "wish", wish), Limits(), (wish, "copy"))
+        met |= {first for first, _ in pairs_met(play_and_judge(history).trace)}
+    assert wish in met or wish == "silence"
+
+
+def test_the_rarest_pairs_are_wished_for() -> None:
+    batch = explore_batch(1, 1, 60, Limits(), [ALL_PAIRS[0]])
+    missing = holes(batch.met)
+    wished = wishes(batch.met, stream(1, "wishes"), 10)
+    assert set(wished) <= set(missing)
+    assert sum(line.count(" .") for line in table(batch.met)) == len(missing) + len(RECIPES)
+
+
+def test_a_broken_law_is_drawn() -> None:
+    judged = play_and_judge(read_history("a=strict/Drop : a confirm A1 A2+300ms ; A restart"))
+    lines = drawing(judged)
+    assert lines[0] == "    time s  A1 A2"
+    assert lines[1] == "  0.000000  ●  ·   a FCnt 0, confirmed"
+    assert lines[3].endswith("again: a FCnt 0, confirmed, 300 ms late")
+    assert lines[-1].endswith("server A has restarted") or "another session" in lines[-1]
+
+
+def test_what_is_kept_is_read_again_and_kept_once(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    history = read_history("servers=2 a=otaa/None : a join A1 ; a send B1")
+    assert [case.id for case in keep(file, [("a law", history)])] == ["X01"]
+    assert keep(file, [("the same", history)]) == []
+    (case,) = read_kept(file)
+    assert (case.title, case.history) == ("a law", history)
+    assert [type(step) for step in case.history.steps] == [Join, Send]
+
+
+def test_a_file_that_keeps_no_histories_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text("[]", encoding="utf-8")
+    with pytest.raises(ValueError, match="keeps no histories"):
+        read_kept(file)
+    file.write_text('{"cases": [{"id": "X01", "title": "", "history": "?"}]}', encoding="utf-8")
+    with pytest.raises(ValueError, match="case 1 cannot be read"):
+        read_kept(file)

@@ -1,0 +1,67 @@
+"""Is a history the same after it was written down?"""
+
+import pytest
+
+from bench.chance import stream
+from bench.explore.generate import Limits, random_history
+from bench.explore.history import (
+    Device,
+    Heard,
+    History,
+    Send,
+    StationRestart,
+    Store,
+    read_history,
+)
+
+TEXT = (
+    "servers=2 closed a=relaxed/Mark/from3 b=otaa/None/16bit/pinnedA :"
+    " a confirm= A1 B2+300ms ; b join~ A1 ; b forge-join B1 ; a again A2 ; replay3 A1 ; a restart ;"
+    " a reboot ; a skip16384 ; b down A ; A restart ; A1 restart= 2s ; B slow 120ms ; B refuse ;"
+    " A store 5s ; A store 5s 20ms ; wait 59940001us"
+)
+
+
+def test_a_history_is_a_line_of_text() -> None:
+    assert str(read_history(TEXT)) == TEXT
+
+
+def test_the_text_says_who_heard_what_and_how_late() -> None:
+    history = read_history("a=strict/Drop : a send A1 A3+7us ; A2 restart 5s ; A store 1s 40ms")
+    assert history == History(
+        1,
+        (Device("strict", "Drop"),),
+        (
+            Send(0, False, (Heard(0, 0), Heard(0, 2, 7))),
+            StationRestart(0, 1, 5_000_000),
+            Store(0, 1_000_000, 40_000),
+        ),
+    )
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_random_histories_are_read_as_they_were_written(seed: int) -> None:
+    history = random_history(stream(seed, "history"), Limits())
+    assert read_history(str(history)) == history
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a=relaxed/Mark", "no colon"),
+        ("servers=4 a=relaxed/Mark :", "cannot read 'servers=4'"),
+        (": a send A1", "at least one device"),
+        ("a=loose/Mark :", "kind/strategy"),
+        ("a=relaxed/Mark/x :", "cannot read 'x' of a device"),
+        ("a=relaxed/Mark : a send B1", "no server B"),
+        ("a=relaxed/Mark : b send A1", "no device b"),
+        ("a=relaxed/Mark : a send A9", "'A9' is no station"),
+        ("a=relaxed/Mark : a sings", "does not 'sings'"),
+        ("a=relaxed/Mark : wait 5", "'5' is no time"),
+        ("a=relaxed/Mark : A slow", "cannot read the step 'A slow'"),
+        ("a=relaxed/Mark : nobody knows", "cannot read the step 'nobody knows'"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_history(text)

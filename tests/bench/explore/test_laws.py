@@ -1,0 +1,96 @@
+"""Is each law broken by what breaks it, and by nothing else?"""
+
+from dataclasses import replace
+
+import pytest
+
+from bench.explore.history import read_history
+from bench.explore.laws import broken_laws
+from bench.explore.memory_stage import play_in_memory
+from bench.explore.trace import Answered, Delivered, Kept, Trace
+
+TEXT = "servers=2 a=strict/Mark : a confirm A1 A2+10ms B1+50ms ; a confirm A1"
+
+
+def played(text: str = TEXT) -> Trace:
+    return play_in_memory(read_history(text))
+
+
+def laws(trace: Trace) -> list[str]:
+    return [str(broken) for broken in broken_laws(trace)]
+
+
+def test_a_history_that_went_well_breaks_none() -> None:
+    assert laws(played()) == []
+
+
+def test_a_reception_has_one_outcome() -> None:
+    trace = played()
+    trace.outcomes[0] *= 2
+    assert laws(trace) == ["one outcome: a reception has 2 outcomes"]
+    trace.outcomes[0].clear()
+    assert laws(trace) == ["one outcome: a reception has 0 outcomes"]
+
+
+def test_an_outcome_belongs_to_a_reception() -> None:
+    trace = played()
+    trace.strays = 1
+    assert laws(trace) == ["one outcome: an outcome belongs to no reception"]
+
+
+def test_a_transmission_is_answered_once() -> None:
+    trace = played()
+    trace.answered.append(Answered(1, "01000000", 77))
+    assert laws(trace) == ["one answer: a transmission is answered more than once"]
+
+
+def test_a_downlink_counter_is_used_once() -> None:
+    trace = played()
+    trace.answered[1] = replace(trace.answered[1], f_cnt_down=0)
+    assert laws(trace) == ["one answer: a downlink counter is used more than once"]
+
+
+def test_no_counter_goes_back() -> None:
+    trace = played()
+    trace.kept.append(Kept(0, 99_000_000, (("01000000", 0, 0),)))
+    assert laws(trace) == ["counters only rise: a counter went back within its life"]
+
+
+def test_a_frame_that_somebody_heard_is_not_lost() -> None:
+    trace = played()
+    trace.delivered = [one for one in trace.delivered if one.reception != 3]
+    assert laws(trace) == ["delivered: a frame is lost"]
+
+
+def test_a_frame_is_delivered_unmarked_once() -> None:
+    trace = played()
+    copies = [n for n, one in enumerate(trace.delivered) if one.marked]
+    trace.delivered[copies[0]] = replace(trace.delivered[copies[0]], marked=False)
+    assert laws(trace) == ["delivered: a frame is delivered unmarked more than once"]
+
+
+@pytest.mark.parametrize(
+    ("field", "law"),
+    [
+        ("key", "two frames share a key"),
+        ("message_id", "two frames share an id"),
+    ],
+)
+def test_frames_do_not_share_a_name(field: str, law: str) -> None:
+    trace = played()
+    last = trace.delivered.index(next(one for one in trace.delivered if one.reception == 3))
+    first: Delivered = trace.delivered[0]
+    trace.delivered[last] = replace(trace.delivered[last], **{field: getattr(first, field)})
+    assert f"names: {law}" in laws(trace)
+
+
+def test_the_copies_of_a_frame_have_one_key() -> None:
+    trace = played()
+    trace.delivered[1] = replace(trace.delivered[1], key="another")
+    assert laws(trace) == ["names: a frame has two keys"]
+
+
+def test_a_failure_inside_the_server_is_a_broken_law() -> None:
+    trace = played()
+    trace.failures.append("reception: KeyError at lns/uplink.py:1")
+    assert laws(trace) == ["no failure: reception: KeyError at lns/uplink.py:1"]
