@@ -139,16 +139,36 @@ async def test_a_burst_is_cut_off_in_the_station(rig, strategy):
 async def test_frames_heard_without_a_link_are_delivered_late(rig, strategy):
     """The radio goes on while the link is down; the station tells everything when it is back.
 
+    A second later it opens it again, and its server must be there.
+
     Catalogue: K08.
     """
     rig.only("west")
     heard = [await rig.alpha.send()]
     rig.west.cut()
-    heard += [await rig.alpha.send() for _ in range(3)]
-    rig.west.restore()
-    await rig.wait(seconds(20))
+    await rig.meanwhile(milliseconds(300), rig.west.restore)
+    heard.append(await rig.alpha.send())
+    await rig.wait(seconds(5))
     for uplink in heard:
         rig.expect(uplink, FIRST, first="west")
+
+
+async def test_a_station_that_finds_no_server_loses_what_it_heard(rig, strategy):
+    """It stops its radio and waits, 10 s and longer; another station has heard the frames.
+
+    Catalogue: beside K08.
+    """
+    rig.east.delay_uplinks(milliseconds(200))
+    before = await rig.alpha.send()
+    rig.west.cut()
+    lost = [await rig.alpha.send() for _ in range(2)]
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    later = await rig.alpha.send()
+    for uplink in lost:
+        rig.expect(uplink, FIRST, first="east")
+    for uplink in (before, later):
+        rig.expect(uplink, FIRST + COPY, first="west", copy="east")
 
 
 async def test_a_frame_told_after_its_windows_is_not_answered(rig, strategy):
@@ -159,9 +179,9 @@ async def test_a_frame_told_after_its_windows_is_not_answered(rig, strategy):
     rig.only("west")
     before = await rig.alpha.send(confirmed=True)
     rig.west.cut()
+    await rig.meanwhile(milliseconds(300), rig.west.restore)
     queued = await rig.alpha.send(confirmed=True)
-    rig.west.restore()
-    await rig.wait(seconds(20))
+    await rig.wait(seconds(5))
     rig.expect(before, FIRST, first="west")
     rig.expect(queued, TOO_LATE, first="west")
     rig.expect_on_air(queued)

@@ -15,7 +15,7 @@ from bench.emulation.distant_medium import DistantMedium
 from bench.emulation.nvm import Nvm
 from bench.emulation.process import live
 from bench.station.link import LinkClosed
-from bench.station.station_tls import station_files
+from bench.station.station_tls import StationTls, station_files
 from bench.station.web_socket import StationRefused, connect, discover
 from bench.station.web_socket_link import WebSocketLink
 from bench.virtual.lorawan.channel_plan import channel_plan
@@ -28,19 +28,39 @@ def _say(level: str, text: str) -> None:
 
 
 class _Uplink:
-    """The way from a station to its server, by the files in its home."""
+    """The way from a station to its server, by the files in its home.
+
+    Remembers where the server was, until it is to be discovered anew.
+    """
 
     def __init__(self, home: Path, station: Eui) -> None:
         self._home = home
         self._station = station
+        self._muxs: str | None = None
+
+    def rediscover(self) -> None:
+        """Forget where the server was."""
+        self._muxs = None
 
     async def open(self) -> WebSocketLink:
-        """Discovery, then the data connection; LinkClosed with the reason."""
+        """Discovery, where it must be, then the data connection; LinkClosed with the reason."""
         try:
             uri, tls = station_files(self._home)
         except OSError as error:
             _say("ERRO", f"No TC URI configured ({error})")
             raise LinkClosed("no TC URI") from None
+        if self._muxs is None:
+            self._muxs = await self._discovered(uri, tls)
+        _say("INFO", "Connecting to MUXS...")
+        try:
+            link = await connect(self._muxs, tls=tls)
+        except LinkClosed as error:
+            _say("ERRO", f"TC connect failed - URI: {error}")
+            raise
+        _say("VERB", "Connected to MUXS.")
+        return link
+
+    async def _discovered(self, uri: str, tls: StationTls | None) -> str:
         try:
             _say("INFO", f"Connecting to INFOS: {uri}")
             found = await discover(uri, self._station, tls=tls)
@@ -51,14 +71,7 @@ class _Uplink:
             _say("INFO", f"INFOS reconnect backoff: {error}")
             raise
         _say("INFO", f"Infos: {eui_id6(self._station)} muxs-::0 {found}")
-        _say("INFO", "Connecting to MUXS...")
-        try:
-            link = await connect(found, tls=tls)
-        except LinkClosed as error:
-            _say("ERRO", f"TC connect failed - URI: {error}")
-            raise
-        _say("VERB", "Connected to MUXS.")
-        return link
+        return found
 
 
 async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cycle: bool) -> None:
@@ -67,10 +80,12 @@ async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cyc
     starts = nvm.get("starts", 0) + 1
     nvm.put(starts=starts)  # each start is another radio session
     line = await open_air(folder, name)
+    uplink = _Uplink(home, station)
     virtual = VirtualStation(
         station,
         DistantMedium(channel_plan(region_name), line),
-        _Uplink(home, station).open,
+        uplink.open,
+        rediscover=uplink.rediscover,
         seed=stream(0, name, str(starts)).getrandbits(32),
         record=lambda *_: None,
         duty_cycle=duty_cycle,

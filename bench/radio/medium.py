@@ -55,7 +55,7 @@ class Transmission:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A transmission as one receiver heard it, at `end_us`."""
+    """A transmission as one receiver heard it, at `end_us`; its strength without the fraction."""
 
     transmission: Transmission
     rssi_dbm: int
@@ -216,7 +216,7 @@ class Medium:
             cause = self._loss(frame, listener.eui, rssi_dbm)
             if cause is None:
                 snr = snr_db(rssi_dbm, transmission.data_rate)
-                heard = Heard(transmission, round(rssi_dbm), snr, transmission.end_us)
+                heard = Heard(transmission, int(rssi_dbm), snr, transmission.end_us)
                 listener.frame_heard(heard)
             else:
                 lost = {"transmission": number, "receiver": listener.eui, "cause": cause}

@@ -8,6 +8,7 @@ from bench.radio.medium import Medium
 from bench.rig.tapped_station import TappedStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
+from bench.virtual.concentrator_clock import ConcentratorClock
 from bench.virtual.station import VirtualStation
 from lns.lorawan.identifiers import Eui
 
@@ -18,8 +19,17 @@ Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]
 class VirtualRigStation(TappedStation):
     """One station in software; remembers what it is to be equipped with until it is switched on."""
 
-    def __init__(self, *facts: Any, plug: Plug, seed: int, gps_start_us: int, **more: Any) -> None:
+    def __init__(
+        self,
+        *facts: Any,
+        plug: Plug,
+        seed: int,
+        gps_start_us: int,
+        twins: list[ConcentratorClock],
+        **more: Any,
+    ) -> None:
         super().__init__(*facts, **more)
+        self._twins = twins
         self._plug = plug
         self._seed = seed
         self._gps_start_us = gps_start_us
@@ -52,6 +62,9 @@ class VirtualRigStation(TappedStation):
             antennas_db=tuple(self._antennas_db),
             gps_start_us=self._gps_start_us if self._has_gps else None,
         )
+        self._twins.append(self._station.clock)
+        for clock in self._twins if len(self._twins) > 1 else ():
+            clock.differ_from(*self._twins)  # nobody could tell them apart by chance
         self.tap.xtime_now = self._station.xtime_now
         self._task = [tasks.create_task(self.tap.run()), tasks.create_task(self._station.run())]
 
@@ -84,6 +97,7 @@ class VirtualRigStation(TappedStation):
     # --- what only software does on demand --------------------------------------------------
 
     def restart(self) -> None:
+        self.station.clock.differ_from(self.station.clock)
         self.station.restart()
 
     def break_clock(self) -> None:

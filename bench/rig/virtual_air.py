@@ -12,6 +12,7 @@ from bench.rig.stimulation import Stimulation
 from bench.rig.virtual_device import VirtualRigDevice
 from bench.station.link import TextLink
 from bench.station.tap import Tap
+from bench.virtual.concentrator_clock import ConcentratorClock
 from lns.lorawan.identifiers import Eui
 from lns.station.protocol import gps_time_us
 
@@ -26,6 +27,7 @@ class VirtualAir(Stimulation):
         super().__init__(*facts, **more)
         self._schedule: list[tuple[str, ...]] = []
         self._hearing: tuple[str, ...] | None = None
+        self._twins: dict[Eui, list[ConcentratorClock]] = {}
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
         """What a station calls to reach its tap."""
@@ -45,6 +47,7 @@ class VirtualAir(Stimulation):
             record=self.record,
             taps=self._tap_of,
             gps_start_us=gps_time_us(self._wall_clock_start),
+            twins=self._twins.setdefault(station_eui, []),
         )
 
     def only(self, *stations: str) -> None:

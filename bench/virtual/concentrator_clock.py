@@ -2,11 +2,11 @@
 
 from random import Random
 
-from lns.station.xtime import join, split
-
 _PPM = 1_000_000
-_START_COUNTER_MAX_US = 1 << 40
+_START_COUNTER_MAX_US = 1 << 20  # it is 0 when the radio starts, and read a moment later
 _SESSIONS = range(1, 256)
+_SESSION_AT = 48  # | 0 | unit 7 | session 8 | microseconds 48 |
+_COUNTER_END = 1 << _SESSION_AT
 READ_AFTER_US = 20_000
 """How long the radio runs before the station has read its clock: never when `getxtime` comes
 together with the `router_config` that started it (Basics Station, timesync.c)."""
@@ -16,8 +16,8 @@ class ConcentratorClock:
     """A counter with its own start, its own session and its own error, since the radio started.
 
     `ppm`: how much faster than the bench's clock it runs. `offset_us`: where the counter starts;
-    None draws it anew with every session, as the session byte is, which is the last one only after
-    `repeat_session`.
+    None draws a low value with every session. So the session byte is drawn, and may be the last
+    one by chance; after `repeat_session` it is, and after `differ_from` it is not.
     `is_told`: the network server knows the session that runs, and can have a frame answered.
     """
 
@@ -29,6 +29,7 @@ class ConcentratorClock:
         self._counter_us = 0
         self._started_us = 0
         self._repeats = False
+        self._apart: tuple[ConcentratorClock, ...] = ()
         self._is_broken = False
         self.is_told = False
 
@@ -40,10 +41,14 @@ class ConcentratorClock:
         """Draw the byte of this session once more at the next start; the counter begins at 0."""
         self._repeats = True
 
+    def differ_from(self, *clocks: "ConcentratorClock") -> None:
+        """Draw none of the bytes that these clocks have, itself perhaps among them."""
+        self._apart = clocks
+
     def start(self, now_us: int) -> None:
         """Begin a new session."""
-        others = [session for session in _SESSIONS if session != self._session]
-        session = self._chance.choice(others)
+        taken = [clock._session for clock in self._apart]
+        session = self._chance.choice([byte for byte in _SESSIONS if byte not in taken])
         drawn_us = self._chance.randrange(_START_COUNTER_MAX_US)
         if self._repeats and self._session:
             self._counter_us = 0
@@ -67,12 +72,12 @@ class ConcentratorClock:
             return 0
         elapsed_us = at_us - self._started_us
         counter_us = self._counter_us + elapsed_us + elapsed_us * self._ppm // _PPM
-        return join(0, self._session, counter_us)
+        return self._session << _SESSION_AT | counter_us % _COUNTER_END
 
     def time_us(self, xtime: int) -> int | None:
         """The moment of an `xtime` on the bench's clock; None for another session."""
-        parts = split(xtime)
-        if not self._session or parts.session != self._session:
+        session, counter_us = divmod(xtime, _COUNTER_END)
+        if not self._session or session % 256 != self._session:
             return None
-        counted_us = parts.counter_us - self._counter_us
+        counted_us = counter_us - self._counter_us
         return self._started_us + counted_us * _PPM // (_PPM + self._ppm)

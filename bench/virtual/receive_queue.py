@@ -1,8 +1,8 @@
 """What does a station do with a frame before it tells the server?
 
-It polls its concentrator every 20 ms, keeps the better of two copies of one frame (a mirror on
-another channel), and queues 64 frames or 10 kB for a link that is down; what comes on top is lost.
-Source: Basics Station, s2e.c, s2conf.h.
+It polls its concentrator every 20 ms, keeps the better of two equal frames that wait (a mirror on
+another channel; a repetition while the link is down), and queues 64 frames or 10 kB for a link
+that is down; what comes on top is lost. Source: Basics Station, s2e.c, s2conf.h.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 POLL_US = 20_000
 FRAMES_MAX = 64
-BYTES_MAX = 10_000
+BYTES_MAX = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +40,11 @@ class ReceiveQueue:
         self._bytes = 0
 
     def add(self, frame: RadioFrame) -> bool:
-        """Queue a frame, or keep only the better one of it and its mirror; False if it is lost."""
+        """Queue a frame, or keep only the better of it and its equal; False if it is lost."""
         for at, queued in enumerate(self._frames):
             if queued.phy == frame.phy and queued.dr == frame.dr:
-                # Mirrors are of one moment. A repetition is a frame of its own.
-                if abs(queued.xtime - frame.xtime) < POLL_US:
-                    self._keep_better(at, frame)
-                    return True
+                self._keep_better(at, frame)
+                return True
         if len(self._frames) >= FRAMES_MAX or self._bytes + len(frame.phy) > BYTES_MAX:
             return False
         self._frames.append(frame)
@@ -64,6 +62,15 @@ class ReceiveQueue:
         if frame.quality > self._frames[at].quality:
             del self._frames[at]
             self._frames.append(frame)
+
+
+def as_stored(rssi_dbm: int, snr_db: float) -> tuple[int, float]:
+    """Strength as the station keeps it: -RSSI in an octet without sign, SNR in quarters of a dB.
+
+    What does not fit begins again at the other end: +5 dBm reads -251.
+    """
+    quarters = int(snr_db * 4)
+    return -(-rssi_dbm % 256), ((quarters + 128) % 256 - 128) / 4
 
 
 def next_poll_us(now_us: int, phase_us: int) -> int:

@@ -1,7 +1,6 @@
 """What does a Basics Station do, between the air and its network server?
 
-Behaves as version 2.0.6 with one radio and without a time source. Simplified: it hears every
-frequency of the air, and after its sixth lost connection it looks for its server again at once.
+Behaves as version 2.0.6 with one radio. Simplified: it hears every frequency of the air.
 """
 
 import asyncio
@@ -12,16 +11,29 @@ from bench.chance import stream
 from bench.device.activation import Eui
 from bench.radio.medium import Heard, Medium, Record, Transmission
 from bench.station.link import LinkClosed, TextLink
+from bench.virtual import station_words as words
 from bench.virtual.back_off import BackOff
 from bench.virtual.concentrator_clock import ConcentratorClock
-from bench.virtual.receive_queue import POLL_US, RadioFrame, ReceiveQueue, next_poll_us
+from bench.virtual.receive_queue import (
+    POLL_US,
+    RadioFrame,
+    ReceiveQueue,
+    as_stored,
+    next_poll_us,
+)
 from bench.virtual.transmitter import Job, Transmitter, allowed
 from lns.clock import now_us
-from lns.station.messages import UpInfo
-from lns.station.protocol import Configured, DownlinkWanted, Side, StationProtocol, TimeTold
 
 _TO_SERVER_US = (800, 11_000)
 _HWSPEC = "sx1301/1"
+_VERSION = "2.0.6(linux/std)"
+_FIRMWARE = "lorabench 1.0"
+_PULSE_US = 71_000
+_PULSES_MAX = 10
+_PULSES_AGAIN_US = 5_000_000
+_ROUND_TRIP_MAX_US = 2_000_000
+_SECOND_US = 1_000_000
+_MUX_TIME_MAX = 1 << 40
 _EU868_STRONG_HZ = range(869_400_000, 869_650_001)
 _POWER_DBM = {"EU868": 16, "US915": 26}
 _EU868_STRONG_DBM = 27
@@ -32,9 +44,12 @@ class VirtualStation:
 
     Remembers its radio session, frames not yet told and downlinks planned. `link_factory` connects
     it to its server (or to a tap); LinkClosed means that nobody is there. The radio starts with the
-    first `router_config` and goes on while the link is down. `antennas_db`: how much weaker each
+    first `router_config`. It goes on while the link is down, until no server is found any more:
+    then it stops, and what was queued is lost. `rediscover` is called before the link is looked for
+    by way of discovery, otherwise it is opened where it was. `antennas_db`: how much weaker each
     antenna hears (its place is its `rctx`). `gps_start_us`: GPS time at the start of the bench's
-    clock; None without a receiver. A station that does not introduce itself sends no `version`.
+    clock; None without a receiver: with one it asks its server which second it is (`timesync`), and
+    knows GPS time from then on. A station that does not introduce itself sends no `version`.
     Every `router_config` makes it forget its clocks: see `ConcentratorClock.tell`.
     """
 
@@ -51,11 +66,16 @@ class VirtualStation:
         duty_cycle: bool = False,
         antennas_db: tuple[int, ...] = (0,),
         gps_start_us: int | None = None,
+        rediscover: Callable[[], None] | None = None,
     ) -> None:
         self.eui = eui
         self.introduces_itself = True
         self._antennas_db = antennas_db
         self._gps_start_us = gps_start_us
+        self._gps_ahead_us: int | None = None
+        self._pulses = 0
+        self._pulse_timer: asyncio.TimerHandle | None = None
+        self._rediscover = rediscover
         self._medium = medium
         self._link_factory = link_factory
         self._record = record
@@ -71,7 +91,6 @@ class VirtualStation:
             emitted=self._emitted,
             duty_cycle=duty_cycle,
         )
-        self._protocol: StationProtocol | None = None
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._link: TextLink | None = None
         self._back_off = BackOff()
@@ -97,13 +116,30 @@ class VirtualStation:
         """Connect, serve and connect again, until cancelled."""
         try:
             while True:
-                try:
-                    await self._serve(await self._link_factory())
-                except LinkClosed:
-                    pass
-                await self._back_off.wait()
+                link = await self._find_server()
+                if link is None:
+                    self._switch_radio_off()
+                    self._queue.take_all()
+                    await self._back_off.away()
+                    continue
+                await self._serve(link)
+                if not await self._back_off.lost() and self._rediscover is not None:
+                    self._rediscover()
         finally:
             self._switch_radio_off()
+
+    async def _find_server(self) -> TextLink | None:
+        """A link to where the server was last, or else by discovery; None if nobody is there."""
+        try:
+            return await self._link_factory()
+        except LinkClosed:
+            if self._rediscover is None:
+                return None
+        self._rediscover()
+        try:
+            return await self._link_factory()
+        except LinkClosed:
+            return None
 
     def restart(self) -> None:
         """Restart the process: link, radio session and everything queued are gone."""
@@ -135,12 +171,13 @@ class VirtualStation:
             self._note_injected(phy)
         if not self._radio_on:
             return False
+        rssi_dbm, snr_db = as_stored(rssi_dbm, snr_db)
         frame = RadioFrame(
             phy=phy,
             dr=dr,
             freq_hz=freq_hz,
-            rssi_dbm=max(-255, min(rssi_dbm, 0)),
-            snr_db=max(-32.0, min(snr_db, 31.75)),
+            rssi_dbm=rssi_dbm,
+            snr_db=snr_db,
             rctx=rctx,
             xtime=self.clock.xtime(now_us() if end_us is None else end_us),
             transmission=transmission,
@@ -188,27 +225,56 @@ class VirtualStation:
 
     def _tell_frames(self) -> None:
         """Tell the server what was heard; while the link is down it stays queued."""
-        if self._protocol is None:
+        if self._link is None:
             return
         ref_time = self._utc_s()
         for frame in self._queue.take_all():
-            upinfo = UpInfo(
+            heard = words.Heard(
                 rctx=frame.rctx,
                 xtime=frame.xtime,
                 rssi_dbm=frame.rssi_dbm,
                 snr_db=frame.snr_db,
-                gpstime=self._gps_us(frame),
+                gpstime=self._gps_us(frame.xtime),
                 rxtime=ref_time,
             )
-            self._protocol.send_uplink(
-                frame.phy, dr=frame.dr, freq_hz=frame.freq_hz, upinfo=upinfo, ref_time=ref_time
+            self._say(
+                words.frame_told(
+                    frame.phy, dr=frame.dr, freq_hz=frame.freq_hz, heard=heard, ref_time=ref_time
+                )
             )
-        self._push()
 
-    def _gps_us(self, frame: RadioFrame) -> int:
-        """When the frame ended by GPS; 0 without a receiver."""
-        start_us, ended_us = self._gps_start_us, self.clock.time_us(frame.xtime)
-        return 0 if start_us is None or ended_us is None else start_us + ended_us
+    def _say(self, text: str | None) -> None:
+        if text is not None and self._link is not None:
+            self._outgoing.put_nowait(text)
+
+    def _gps_us(self, xtime: int) -> int:
+        """When something was by GPS; 0 while the server has not told which second it is."""
+        start_us, at_us = self._gps_start_us, self.clock.time_us(xtime)
+        if start_us is None or self._gps_ahead_us is None or at_us is None:
+            return 0
+        return start_us + self._gps_ahead_us + at_us
+
+    def _pulse(self) -> None:
+        """Ask which second it is: ten times in a row, then again after a pause."""
+        if self._gps_start_us is None or self._gps_ahead_us is not None or not self._radio_on:
+            return
+        self._say(words.pulse_told(now_us()))
+        self._pulses += 1
+        is_over = self._pulses % _PULSES_MAX == 0
+        self._pulse_in(_PULSES_AGAIN_US if is_over else _PULSE_US)
+
+    def _pulse_in(self, wait_us: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._pulse_timer = loop.call_at((now_us() + wait_us) / 1_000_000, self._pulse)
+
+    def _learn_second(self, asked_us: object, gps_us: object) -> None:
+        """The receiver knows when a second begins; its number is what the server says it is."""
+        if type(asked_us) is not int or type(gps_us) is not int or self._gps_start_us is None:
+            return
+        if not 0 <= now_us() - asked_us < _ROUND_TRIP_MAX_US or self._gps_ahead_us is not None:
+            return
+        ahead_us = gps_us - (self._gps_start_us + asked_us)
+        self._gps_ahead_us = (ahead_us + _SECOND_US // 2) // _SECOND_US * _SECOND_US
 
     def _utc_s(self) -> float:
         """What the server last told, and the time since; 0 if it never did."""
@@ -221,19 +287,18 @@ class VirtualStation:
         """Speak the protocol on one connection until it is over."""
         self._link = link
         self._outgoing = asyncio.Queue()
-        self._protocol = StationProtocol(Side.STATION, xtime_now=lambda: self.clock.tell(now_us()))
         if self.introduces_itself:
             self.clock.is_told = False  # it will be configured anew
-            self._protocol.send_version()
+            features = ["rmtsh", *["gps"] * (self._gps_start_us is not None)]
+            self._say(words.version_told(station=_VERSION, firmware=_FIRMWARE, features=features))
         self._tell_frames()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._send(link, self._outgoing))
-                tasks.create_task(self._read(link, self._protocol))
+                tasks.create_task(self._read(link))
         except* LinkClosed:
             pass
         finally:
-            self._protocol = None
             self._link = None
             link.close()
 
@@ -241,23 +306,29 @@ class VirtualStation:
         while True:
             await link.send(await outgoing.get())
 
-    async def _read(self, link: TextLink, protocol: StationProtocol) -> None:
+    async def _read(self, link: TextLink) -> None:
         while True:
-            protocol.receive_text(await link.receive())
-            for event in protocol.events_received():
-                match event:
-                    case Configured(config):
-                        self._start_radio(link, config)
-                    case DownlinkWanted(dnmsg):
-                        self._transmitter.plan(dnmsg)
-                    case TimeTold(mux_time):
-                        self._time_told = mux_time, now_us()
-            self._push()
+            fields = words.understood(await link.receive())
+            mux_time = fields.get("MuxTime")
+            if isinstance(mux_time, int | float) and 0 < mux_time < _MUX_TIME_MAX:
+                self._time_told = mux_time, now_us()
+            match fields.get("msgtype"):
+                case "router_config":
+                    self._start_radio(link, dict(fields))
+                case "dnmsg":
+                    order = words.wanted(fields)
+                    if order is not None:
+                        self._transmitter.plan(order)
+                case "getxtime":
+                    self._tell_clocks(mux_time)
+                case "timesync":
+                    self._learn_second(fields.get("txtime"), fields.get("gpstime"))
 
-    def _push(self) -> None:
-        if self._protocol is not None:
-            for text in self._protocol.texts_to_send():
-                self._outgoing.put_nowait(text)
+    def _tell_clocks(self, mux_time: object) -> None:
+        told = float(mux_time) if isinstance(mux_time, int | float) else 0.0
+        utc_us = round(self._utc_s() * 1_000_000)
+        xtime = self.clock.tell(now_us())
+        self._say(words.clocks_told(xtime, mux_time=told, up_us=now_us(), utc_us=utc_us))
 
     def _start_radio(self, link: TextLink, config: dict[str, Any]) -> None:
         """Start the radio anew, a new session; a plan for another radio ends the connection."""
@@ -267,6 +338,11 @@ class VirtualStation:
         self.clock.start(now_us())
         self._transmitter.start(allowed(config, self._medium.plan))
         self._radio_on = True
+        self._gps_ahead_us, self._pulses = None, 0
+        if self._pulse_timer is not None:
+            self._pulse_timer.cancel()
+        if self._gps_start_us is not None:
+            self._pulse_in(_PULSE_US)
         self._medium.attach(self, hears="up")
 
     def _switch_radio_off(self) -> None:
@@ -279,7 +355,7 @@ class VirtualStation:
         power_dbm = _EU868_STRONG_DBM if strong else _POWER_DBM[self._medium.plan.name]
         return self._medium.transmit(
             self.eui,
-            job.dnmsg.pdu,
+            job.wanted.pdu,
             direction="down",
             freq_hz=job.freq_hz,
             dr=job.dr,
@@ -288,13 +364,13 @@ class VirtualStation:
         )
 
     def _emitted(self, job: Job) -> None:
-        if self._protocol is None:
-            return
-        self._protocol.send_transmitted(
-            job.dnmsg,
-            dr=job.dr,
-            freq_hz=job.freq_hz,
-            xtime=job.xtime,
-            txtime=job.start_us / 1_000_000,
+        self._say(
+            words.sent_told(
+                job.wanted,
+                dr=job.dr,
+                freq_hz=job.freq_hz,
+                xtime=job.xtime,
+                up_us=job.start_us,
+                gpstime=self._gps_us(job.xtime),
+            )
         )
-        self._push()

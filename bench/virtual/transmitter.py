@@ -13,8 +13,8 @@ from bench.radio.medium import Transmission
 from bench.virtual.concentrator_clock import ConcentratorClock
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.time_on_air import time_on_air_us
+from bench.virtual.station_words import CLASS_A, CLASS_C, Tuned, Wanted
 from lns.clock import now_us
-from lns.station.down_messages import CLASS_A, CLASS_C, Dnmsg
 
 AIM_GAP_US = 20_000
 SEEN_EMITTING_US = 5_000
@@ -24,9 +24,6 @@ CLASS_C_RETRIES_MAX = 10
 JOBS_MAX = 128
 _ALTERNATIVE_PENALTY = 10
 
-Parameters = tuple[int, int]
-"""Data rate and frequency (Hz)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -35,7 +32,7 @@ class Allowed:
     drs: tuple[int, ...]
     freq_range_hz: tuple[int, int]
 
-    def allows(self, parameters: Parameters | None) -> bool:
+    def allows(self, parameters: Tuned | None) -> bool:
         """Whether a downlink may have these; one bad window spoils the whole message."""
         low_hz, high_hz = self.freq_range_hz
         return parameters is None or (
@@ -47,20 +44,20 @@ class Allowed:
 class Job:
     """A downlink on its way to the antenna: the window chosen now, and the one left."""
 
-    dnmsg: Dnmsg
+    wanted: Wanted
     start_us: int
     xtime: int
     dr: int
     freq_hz: int
     airtime_us: int
-    later: Parameters | None
+    later: Tuned | None
     retries_left: int = 0
     handed_over: bool = False
 
     @property
     def priority(self) -> int:
         """Lower while there is another chance."""
-        return self.dnmsg.priority - _ALTERNATIVE_PENALTY * bool(self.later or self.retries_left)
+        return self.wanted.priority - _ALTERNATIVE_PENALTY * bool(self.later or self.retries_left)
 
     def overlaps(self, other: "Job") -> bool:
         """Whether both would be on the air at once."""
@@ -104,50 +101,50 @@ class Transmitter:
         self._plan = None
         self._jobs.clear()
 
-    def plan(self, dnmsg: Dnmsg) -> None:
+    def plan(self, wanted: Wanted) -> None:
         """Plan a downlink for the first window that can be met, or drop it."""
         plan = self._plan
         if plan is None or len(self._jobs) >= JOBS_MAX:
             return
-        if not (plan.allows(dnmsg.rx1) and plan.allows(dnmsg.rx2)):
+        if not (plan.allows(wanted.rx1) and plan.allows(wanted.rx2)):
             return
         job: Job | None = None  # class B needs a time source that this station has not
-        if dnmsg.device_class == CLASS_A:
-            job = self._class_a(dnmsg)
-        elif dnmsg.device_class == CLASS_C:
-            job = self._class_c(dnmsg)
+        if wanted.device_class == CLASS_A:
+            job = self._class_a(wanted)
+        elif wanted.device_class == CLASS_C:
+            job = self._class_c(wanted)
         if job is not None:
             self._jobs.append(job)
             self._at(job.start_us - AIM_GAP_US, self._hand_over, job)
 
-    def _class_a(self, dnmsg: Dnmsg) -> Job | None:
-        rx1_xtime = dnmsg.xtime + max(dnmsg.rx_delay_s, 1) * 1_000_000
+    def _class_a(self, wanted: Wanted) -> Job | None:
+        rx1_xtime = wanted.xtime + max(wanted.rx_delay_s, 1) * 1_000_000
         rx1_us = self._clock.time_us(rx1_xtime)
         if rx1_us is None:
             return None  # an obsolete session
         earliest_us = now_us() + AIM_GAP_US
-        if dnmsg.rx1 is not None and rx1_us >= earliest_us:
-            return self._job(dnmsg, rx1_us, rx1_xtime, dnmsg.rx1, dnmsg.rx2)
+        if wanted.rx1 is not None and rx1_us >= earliest_us:
+            return self._job(wanted, rx1_us, rx1_xtime, wanted.rx1, wanted.rx2)
         rx2_us = rx1_us + RX2_AFTER_RX1_US
-        if dnmsg.rx2 is not None and rx2_us >= earliest_us:
-            return self._job(dnmsg, rx2_us, rx1_xtime + RX2_AFTER_RX1_US, dnmsg.rx2, None)
+        if wanted.rx2 is not None and rx2_us >= earliest_us:
+            return self._job(wanted, rx2_us, rx1_xtime + RX2_AFTER_RX1_US, wanted.rx2, None)
         return None
 
-    def _class_c(self, dnmsg: Dnmsg) -> Job | None:
-        if dnmsg.rx2 is None or (not dnmsg.xtime and dnmsg.rx1 is not None):
+    def _class_c(self, wanted: Wanted) -> Job | None:
+        if wanted.rx2 is None or (not wanted.xtime and wanted.rx1 is not None):
             return None
-        job = self._class_a(dnmsg) if dnmsg.xtime and dnmsg.rx1 is not None else None
-        if job is None or (job.dr, job.freq_hz) != dnmsg.rx1:
+        job = self._class_a(wanted) if wanted.xtime and wanted.rx1 is not None else None
+        if job is None or (job.dr, job.freq_hz) != wanted.rx1:
             asap_us = now_us() + AIM_GAP_US
-            job = self._job(dnmsg, asap_us, self._clock.xtime(asap_us), dnmsg.rx2, None)
+            job = self._job(wanted, asap_us, self._clock.xtime(asap_us), wanted.rx2, None)
         job.retries_left = CLASS_C_RETRIES_MAX
         return job
 
     def _job(
-        self, dnmsg: Dnmsg, start_us: int, xtime: int, now: Parameters, later: Parameters | None
+        self, wanted: Wanted, start_us: int, xtime: int, now: Tuned, later: Tuned | None
     ) -> Job:
-        airtime_us = self._airtime_us(dnmsg, now[0])
-        return Job(dnmsg, start_us, xtime, *now, airtime_us, later)
+        airtime_us = self._airtime_us(wanted, now[0])
+        return Job(wanted, start_us, xtime, *now, airtime_us, later)
 
     def _hand_over(self, job: Job) -> None:
         """The last moment to decide: give the frame to the radio, or try a later time."""
@@ -170,7 +167,7 @@ class Transmitter:
 
     def _postpone(self, job: Job) -> None:
         """Move a frame to its other window, or (class C) back by 100 ms; drop it otherwise."""
-        if job.dnmsg.device_class == CLASS_C:
+        if job.wanted.device_class == CLASS_C:
             if job.later is None and not job.retries_left:
                 return self._jobs.remove(job)
             job.retries_left -= job.later is None
@@ -183,7 +180,7 @@ class Transmitter:
             job.xtime += RX2_AFTER_RX1_US
         if job.later is not None:
             job.dr, job.freq_hz = job.later
-            job.airtime_us = self._airtime_us(job.dnmsg, job.dr)
+            job.airtime_us = self._airtime_us(job.wanted, job.dr)
             job.later = None
         self._at(job.start_us - AIM_GAP_US, self._hand_over, job)
 
@@ -202,10 +199,10 @@ class Transmitter:
         if job in self._jobs:
             self._jobs.remove(job)
 
-    def _airtime_us(self, dnmsg: Dnmsg, dr: int) -> int:
+    def _airtime_us(self, wanted: Wanted, dr: int) -> int:
         data_rate = self._region.data_rates[dr]
         assert data_rate is not None
-        return time_on_air_us(data_rate, len(dnmsg.pdu), crc=False)
+        return time_on_air_us(data_rate, len(wanted.pdu), crc=False)
 
     def _at(self, when_us: int, callback: Callable[[Job], None], job: Job) -> None:
         asyncio.get_running_loop().call_at(when_us / 1_000_000, callback, job)

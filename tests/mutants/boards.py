@@ -1,6 +1,6 @@
-"""Would anybody notice a virtual board that is not what real ones are?
+"""Would anybody notice a virtual board or station that is not what real ones are?
 
-Each mutant puts back what a virtual board did otherwise than the stacks that were seen on the air.
+Each mutant puts back what one did otherwise than the real ones that were watched.
 """
 
 from tests.mutants.mutant import Mutant
@@ -13,6 +13,8 @@ STACK = "bench/virtual/stack.py"
 STACKS = "tests/bench/virtual/test_stacks.py"
 DEVICE = "tests/bench/virtual/test_device.py"
 VECTORS = "tests/bench/virtual/test_lorawan.py"
+STATION = "tests/bench/virtual/test_station.py"
+CLOCK = "tests/bench/virtual/test_concentrator_clock.py"
 
 MUTANTS = (
     Mutant(
@@ -162,5 +164,111 @@ MUTANTS = (
         "    if f_cnt <= newest:\n",
         "    if f_cnt < newest:\n",
         VECTORS,
+    ),
+    Mutant(
+        "a station keeps its frames while its server is away",
+        "bench/virtual/station.py",
+        "                    self._queue.take_all()\n                    await",
+        "                    await",
+        STATION,
+    ),
+    Mutant(
+        "a station hears while its server is away",
+        "bench/virtual/station.py",
+        "                    self._switch_radio_off()\n                    self._queue",
+        "                    self._queue",
+        STATION,
+    ),
+    Mutant(
+        "a station waits for its server as for its link",
+        "bench/virtual/back_off.py",
+        "wait_s = AWAY_S * min(self._failures, AWAY_MAX)",
+        "wait_s = 1 << min(self._failures, 4)",
+        STATION,
+    ),
+    Mutant(
+        "a station discovers its server after every loss",
+        "bench/virtual/station.py",
+        "if not await self._back_off.lost() and",
+        "if not (await self._back_off.lost() and False) and",
+        STATION,
+    ),
+    Mutant(
+        "a station never draws the byte of its last session",
+        "bench/virtual/concentrator_clock.py",
+        "[clock._session for clock in self._apart]",
+        "[clock._session for clock in (self, *self._apart)]",
+        CLOCK,
+    ),
+    Mutant(
+        "the counter of a station starts anywhere",
+        "bench/virtual/concentrator_clock.py",
+        "_START_COUNTER_MAX_US = 1 << 20",
+        "_START_COUNTER_MAX_US = 1 << 40",
+        CLOCK,
+    ),
+    Mutant(
+        "equal frames that wait are told each",
+        "bench/virtual/receive_queue.py",
+        "if queued.phy == frame.phy and queued.dr == frame.dr:",
+        "if queued.phy == frame.phy and queued.dr == frame.dr"
+        " and abs(queued.xtime - frame.xtime) < POLL_US:",
+        STATION,
+    ),
+    Mutant(
+        "strength is cut off at the ends",
+        "bench/virtual/receive_queue.py",
+        "return -(-rssi_dbm % 256),",
+        "return min(rssi_dbm, 0),",
+        STATION,
+    ),
+    Mutant(
+        "RSSI is rounded",
+        "bench/radio/medium.py",
+        "Heard(transmission, int(rssi_dbm),",
+        "Heard(transmission, round(rssi_dbm),",
+        "tests/bench/radio/test_medium.py",
+    ),
+    Mutant(
+        "a station queues 10 000 bytes",
+        "bench/virtual/receive_queue.py",
+        "BYTES_MAX = 10 * 1024",
+        "BYTES_MAX = 10_000",
+        STATION,
+    ),
+    Mutant(
+        "a station has no firmware",
+        "bench/virtual/station_words.py",
+        '            "package": firmware,\n',
+        '            "package": None,\n',
+        STATION,
+    ),
+    Mutant(
+        "the clock of a host in seconds",
+        "bench/virtual/station.py",
+        "mux_time=told, up_us=now_us()",
+        "mux_time=told, up_us=now_us() // 1_000_000",
+        STATION,
+    ),
+    Mutant(
+        "GPS time without asking anybody",
+        "bench/virtual/station.py",
+        "self._gps_ahead_us, self._pulses = None, 0",
+        "self._gps_ahead_us, self._pulses = 0, 0",
+        STATION,
+    ),
+    Mutant(
+        "GPS time is what the server says",
+        "bench/virtual/station.py",
+        "(ahead_us + _SECOND_US // 2) // _SECOND_US * _SECOND_US",
+        "ahead_us",
+        STATION,
+    ),
+    Mutant(
+        "an answer of seconds ago is believed",
+        "bench/virtual/station.py",
+        "if not 0 <= now_us() - asked_us < _ROUND_TRIP_MAX_US or",
+        "if",
+        STATION,
     ),
 )

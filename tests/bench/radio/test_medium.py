@@ -1,4 +1,5 @@
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 
 import pytest
@@ -229,3 +230,20 @@ def test_an_undefined_data_rate_is_the_callers_mistake() -> None:
             air.send(dr=9)
 
     on_air(scene)
+
+
+def test_strength_is_told_without_its_fraction() -> None:
+    async def scene(air: Air) -> None:
+        for _ in range(20):
+            air.medium.transmit(ALPHA, PHY, direction="up", freq_hz=868_100_000, dr=5, power_dbm=14)
+            await asyncio.sleep(0.1)
+
+    air = Air()
+    air.links = air.medium.links = Links(fading_sigma_db=3.0, seed=2)
+    run(scene(air))
+    strengths = [heard.rssi_dbm for heard in air.near.heard]
+    exact = [
+        air.links.rssi_dbm(ALPHA, NEAR, 14, heard.transmission.number) for heard in air.near.heard
+    ]
+    assert strengths == [math.trunc(strength) for strength in exact]
+    assert strengths != [round(strength) for strength in exact]
