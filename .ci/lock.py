@@ -23,7 +23,10 @@ _PACKAGE = re.compile(r"^[^\s#].*(?:\n[ \t]+.*)*", re.MULTILINE)
 
 
 def compiled(*inputs: str, more: list[str]) -> dict[str, str]:
-    """The packages that these need, by name: what stands in the lock of each."""
+    """The packages that these need, by name: what stands in the lock of each.
+
+    A package may stand there twice, in one version for older Pythons and another for newer ones.
+    """
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "made.lock"
         made.write_text(LOCK.read_text("utf-8"), "utf-8")
@@ -41,7 +44,11 @@ def compiled(*inputs: str, more: list[str]) -> dict[str, str]:
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", *more]
         subprocess.run(command, cwd=ROOT, check=True)
         found = _PACKAGE.findall(made.read_text("utf-8"))
-    return {package.partition("==")[0]: package for package in found}
+    packages: dict[str, str] = {}
+    for package in found:
+        name = package.partition("==")[0]
+        packages[name] = f"{packages[name]}\n{package}" if name in packages else package
+    return packages
 
 
 def main(more: list[str]) -> None:

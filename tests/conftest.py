@@ -46,6 +46,9 @@ STARTERS = (
     "tests.broker",
     "tests.bench.run.lab",
     "tests.bench.test_pytest_plugin",
+    "tests.firmware_scripts.running",
+    "tests.lns.store.lns_processes",
+    "tests.lns.store.replicated",
 )
 """Whoever imports something of these starts programs, as a rule."""
 
