@@ -67,6 +67,50 @@ async def test_the_time_that_was_lost_on_the_way_is_asked_for_again(rig, strateg
         rig.expect_reply(uplink, line)
 
 
+# By data rate: dB above what it needs at an SNR of 12 dB, and how the device hears the answer.
+MARGINS = {0: 32, 1: 30, 2: 27, 3: 24, 4: 22, 5: 20}
+STRONG = "-84:12"
+
+
+@pytest.mark.requires("device time", "known strength")
+@pytest.mark.parametrize("dr", MARGINS)
+async def test_a_device_that_asks_is_told_how_well_it_is_heard(rig, confirmed, dr):
+    """LinkCheckAns: the margin in dB above what its data rate needs, and how many stations."""
+    delta = rig.provision("delta", f_cnt=10, dr=dr)
+    rig.only("west")
+    await delta.ask_link()
+    uplink = await delta.send(confirmed=confirmed)
+    later = await delta.send(confirmed=confirmed)
+    asked = FIRST if confirmed else ANSWERED
+    rig.expect(uplink, asked, **{"first" if confirmed else "answered": "west"})
+    rig.expect(later, FIRST, first="west")
+    rig.expect_reply(uplink, f"+EVT:LINKCHECK:0:{MARGINS[dr]}:1:{STRONG}")
+
+
+@pytest.mark.requires("device time", "known strength")
+async def test_a_device_that_is_hardly_heard_is_told_so(rig, strategy):
+    """The margin follows the strength of the frame that asks."""
+    rig.west.weaken(30)
+    rig.only("west")
+    await rig.alpha.ask_link()
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, ANSWERED, answered="west")
+    rig.expect_reply(uplink, "+EVT:LINKCHECK:0:8:1:-114:3")
+
+
+@pytest.mark.requires("device time", "known strength")
+async def test_a_link_that_nobody_answers_for_has_failed(rig, strategy):
+    """The answer is lost with its downlink; the device may ask again."""
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    lines = ("+EVT:LINKCHECK:1:0:0:0:0", f"+EVT:LINKCHECK:0:20:1:{STRONG}")
+    for line in lines:
+        await rig.alpha.ask_link()
+        uplink = await rig.alpha.send()
+        rig.expect(uplink, ANSWERED, answered="west")
+        rig.expect_reply(uplink, line)
+
+
 async def test_an_application_asks_for_the_status_of_a_device(rig, strategy):
     """DevStatusReq goes with the answer to the next uplink, and the answer to the application."""
     rig.only("west")

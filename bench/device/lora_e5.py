@@ -114,6 +114,10 @@ class LoraE5Device(LoraE5Board):
         """CommandRefused: no command for it is known."""
         raise CommandRefused(f"{self.name}: nobody knows how to let it ask for the time")
 
+    async def ask_link(self) -> None:
+        """CommandRefused: no command for it is known."""
+        raise CommandRefused(f"{self.name}: nobody knows how to let it check its link")
+
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7."""
         if retries not in RETRIES:

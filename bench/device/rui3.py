@@ -132,6 +132,10 @@ class Rui3Device(Rui3Board):
         """AT+TIMEREQ; `+EVT:TIMEREQ_OK` or `_FAILED` tells what became of it."""
         await self._run("AT+TIMEREQ=1")
 
+    async def ask_link(self) -> None:
+        """AT+LINKCHECK, once; `+EVT:LINKCHECK:0:margin:gateways:rssi:snr`, or `:1:0:0:0:0`."""
+        await self._run("AT+LINKCHECK=1")
+
     async def send(
         self, payload: bytes, *, port: int = 2, confirmed: bool = False, transmissions: int = 1
     ) -> Ending:

@@ -165,6 +165,9 @@ class AttachedDevice(Protocol):
     async def ask_time(self) -> None:
         """Ask the network for the time with the next message; CommandRefused where it cannot."""
 
+    async def ask_link(self) -> None:
+        """Ask with the next message how well the network hears; CommandRefused where it cannot."""
+
     async def restart(self) -> None:
         """Reset the device and wait until it has started; ends a `send` under way."""
 

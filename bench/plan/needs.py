@@ -31,7 +31,7 @@ class Item(StrEnum):
 
 
 DEVICE_VERBS: Mapping[str, Item | None] = dict.fromkeys(
-    ("send", "join", "set_adr", "ask_time", "restart")
+    ("send", "join", "set_adr", "ask_time", "ask_link", "restart")
 )
 
 STATION_VERBS: Mapping[str, Item | None] = {

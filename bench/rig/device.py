@@ -65,5 +65,9 @@ class DeviceOfCase(ABC):
         """Ask the network for the time with the next message."""
 
     @abstractmethod
+    async def ask_link(self) -> None:
+        """Ask the network with the next message how well it is heard."""
+
+    @abstractmethod
     async def restart(self, *, memory: bool) -> None:
         """Restart with or without what the device remembers."""

@@ -204,6 +204,9 @@ class HardwareDevice(DeviceOfCase):
     async def ask_time(self) -> None:
         await (await self._ready()).driver.ask_time()
 
+    async def ask_link(self) -> None:
+        await (await self._ready()).driver.ask_link()
+
     async def restart(self, *, memory: bool) -> None:
         board = await self._ready()
         await board.restart(memory=memory, otaa=self.joins)

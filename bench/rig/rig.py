@@ -40,6 +40,9 @@ class RigDevice(Protocol):
     async def ask_time(self) -> None:
         """Ask the network for the time with the next message (DeviceTimeReq)."""
 
+    async def ask_link(self) -> None:
+        """Ask the network with the next message how well it is heard (LinkCheckReq)."""
+
     async def restart(self, *, memory: bool) -> None:
         """Restart with or without what the device remembers."""
 

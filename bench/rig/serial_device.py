@@ -65,6 +65,10 @@ class SerialRigDevice(VirtualRigDevice):
         driver, _ = await self._ready()
         await driver.ask_time()
 
+    async def ask_link(self) -> None:
+        driver, _ = await self._ready()
+        await driver.ask_link()
+
     async def restart(self, *, memory: bool) -> None:
         """A reset by command keeps the memory; a cut of the power ends it."""
         driver, board = await self._ready()

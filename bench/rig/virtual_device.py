@@ -64,6 +64,9 @@ class VirtualRigDevice(DeviceOfCase):
     async def ask_time(self) -> None:
         (await self._running()).ask(Asked.DEVICE_TIME)
 
+    async def ask_link(self) -> None:
+        (await self._running()).ask(Asked.LINK_CHECK)
+
     async def restart(self, *, memory: bool) -> None:
         firmware = await self._running()
         await firmware.restart(memory=memory)

@@ -9,6 +9,7 @@ import ast
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,14 +85,20 @@ class Fault:
     def broken(self) -> str:
         """The text of the file with this fault."""
         begin, end = self.span
-        octets = (ROOT / self.file).read_bytes()
+        octets = octets_of(self.file)
         text = self.new if self.new == "pass" else f"({self.new})"
         return (octets[:begin] + text.encode() + octets[end:]).decode()
 
 
+@cache
+def octets_of(file: str) -> bytes:
+    """A module as it was when its faults were found, whoever edits it meanwhile."""
+    return (ROOT / file).read_bytes()
+
+
 def faults_in(file: Path) -> list[Fault]:
     """Every fault that can be planted in one module, in the order of its lines."""
-    text = file.read_text("utf-8")
+    text = octets_of(file.relative_to(ROOT).as_posix()).decode()
     edits = _Edits()
     edits.visit(ast.parse(text))
     starts = [0]
