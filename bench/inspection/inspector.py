@@ -6,6 +6,7 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from bench.capture.reading import Event
@@ -21,6 +22,7 @@ from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.ciphers import session_keys
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
 
+STATUS = "upstream.status"
 REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
@@ -28,11 +30,22 @@ _TOLD_LATE_US = 500_000
 
 
 class Inspector:
-    """Remembers what was sent, heard, wanted and agreed on so far in one case."""
+    """Remembers what was sent, heard, wanted and agreed on so far in one case.
+
+    `began`: what the clocks of its servers showed when the bench's was 0, where that is known.
+    """
 
     def __init__(
-        self, plan: ChannelPlan, net_id: str, devices: Sequence[KnownDevice], names: dict[str, str]
+        self,
+        plan: ChannelPlan,
+        net_id: str,
+        devices: Sequence[KnownDevice],
+        names: dict[str, str],
+        *,
+        began: datetime | None = None,
     ) -> None:
+        self._began = began
+        self._frame_names = message.Names()
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, max(1, len(names)), addresses)
         self._names = names
@@ -54,8 +67,10 @@ class Inspector:
                     self._transmitted(event)
                 case "station.text":
                     self._text(event)
-                case "upstream.published":
+                case "upstream.published" | "upstream.status":
                     self._published(event)
+                case "fault.begin" if event.get("seam") == "clock":
+                    self._began = None  # nobody follows a clock that is moved
         evidence = Evidence.of(events)
         self._found += self._silent_gateways(evidence)
         self._found += self._deaf_stations(evidence)
@@ -216,17 +231,28 @@ class Inspector:
     # --- what the application gets ----------------------------------------------------------------
 
     def _published(self, event: Event) -> None:
-        body = event["body"]
-        body = body if isinstance(body, dict) else {}
+        body = event["body"] if isinstance(event["body"], dict) else {}
+        is_status = event["kind"] == STATUS
         check = Scrutiny(
             rule="message", of=f"message {body.get('messageId')}", t_us=event["t_us"],
             station=body.get("station") if isinstance(body.get("station"), str) else None,
         )  # fmt: skip
-        found = message.misshapen(body, check)
-        if not found:
-            heard = self._messages.get((body["devEui"], body["station"], body["fCnt"]), [])
-            found = list(message.message(body, heard, check))
-        self._found += found
+        found = message.misshapen(body, message.STATUS if is_status else message.UPLINK, check)
+        self._found += found or self._compared(event, body, check, is_status=is_status)
+
+    def _compared(
+        self, event: Event, body: dict[str, Any], check: Scrutiny, *, is_status: bool
+    ) -> Iterator[Found]:
+        heard = self._messages.get((body["devEui"], body["station"], body["fCnt"]), [])
+        word = "status" if is_status else "up"
+        yield from message.addressed(event["topic"], word, body, check)
+        since_us = min((one.uplink.t_us for one in heard), default=None)
+        yield from message.in_time(body, self._began, since_us, check)
+        if is_status:
+            yield from message.status(body, heard, check)
+        else:
+            yield from message.message(body, heard, check)
+            yield from self._frame_names.compare(body, heard, check)
 
     # --- what gateways did with it ----------------------------------------------------------------
 

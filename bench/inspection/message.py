@@ -1,26 +1,118 @@
 """Does a message of the application say what its frame said, and what its station told of it?"""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.inspection.downlink import Answered
 from bench.inspection.found import Found, Scrutiny
+from bench.virtual.lorawan.commands import Cid, from_device
 from bench.virtual.lorawan.frames import DataFrame
 
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "messageId": str, "lns": str, "devEui": str, "devAddr": str, "fCnt": int, "payload": str,
-    "confirmed": bool, "station": str, "rssi": (int, float), "snr": (int, float), "freqHz": int,
-    "dr": int, "receivedAt": str, "partitionKey": str, "sequenceNumber": int,
+Fields = Mapping[str, type | tuple[type, ...]]
+_OF_EVERY_MESSAGE: Fields = {
+    "messageId": str, "removeDuplicatesKey": str, "partitionKey": str, "sequenceNumber": int,
+    "lns": str, "devEui": str, "devAddr": str, "fCnt": int, "station": str, "receivedAt": str,
 }  # fmt: skip
+UPLINK: Fields = {
+    **_OF_EVERY_MESSAGE, "confirmed": bool, "payload": str, "rssi": (int, float),
+    "snr": (int, float), "freqHz": int, "dr": int,
+}  # fmt: skip
+STATUS: Fields = {**_OF_EVERY_MESSAGE, "battery": int, "margin": int}
+"""What each kind of message has at least."""
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+_TIME_DIGITS = len("2026-11-20T02:00:30.393Z")
+_MILLISECOND_US = 1_000
 
 
-def misshapen(body: dict[str, Any], check: Scrutiny) -> list[Found]:
+def misshapen(body: dict[str, Any], fields: Fields, check: Scrutiny) -> list[Found]:
     """The fields that a message has not, or with a value that is none for them."""
     return [
         check.wrong(name, "a value", body.get(name))
-        for name, kind in _FIELDS.items()
+        for name, kind in fields.items()
         if not isinstance(body.get(name), kind)
     ]
+
+
+def addressed(topic: str, word: str, body: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+    """Whether a message says the same as its topic, of which server and of which device it is."""
+    due = f"lorawan/{body['lns']}/{body['devEui']}/{word}"
+    yield from check.same("topic", due, topic)
+    yield from check.same("partitionKey", body["devEui"], body["partitionKey"])
+
+
+class Names:
+    """The keys of the frames so far: all messages of one have one, and no other frame has it.
+
+    But for the life of a relaxed device, which is part of the key.
+    """
+
+    def __init__(self) -> None:
+        self._name_of: dict[str, str] = {}
+        self._frame_of: dict[str, str] = {}
+
+    def compare(
+        self, body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny
+    ) -> Iterator[Found]:
+        """What is wrong in the names of a message of a frame that was `heard` so."""
+        key = body["removeDuplicatesKey"]
+        frame = f"{body['devEui']}-{body['devAddr']}"
+        made = rf"{frame}(\.[1-9][0-9]*)?(-{body['fCnt']}(\.[0-9A-F]{{8}})?)"
+        found = re.fullmatch(made, key)
+        if found is None:
+            yield check.wrong("removeDuplicatesKey", f"{frame}-{body['fCnt']}", key)
+            return
+        copy = rf"{re.escape(key)}(-{body['station']}-[1-9][0-9]*)?"
+        if re.fullmatch(copy, body["messageId"]) is None:
+            due = f"{key}, of a copy with station and number"
+            yield check.wrong("messageId", due, body["messageId"])
+        frames = {one.uplink.frame_id for one in heard}
+        if len(frames) != 1:
+            return  # two frames have this counter: nobody can say which of them it is
+        frame_id = frames.pop()
+        # A device that begins again may send the same bytes once more: in another life.
+        due = self._name_of.setdefault(frame_id, found[2])
+        yield from check.same("removeDuplicatesKey", frame + due, frame + found[2])
+        first = self._frame_of.setdefault(key, frame_id)
+        if first != frame_id:
+            yield check.wrong("removeDuplicatesKey", "one of this frame", f"{key} of {first}")
+
+
+def in_time(
+    body: dict[str, Any], began: datetime | None, since_us: int | None, check: Scrutiny
+) -> Iterator[Found]:
+    """Whether `receivedAt` lies between the reception and the message, by the server's clock.
+
+    `began`: the wall clock when the bench's clock was 0, where the bench knows it.
+    """
+    text = body["receivedAt"]
+    try:
+        at = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        at = None
+    if at is None or len(text) != _TIME_DIGITS:
+        yield check.wrong("receivedAt", "UTC, with milliseconds", text)
+    elif began is not None and since_us is not None:
+        at_us = (at - began) // timedelta(microseconds=1)
+        if not since_us - _MILLISECOND_US <= at_us <= check.t_us:
+            due = began + timedelta(microseconds=since_us)
+            yield check.wrong("receivedAt", due.strftime(_TIME), text)
+
+
+def status(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in a message that tells what a device said of itself."""
+    said: list[list[int]] = []
+    for one in heard:
+        frame, session = one.uplink.frame, one.session
+        if isinstance(frame, DataFrame) and session is not None:
+            octets = frame.f_opts if frame.f_port else frame.clear(session.keys, one.f_cnt)
+            told = [c.told for c in from_device(octets) if c.cid is Cid.DEV_STATUS]
+            said += [[octet[0], ((octet[1] & 0x3F) ^ 0x20) - 0x20] for octet in told[-1:]]
+    observed = [body["battery"], body["margin"]]
+    if heard and observed not in said:
+        due = said[-1] if said else None
+        yield check.wrong("battery and margin", due, observed)
 
 
 def message(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> Iterator[Found]:
@@ -42,7 +134,6 @@ def _compared(body: dict[str, Any], heard: Answered, check: Scrutiny) -> Iterato
     if heard.session is not None:
         clear = frame.clear(heard.session.keys, heard.f_cnt) if frame.encrypted else b""
         yield from check.same("payload", clear.hex(), body["payload"])
-    yield from check.same("partitionKey", heard.device.dev_eui, body["partitionKey"])
     yield from check.same("freqHz", uplink.freq_hz, body["freqHz"])
     yield from check.same("dr", uplink.dr, body["dr"])
     yield from check.same("rssi", uplink.rssi, float(body["rssi"]))

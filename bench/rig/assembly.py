@@ -259,18 +259,21 @@ class Assembly(Rig):
         await self.pause(100_000)
 
     def _blame_server(self, station: TappedStation) -> None:
-        """ServerSilent where a station has introduced itself, and the server said nothing to it."""
-        said = set()
+        """ServerSilent where a station has introduced itself, and waits for its server."""
+        said: list[tuple[str, object]] = []
         for event in self.case.events:
             if event["kind"] == "station.text" and event["station"] == station.eui:
                 fields = json_object(event["text"])
                 if isinstance(fields, dict):
-                    said.add((event["direction"], fields.get("msgtype")))
+                    said.append((event["direction"], fields.get("msgtype")))
         if station.is_up or ("up", "version") not in said:
             return
-        for due in ("router_config", "getxtime"):
-            if ("down", due) not in said:
-                raise ServerSilent(f"{station.server.lns} has sent no {due} to {station.name}")
+        who = f"{station.server.lns} has sent no"
+        if ("down", "router_config") not in said:
+            raise ServerSilent(f"{who} router_config to {station.name}")
+        # A station whose clock is not read yet answers 0, and has to be asked again.
+        if said.count(("down", "getxtime")) <= said.count(("up", "getxtime")):
+            raise ServerSilent(f"{who} getxtime to {station.name}, or not again")
 
     def _tap_of(self, name: str) -> Tap:
         return self.station(name).tap

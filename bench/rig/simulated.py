@@ -47,6 +47,7 @@ class SimulatedRig(VirtualAir, Consumption):
 
     def __init__(self, *, wants_store: bool = False, **facts: Any) -> None:
         super().__init__(wall_clock_start=WALL_CLOCK_START, **facts)
+        self.clock_began = WALL_CLOCK_START
         self._broker = MemoryBroker(Witness(self.record))
         self.application = Application(self.record, self._broker)
         self._inboxes: dict[str, MemoryInboxStore] = {}

@@ -3,6 +3,7 @@
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from bench.device.seam import Joining, Sent
@@ -30,6 +31,9 @@ DEAD_LNS = "lns-x"
 
 class Stimulation(Assembly):
     """What a scenario may do: frames that nobody sends now, restarts, waits, expectations."""
+
+    clock_began: datetime | None = None
+    """What the clocks of the servers showed when the bench's was 0, where that is known."""
 
     # --- frames that nobody sends now ---------------------------------------------------------
 
@@ -156,7 +160,7 @@ class Stimulation(Assembly):
         names = {str(station.eui): station.name for station in self._stations.values()}
         plan = channel_plan(self.region.name)
         known = [_known(one, plan) for one in provisioned if one.known]
-        inspector = Inspector(plan, NET_ID, known, names)
+        inspector = Inspector(plan, NET_ID, known, names, began=self.clock_began)
         for found in inspector.inspect(self.case.in_order()):
             self.case.find(found)
 

@@ -1,10 +1,12 @@
 """One scenario about to be played, and what became of it."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bench.capture.reading import Event
 from bench.case import Case, StimulusMissed, Title
 from bench.device.seam import (
     CommandRefused,
@@ -18,6 +20,8 @@ from bench.device.serial_line import LineLost, PortUnavailable
 from bench.expectation import Result, Verdict
 from bench.host.network_server import ServerDied
 from bench.host.program import ConsumerDied, HostError
+from bench.inspection.found import Found
+from bench.owner import Owner
 from bench.rig.assembly import GatewayAway, ServerSilent
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
@@ -73,6 +77,9 @@ class Turn:
         return self.number < BROKEN_MAX and is_of_host(cause)
 
 
+NOT_JOINED = "AT_NO_NETWORK_JOINED"
+"""What a device says that is to send and whose join was not accepted."""
+_JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
 ONLY = Turn(again=False)
 
 
@@ -99,7 +106,28 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
         rig.inspect()
     except Exception as failure:
         error = error or innermost(failure)
+    if cause is not None and error is not None:
+        found = _found(cause, error, owner, case.in_order())
+        if found is not None:
+            case.find(found)
     return case.end(error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause))
+
+
+def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:
+    """What kept the bench from playing a case, where that is wrong in what is tested."""
+    t_us = events[-1]["t_us"] if events else 0
+    if owner in (Owner.LNS, Owner.APPLICATION):
+        return Found(rule="under test", text=error, t_us=t_us, owner=Owner(owner))
+    if isinstance(cause, CommandRefused) and NOT_JOINED in str(cause):
+        for event in events:
+            is_join = event["kind"] == "lns.outcome" and _JOIN.fullmatch(event.get("frame_id", ""))
+            if is_join and event["answer"] in ("NotAsked", "Suppressed"):
+                text = f"{event['frame_id']} was not accepted: {event.get('reason', 'no reason')}"
+                return Found(
+                    rule="join accept", text=text, t_us=event["t_us"],
+                    frame_id=event["frame_id"], station=event["station"],
+                )  # fmt: skip
+    return None
 
 
 async def repeated(

@@ -1,0 +1,102 @@
+"""What is wrong in the names, times and statuses of messages, told by field."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bench.inspection.downlink import Answered, KnownDevice, Session
+from bench.inspection.found import Scrutiny
+from bench.inspection.message import Names, addressed, in_time, status
+from bench.inspection.wire import Uplink
+from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.lorawan.frames import Kind, data_frame, read_data
+
+KEYS = Keys(bytes(16), bytes(range(16)))
+DEV_EUI, STATION = "70B3D57ED0000001", "0016C001F1500001"
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+CHECK = Scrutiny(rule="message", of="message", t_us=2_000_000)
+
+
+def heard(payload: bytes = b"hi", f_opts: bytes = b"") -> Answered:
+    phy = data_frame(
+        Kind.UNCONFIRMED_UP, "26000001", KEYS, 10, f_port=2, payload=payload, f_opts=f_opts
+    )
+    frame = read_data(phy)
+    assert frame is not None
+    uplink = Uplink(
+        station=STATION, t_us=1_000_000, held_us=0, phy=phy, frame=frame, xtime=1, rctx=0,
+        dr=5, freq_hz=868_100_000, rssi=-80, snr=7,
+    )  # fmt: skip
+    session = Session("26000001", KEYS, 0)
+    return Answered(uplink, KnownDevice(DEV_EUI, bytes(16), [session]), 10, session)
+
+
+def body(**changed: object) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "messageId": f"{DEV_EUI}-26000001-10", "removeDuplicatesKey": f"{DEV_EUI}-26000001-10",
+        "partitionKey": DEV_EUI, "lns": "lns-a", "devEui": DEV_EUI, "devAddr": "26000001",
+        "fCnt": 10, "station": STATION, "receivedAt": "2026-01-01T00:00:01.500Z",
+    }  # fmt: skip
+    return told | changed
+
+
+def fields(found: Any) -> list[str]:
+    return [one.text.split(": ")[1] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({}, []),
+        ({"messageId": f"{DEV_EUI}-26000001-10-{STATION}-2"}, []),
+        ({"messageId": f"{DEV_EUI}-26000001-10-{STATION}-0"}, ["messageId"]),
+        ({"messageId": f"{DEV_EUI}-26000001-11"}, ["messageId"]),
+        ({"removeDuplicatesKey": f"{DEV_EUI}-26000001-11"}, ["removeDuplicatesKey"]),
+        ({"removeDuplicatesKey": f"{DEV_EUI}-26000001.0-10"}, ["removeDuplicatesKey"]),
+    ],
+)
+def test_names_are_made_of_the_frame(changed: dict[str, object], wrong: list[str]) -> None:
+    assert fields(Names().compare(body(**changed), [heard()], CHECK)) == wrong
+
+
+def test_all_messages_of_a_frame_have_one_key_and_no_other_frame_has_it() -> None:
+    names = Names()
+    assert fields(names.compare(body(), [heard()], CHECK)) == []
+    odd = f"{DEV_EUI}-26000001-10.01234567"
+    other = body(messageId=odd, removeDuplicatesKey=odd)
+    assert fields(names.compare(other, [heard()], CHECK)) == ["removeDuplicatesKey"]
+    assert fields(names.compare(body(), [heard(b"ho")], CHECK)) == ["removeDuplicatesKey"]
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ("2026-01-01T00:00:01.000Z", []),
+        ("2026-01-01T00:00:02.000Z", []),
+        ("2026-01-01T00:00:00.900Z", ["receivedAt"]),
+        ("2026-01-01T00:00:02.100Z", ["receivedAt"]),
+        ("2026-01-01T00:00:01Z", ["receivedAt"]),
+        ("2026-01-01T00:00:01.000000Z", ["receivedAt"]),
+    ],
+)
+def test_a_message_is_received_between_reception_and_publication(
+    told: str, wrong: list[str]
+) -> None:
+    assert fields(in_time(body(receivedAt=told), BEGAN, 1_000_000, CHECK)) == wrong
+
+
+def test_a_message_says_the_same_as_its_topic() -> None:
+    assert fields(addressed(f"lorawan/lns-a/{DEV_EUI}/up", "up", body(), CHECK)) == []
+    assert fields(addressed("lorawan/lns-a/x/up", "up", body(), CHECK)) == ["topic"]
+    wrong = body(partitionKey="26000001")
+    assert fields(addressed(f"lorawan/lns-a/{DEV_EUI}/up", "up", wrong, CHECK)) == ["partitionKey"]
+
+
+@pytest.mark.parametrize(
+    ("battery", "margin", "wrong"),
+    [(255, -32, []), (254, -32, ["battery and margin"]), (255, 32, ["battery and margin"])],
+)
+def test_a_status_is_what_the_device_said_last(battery: int, margin: int, wrong: list[str]) -> None:
+    frame = heard(f_opts=bytes.fromhex("06010106FF20"))
+    assert fields(status({"battery": battery, "margin": margin}, [frame], CHECK)) == wrong
