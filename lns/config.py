@@ -24,6 +24,7 @@ from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region, region
+from lns.station.router_config import listens_at_hz
 from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
@@ -92,6 +93,7 @@ class DeviceSection(Section):
     rx1_dr_offset: Annotated[int, Field(ge=0, le=7)] | None = None
     rx_delay_s: Annotated[int, Field(ge=1, le=15)] | None = None
     rx2_dr: Annotated[int, Field(ge=0, le=15)] | None = None
+    more_channels_hz: Annotated[list[int], Field(max_length=5)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -103,14 +105,14 @@ class DeviceSection(Section):
         if missing:
             raise ValueError(f"an {self.activation} device needs {' and '.join(missing)}")
         if self.activation is Activation.ABP and self.listens:
-            said = "only a join accept tells a device how to listen"
+            said = "only a join accept tells a device how to listen and where to send"
             raise ValueError(f"{said}; leave out {' and '.join(self.listens)}")
         return self
 
     @property
     def listens(self) -> list[str]:
-        """The keys that say how the device listens."""
-        keys = "rx1_dr_offset", "rx_delay_s", "rx2_dr"
+        """The keys that say how the device listens, and where else it sends."""
+        keys = "rx1_dr_offset", "rx_delay_s", "rx2_dr", "more_channels_hz"
         return [key for key in keys if getattr(self, key) is not None]
 
     def end_device(self) -> EndDevice:
@@ -136,6 +138,7 @@ class DeviceSection(Section):
             join_nonce_min=self.join_nonce_min,
             dev_status_s=self.dev_status_s,
             listening=Listening(self.rx1_dr_offset or 0, self.rx_delay_s or 1, self.rx2_dr),
+            more_channels_hz=tuple(self.more_channels_hz or ()),
         )
 
 
@@ -319,6 +322,10 @@ def _unheard_of(section: DeviceSection, listens_in: Region) -> Iterable[tuple[st
     usable = [dr for dr in downlinks if dr < len(sizes) and sizes[dr] is not None]
     if section.rx2_dr is not None and section.rx2_dr not in usable:
         yield "rx2_dr", f"{listens_in.name} has {usable[0]} to {usable[-1]} for downlinks"
+    if section.more_channels_hz and len(listens_in.uplink_channels) > 16:
+        yield "more_channels_hz", f"the channels of {listens_in.name} are fixed"
+    elif deaf := sorted(set(section.more_channels_hz or ()) - set(listens_at_hz(listens_in))):
+        yield "more_channels_hz", f"no station listens at {deaf[0]} Hz"
 
 
 def _repeated(sections: list[DeviceSection]) -> Iterable[tuple[int, str]]:

@@ -60,7 +60,8 @@ class EndDevice:
     `server` pins the device to one LNS; `relaxed_f_cnt` lets an ABP device restart its counter.
     No join accept of it has a JoinNonce below `join_nonce_min`. It is asked for its status every
     `dev_status_s` seconds, None: only when an application wants it. `listening` is what its join
-    accepts say of its receive windows.
+    accepts say of its receive windows, `more_channels_hz` on which it may send besides the channels
+    of its region.
     """
 
     name: str
@@ -80,6 +81,7 @@ class EndDevice:
     join_nonce_min: int = 1
     dev_status_s: int | None = None
     listening: Listening = AS_REGION_SAYS
+    more_channels_hz: tuple[int, ...] = ()
 
     @property
     def may_restart_counter(self) -> bool:
@@ -101,7 +103,8 @@ class Session(Struct, kw_only=True):
     are those of `lns.dedup.life`. `f_cnt_down` is the next one to use. `resubmissions` counts the
     repeated answers per counter value and is emptied when the counter advances. `copies` counts
     the copies that went up, of the last counter values that had any, so that each has its own id.
-    `listening` is what the join accept of this session said, whatever the record says by now.
+    `listening` and `more_channels_hz` are what the join accept of this session said, whatever the
+    record says by now.
 
     `heard` is the newest counter that this server heard itself, in `heard_life`: what it knows
     beyond that it was told. No store keeps that. Whoever reads a session from a store is told of a
@@ -123,6 +126,7 @@ class Session(Struct, kw_only=True):
     mic: Mic | None = None
     owner: str | None = None
     listening: Listening = AS_REGION_SAYS
+    more_channels_hz: tuple[int, ...] = ()
     heard: int | None = None
     heard_life: int = 0
 

@@ -16,6 +16,7 @@ from lns.known_elsewhere import KnownElsewhere
 from lns.lorawan.crypto import derive_session_keys
 from lns.lorawan.frame import DlSettings, JoinAcceptFields, JoinRequest, build_join_accept
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
+from lns.lorawan.join_accept import frequency_cf_list
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
 from lns.receive_window import Answer
@@ -113,14 +114,14 @@ class Joins:
         join_nonce = await self._registry.next_join_nonce(device)
         if join_nonce > JOIN_NONCE_MAX:
             return None
-        listening = device.listening
+        listening, more_hz = device.listening, device.more_channels_hz
         fields = JoinAcceptFields(
             join_nonce=join_nonce,
             net_id=self._net_id,
             dev_addr=self._free_dev_addr(),
             dl_settings=DlSettings(listening.rx1_dr_offset, self._region.rx2(listening.rx2_dr)[0]),
             rx_delay=listening.rx_delay_s,
-            cf_list=b"",
+            cf_list=frequency_cf_list(more_hz) if more_hz else b"",
         )
         keys = derive_session_keys(
             app_key,
@@ -129,7 +130,11 @@ class Joins:
             dev_nonce=request.dev_nonce,
         )
         session = Session(
-            dev_eui=device.dev_eui, dev_addr=fields.dev_addr, keys=keys, listening=listening
+            dev_eui=device.dev_eui,
+            dev_addr=fields.dev_addr,
+            keys=keys,
+            listening=listening,
+            more_channels_hz=more_hz,
         )
         if not await self._registry.join(device, session, request.dev_nonce):
             return None

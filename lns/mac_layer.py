@@ -102,7 +102,9 @@ def wishes(
     if not wants_repetitions(asked, device, session):
         return []
     session.nb_trans_asked = True
-    return [repetitions(device.nb_trans, dr=reception.dr, region=region)]
+    more_channels = len(session.more_channels_hz)
+    dr = reception.dr
+    return [repetitions(device.nb_trans, dr=dr, region=region, more_channels=more_channels)]
 
 
 def device_time(gps_us: int) -> DeviceTimeAns:
@@ -111,10 +113,17 @@ def device_time(gps_us: int) -> DeviceTimeAns:
     return DeviceTimeAns(gps_s & 0xFFFFFFFF, rest_us * 256 // 1_000_000)
 
 
-def repetitions(nb_trans: int, *, dr: int, region: Region) -> LinkADRReq:
-    """What tells a device to send every frame so often, and leaves the rest as it is."""
+def repetitions(nb_trans: int, *, dr: int, region: Region, more_channels: int = 0) -> LinkADRReq:
+    """What tells a device to send every frame so often, and leaves the rest as it is.
+
+    `more_channels`: how many its join accept has added to those of the region.
+    """
+    more = (1 << more_channels) - 1 << len(region.uplink_channels)
     return LinkADRReq(
-        dr=dr, tx_power=KEEP_TX_POWER, ch_mask=_CH_MASKS[region.name], nb_trans=nb_trans
+        dr=dr,
+        tx_power=KEEP_TX_POWER,
+        ch_mask=_CH_MASKS[region.name] | more,
+        nb_trans=nb_trans,
     )
 
 

@@ -125,6 +125,37 @@ async def test_a_device_that_always_listens_is_sent_to_in_the_rx2_of_its_accept(
     rig.expect(after, FIRST, first="west")
 
 
+MORE_HZ = (867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000)
+
+
+def among(uplink, channels_hz):
+    """Where an uplink was sent, if that is one of these; else one of these."""
+    sent_hz = uplink.transmissions[0].freq_hz
+    return sent_hz if sent_hz in channels_hz else channels_hz[0]
+
+
+@POLICY
+async def test_a_device_sends_on_the_channels_that_its_accept_named(rig):
+    """CFList: it sends there, also when it was told to repeat, and is answered where it sent."""
+    device = rig.provision(
+        "roaming", activation="otaa", more_channels_hz=MORE_HZ, nb_trans=2, adr=True
+    )
+    rig.only("west")
+    join = await device.join()
+    asked = await device.send(confirmed=True)
+    uplinks = [await device.send(confirmed=True) for _ in range(16)]
+    rig.expect(join, JOINS, joins="west")
+    for uplink in (asked, *uplinks):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        sent_hz = uplink.transmissions[0].freq_hz
+        rig.expect_answer(uplink, rx1_freq_hz=sent_hz)
+        rig.expect_upstream(uplink, through="west", freqHz=sent_hz)
+    far = [uplink for uplink in uplinks if uplink.transmissions[0].freq_hz in MORE_HZ]
+    for uplink in far or uplinks[:1]:  # of sixteen some are on the five, or it knows none of them
+        rig.expect_upstream(uplink, through="west", freqHz=among(uplink, MORE_HZ))
+
+
 # --- what the application says -------------------------------------------------------------------
 
 

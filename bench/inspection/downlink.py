@@ -50,13 +50,17 @@ _MASKS = {"EU868": (0x0007, 0), "US915": (0xFF00, 0)}
 
 @dataclass(slots=True)
 class Session:
-    """What a device and its network have agreed on; remembers the last downlink counter."""
+    """What a device and its network have agreed on; remembers the last downlink counter.
+
+    `more_channels`: the numbers of those that the CFList of the accept has added.
+    """
 
     dev_addr: str
     keys: Keys
     rx2_dr: int
     rx1_dr_offset: int = 0
     rx_delay_s: int = 1
+    more_channels: frozenset[int] = frozenset()
     f_cnt_down: int | None = None
 
 
@@ -320,7 +324,7 @@ def _commands(
     octets: bytes, answered: Answered, network: Network, check: Scrutiny
 ) -> Iterator[Found]:
     """The commands in an answer: those that the uplink asked for, and what the network may want."""
-    uplink, session, device = answered.uplink, answered.session, answered.device
+    uplink, session = answered.uplink, answered.session
     assert isinstance(uplink.frame, DataFrame) and session is not None
     in_payload = uplink.frame.f_port == 0
     asked = uplink.frame.clear(session.keys, answered.f_cnt) if in_payload else uplink.frame.f_opts
@@ -332,7 +336,7 @@ def _commands(
         due = 1 if cid in requests else 0
         yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
     for command in said:
-        yield from _command(command, uplink, device, network, check)
+        yield from _command(command, answered, network, check)
 
 
 def _requests(octets: bytes) -> set[int]:
@@ -349,9 +353,10 @@ def _answers(cid: Cid) -> str:
 
 
 def _command(
-    command: Command, uplink: Uplink, device: KnownDevice, network: Network, check: Scrutiny
+    command: Command, answered: Answered, network: Network, check: Scrutiny
 ) -> Iterator[Found]:
-    assert isinstance(uplink.frame, DataFrame)
+    uplink, session, device = answered.uplink, answered.session, answered.device
+    assert isinstance(uplink.frame, DataFrame) and session is not None
     match command.cid:
         case Cid.LINK_CHECK:
             modulated = network.plan.data_rates[uplink.dr]
@@ -365,6 +370,7 @@ def _command(
         case Cid.LINK_ADR:
             wanted = link_adr(command)
             mask, control = _MASKS[network.plan.name]
+            mask |= sum(1 << number for number in session.more_channels)
             if not uplink.frame.adr:
                 yield check.wrong("LinkADRReq", "none: the device has not set ADR", "one")
             yield from check.same("DataRate of LinkADRReq", uplink.dr, wanted.dr)

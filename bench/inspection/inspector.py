@@ -223,8 +223,15 @@ class Inspector:
         if accept is None:
             return
         keys = session_keys(device.app_key, accept.join_nonce, accept.net_id, request.dev_nonce)
+        first = len(self._network.plan.default_channels)
+        more = (number for number, hz in enumerate(accept.more_channels_hz, first) if hz)
         agreed = Session(
-            accept.dev_addr, keys, accept.rx2_dr, accept.rx1_dr_offset, accept.rx_delay_s
+            accept.dev_addr,
+            keys,
+            accept.rx2_dr,
+            accept.rx1_dr_offset,
+            accept.rx_delay_s,
+            frozenset(more),
         )
         device.sessions.append(agreed)
 

@@ -112,7 +112,10 @@ class Faults(ABC):
 
     @abstractmethod
     async def release_parked(self, lns: str = "lns-a") -> None:
-        """End a network server, let what it has put aside be sent after all, and start it again."""
+        """End a network server, let what it has put aside be sent after all, and start it again.
+
+        It tries as long as usual from then on.
+        """
 
     @abstractmethod
     async def spoil_store(self, device: Any) -> None:

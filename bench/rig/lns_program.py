@@ -155,7 +155,11 @@ class LnsProgram:
         limit_file_size(self._process.pid, None)
 
     async def release_parked(self) -> None:
-        """Let what it had put aside be sent after all; it must not run."""
+        """Let what it had put aside be sent after all, and be tried for long; it must not run."""
+        assert self._process is not None
+        upstream = dict(self._settings["upstream"])
+        upstream.pop("retry_max_s", None)
+        self._process.settings = {**self._settings, "upstream": upstream}
         outbox = Outbox(self._outbox)
         try:
             await outbox.release(utc_us())

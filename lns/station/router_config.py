@@ -28,6 +28,13 @@ def router_config(region: Region, *, mux_time: float | None = None) -> dict[str,
     return config
 
 
+def listens_at_hz(region: Region) -> tuple[int, ...]:
+    """The 125 kHz channels on which stations of a region are told to listen."""
+    [radios] = router_config(region)["sx1301_conf"]
+    modems = (radios[f"chan_multiSF_{number}"] for number in range(8))
+    return tuple(radios[f"radio_{modem['radio']}"]["freq"] + modem["if"] for modem in modems)
+
+
 def _eu868() -> dict[str, Any]:
     radio = {
         "radio_0": {"enable": True, "freq": 867_500_000},

@@ -439,6 +439,12 @@ def test_how_a_device_listens_is_what_its_join_accepts_say(folder: Path) -> None
         ("US915", "rx1_dr_offset = 4", "US915 has 0 to 3"),
         ("EU868", "rx2_dr = 8", "EU868 has 0 to 7 for downlinks"),
         ("US915", "rx2_dr = 4", "US915 has 8 to 13 for downlinks"),
+        ("US915", "more_channels_hz = [902300000]", "the channels of US915 are fixed"),
+        (
+            "EU868",
+            "more_channels_hz = [867100000, 867200000]",
+            "no station listens at 867200000 Hz",
+        ),
     ],
 )
 def test_no_device_listens_as_its_region_cannot(
@@ -451,6 +457,6 @@ def test_no_device_listens_as_its_region_cannot(
 
 
 def test_a_device_that_does_not_join_is_told_nothing(folder: Path) -> None:
-    said = "only a join accept tells a device how to listen; leave out rx_delay_s and rx2_dr"
+    said = "how to listen and where to send; leave out rx_delay_s and rx2_dr"
     [told] = mistakes(folder, f"{ABP}rx_delay_s = 2\nrx2_dr = 3\n")
     assert said in told

@@ -158,6 +158,20 @@ MUTANTS = (
         ANSWERS,
     ),
     Mutant(
+        "accept names no channels",
+        JOIN,
+        'frequency_cf_list(more_hz) if more_hz else b""',
+        'b""',
+        ANSWERS,
+    ),
+    Mutant(
+        "request for repetitions takes channels away",
+        "lns/mac_layer.py",
+        "        ch_mask=_CH_MASKS[region.name] | more,",
+        "        ch_mask=_CH_MASKS[region.name],",
+        ANSWERS,
+    ),
+    Mutant(
         "drawn nonces have to grow",
         JOIN,
         "if device.lorawan is LoRaWanVersion.V1_0_4 and used and",
@@ -197,8 +211,8 @@ MUTANTS = (
     Mutant(
         "downlinks begin at one in a session",
         JOIN,
-        "dev_addr=fields.dev_addr, keys=keys, listening=listening",
-        "dev_addr=fields.dev_addr, keys=keys, listening=listening, f_cnt_down=1",
+        "            more_channels_hz=more_hz,\n",
+        "            more_channels_hz=more_hz,\n            f_cnt_down=1,\n",
         JOINS,
     ),
     Mutant(
