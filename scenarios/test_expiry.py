@@ -3,6 +3,7 @@
 import pytest
 
 from bench.duration import microseconds, seconds
+from bench.virtual.stack import LMIC
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
 JUST_BEFORE = seconds(60) - microseconds(1)
@@ -68,6 +69,17 @@ async def test_the_station_that_comes_after_the_expiry_owns_the_frame(rig, strat
     await rig.replay(uplink, by="east", after=seconds(61))
     await rig.replay(uplink, by="west", after=seconds(1))
     rig.expect(uplink, FIRST + EXPIRED + COPY, first="west", again="east", copy="west")
+
+
+@EXACT
+async def test_a_retry_that_waited_for_its_duty_cycle_is_answered(rig, strategy):
+    """LMIC at SF12 repeats after 130 s: level 1 has forgotten the frame, its counter is known."""
+    slow = rig.provision("slow", stack=LMIC, dr=0, strategy=strategy)
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    uplink = await slow.send(confirmed=True, transmissions=2)
+    rig.expect(uplink, FIRST + EXPIRED, first="west", again="west")
+    rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_OK")
 
 
 @pytest.mark.requires("wall clock")

@@ -147,3 +147,19 @@ async def test_the_status_of_a_device_is_asked_for_once_in_a_while(rig, strategy
         rig.expect(uplink, expected, **{role: "west"})
         await rig.wait(minutes(30))
     rig.expect_status(delta, times=2)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_that_hears_nothing_asks_for_a_sign_of_life(rig, strategy):
+    """With the 65th uplink since the last downlink it wants any at all, and gets one.
+
+    Without it the device would send with more power, and then ever slower.
+    """
+    delta = rig.provision("delta", adr=True, strategy=strategy)
+    rig.only("west")
+    unasked = [await delta.send() for _ in range(64)]
+    asked = await delta.send()
+    later = await delta.send()
+    for uplink in (unasked[0], unasked[-1], later):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(asked, ANSWERED, answered="west")
