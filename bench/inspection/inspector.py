@@ -15,6 +15,7 @@ from bench.evidence import Evidence
 from bench.inspection import downlink, message
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.found import Found, Scrutiny
+from bench.inspection.outcome import outcome
 from bench.inspection.router_config import router_config
 from bench.inspection.wire import Uplink, eui_of, json_of, uplink_of
 from bench.owner import Owner
@@ -46,6 +47,7 @@ class Inspector:
     ) -> None:
         self._began = began
         self._frame_names = message.Names()
+        self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, max(1, len(names)), addresses)
         self._names = names
@@ -69,6 +71,10 @@ class Inspector:
                     self._text(event)
                 case "upstream.published" | "upstream.status":
                     self._published(event)
+                case "lns.outcome":
+                    self._outcome(event)
+                case "case.device":
+                    self._strategies[event["dev_eui"]] = event["strategy"]
                 case "fault.begin" if event.get("seam") == "clock":
                     self._began = None  # nobody follows a clock that is moved
         evidence = Evidence.of(events)
@@ -234,6 +240,25 @@ class Inspector:
             frozenset(more),
         )
         device.sessions.append(agreed)
+
+    # --- what network servers tell of themselves ------------------------------------------------
+
+    def _outcome(self, event: Event) -> None:
+        heard = self._heard.get((event["station"], event.get("xtime", 0)), [])
+        if "frame_id" not in event or not heard:
+            return
+        name = self._names.get(event["station"], event["station"])
+        check = Scrutiny(
+            rule="outcome", of=f"outcome of {event['frame_id']} through {name}",
+            t_us=event["t_us"], station=event["station"], frame_id=event["frame_id"],
+        )  # fmt: skip
+        uplink = next((one for one in heard if one.frame_id == event["frame_id"]), None)
+        if uplink is None:
+            self._found.append(check.wrong("frame_id", heard[-1].frame_id, event["frame_id"]))
+            return
+        sender = self._sender(uplink)
+        strategy = self._strategies.get(sender.device.dev_eui) if sender else None
+        self._found += outcome(event, uplink, sender, strategy, check)
 
     # --- what the application gets ----------------------------------------------------------------
 

@@ -1,0 +1,43 @@
+"""Does a network server's own account of a reception name the frame, and whose it is, rightly?"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.inspection.downlink import Answered
+from bench.inspection.found import Found, Scrutiny
+from bench.inspection.wire import Uplink
+from bench.virtual.lorawan.frames import DataFrame, JoinRequest
+
+_NAMELESS = ("UnknownDevice", "MicMismatch")
+"""Refused before anybody knew who had sent it."""
+
+
+def outcome(
+    told: Mapping[str, Any],
+    uplink: Uplink,
+    sender: Answered | None,
+    strategy: str | None,
+    check: Scrutiny,
+) -> Iterator[Found]:
+    """What is wrong in the outcome of a frame that was heard so.
+
+    `sender`: the device of the case that sent it, if one did; `strategy` is that device's.
+    """
+    frame = uplink.frame
+    due: dict[str, object] = {}
+    if isinstance(frame, DataFrame):
+        due = {
+            "dev_addr": frame.dev_addr,
+            "mic": frame.mic.hex().upper(),
+            "confirmed": frame.confirmed,
+        }
+    if isinstance(frame, JoinRequest) and "dev_eui" in told:
+        due["dev_eui"] = frame.dev_eui
+    elif told.get("reason") in _NAMELESS:
+        yield from check.same("dev_eui", None, told.get("dev_eui"))
+    if sender is not None and "status" in told:
+        due |= {"dev_eui": sender.device.dev_eui, "strategy": strategy}
+        if isinstance(frame, DataFrame) and told["upstream"] != "dropped":
+            due["f_cnt"] = sender.f_cnt
+    for name, value in due.items():
+        yield from check.same(name, value, told.get(name))

@@ -1,0 +1,75 @@
+"""An outcome names the frame and its sender; each wrong field is told."""
+
+from typing import Any
+
+import pytest
+
+from bench.inspection.downlink import Answered, KnownDevice, Session
+from bench.inspection.found import Scrutiny
+from bench.inspection.outcome import outcome
+from bench.inspection.wire import Uplink
+from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.lorawan.frames import (
+    Kind,
+    data_frame,
+    join_request,
+    read_data,
+    read_join_request,
+)
+
+KEYS = Keys(bytes(16), bytes(range(16)))
+DEV_EUI, JOIN_EUI, STATION = "70B3D57ED0000001", "70B3D57ED0000000", "0016C001F1500001"
+CHECK = Scrutiny(rule="outcome", of="outcome", t_us=0)
+DEVICE = KnownDevice(DEV_EUI, bytes(16), [Session("26000001", KEYS, 0)])
+DATA = data_frame(Kind.CONFIRMED_UP, "26000001", KEYS, 0x1000A, f_port=2, payload=b"hi")
+JOIN = join_request(bytes(16), join_eui=JOIN_EUI, dev_eui=DEV_EUI, dev_nonce=1)
+
+
+def wrong(phy: bytes, told: dict[str, Any], *, sent: bool = True) -> list[str]:
+    frame = read_join_request(phy) if phy is JOIN else read_data(phy)
+    assert frame is not None
+    uplink = Uplink(
+        station=STATION, t_us=0, held_us=0, phy=phy, frame=frame, xtime=1, rctx=0, dr=5,
+        freq_hz=868_100_000, rssi=-80, snr=7,
+    )  # fmt: skip
+    sender = Answered(uplink, DEVICE, 0x1000A, DEVICE.sessions[0]) if sent else None
+    return [one.text.split(": ")[1] for one in outcome(told, uplink, sender, "Drop", CHECK)]
+
+
+def data(**changed: object) -> dict[str, Any]:
+    mic = DATA[-4:].hex().upper()
+    told = {"dev_eui": DEV_EUI, "dev_addr": "26000001", "f_cnt": 0x1000A, "mic": mic}
+    told |= {"confirmed": True, "strategy": "Drop", "status": "NonDuplicate"}
+    told |= {"upstream": "forwarded", **changed}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"dev_eui": "70B3D57ED0000002"},
+        {"dev_addr": "26000002"},
+        {"f_cnt": 10},
+        {"mic": "00000000"},
+        {"confirmed": False},
+        {"strategy": "Mark"},
+        {"strategy": None},
+    ],
+)
+def test_every_field_is_that_of_the_frame(changed: dict[str, object]) -> None:
+    assert wrong(DATA, data()) == []
+    assert wrong(DATA, data(**changed)) == list(changed)
+
+
+def test_nobody_is_named_who_is_not_known() -> None:
+    unknown = {"status": None, "upstream": "dropped", "reason": "MicMismatch"}
+    assert wrong(DATA, data(**unknown, dev_eui=None), sent=False) == []
+    assert wrong(DATA, data(**unknown), sent=False) == ["dev_eui"]
+
+
+def test_a_join_is_of_the_device_that_it_names() -> None:
+    told = {"status": "NonDuplicate", "upstream": "dropped", "strategy": "Drop"}
+    assert wrong(JOIN, told | {"dev_eui": DEV_EUI}) == []
+    assert wrong(JOIN, told | {"dev_eui": JOIN_EUI}, sent=False) == ["dev_eui"]
+    refused = {"upstream": "dropped", "reason": "UnknownDevice"}
+    assert wrong(JOIN, refused, sent=False) == []
