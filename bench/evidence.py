@@ -15,6 +15,7 @@ from bench.capture.reading import Event
 from bench.capture.timetable import HOST_STALLED
 from bench.device_lines import without_signal
 from bench.effects import Effects
+from bench.wire import uplink_of
 from lns.station import messages
 from lns.station.json_fields import either, json_object, read_eui
 
@@ -261,6 +262,13 @@ def _read_text(evidence: Evidence, event: Event) -> None:
         _read_dnmsg(evidence, event)
         return
     if event.get("dropped"):
+        return
+    uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
+    if uplink is not None:
+        evidence.receptions.append(
+            Heard(uplink.station, uplink.frame_id, uplink.xtime, event["t_us"])
+        )
+        evidence.answers.uplinks[uplink.station, uplink.xtime] = uplink.frame_id
         return
     message = messages.parse_up(event["text"])
     match message:

@@ -68,6 +68,7 @@ LAYERS = {
         "chance",
         "spark",
         "virtual.lorawan",
+        "wire",
         "certificates",
         "capture",
         "host",

@@ -17,11 +17,11 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.found import Found, Scrutiny
 from bench.inspection.outcome import outcome
 from bench.inspection.router_config import router_config
-from bench.inspection.wire import Uplink, eui_of, json_of, uplink_of
 from bench.owner import Owner
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.ciphers import session_keys
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
+from bench.wire import Uplink, eui_of, json_of, uplink_of
 
 STATUS = "upstream.status"
 REQUEST = "application.request"

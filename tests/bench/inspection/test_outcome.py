@@ -7,7 +7,6 @@ import pytest
 from bench.inspection.downlink import Answered, KnownDevice, Session
 from bench.inspection.found import Scrutiny
 from bench.inspection.outcome import outcome
-from bench.inspection.wire import Uplink
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.lorawan.frames import (
     Kind,
@@ -16,6 +15,7 @@ from bench.virtual.lorawan.frames import (
     read_data,
     read_join_request,
 )
+from bench.wire import Uplink
 
 KEYS = Keys(bytes(16), bytes(range(16)))
 DEV_EUI, JOIN_EUI, STATION = "70B3D57ED0000001", "70B3D57ED0000000", "0016C001F1500001"

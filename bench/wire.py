@@ -9,12 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.virtual.lorawan.frames import (
+    F_OPTS_MAX,
     DataFrame,
     JoinRequest,
+    Kind,
     read_data,
     read_join_request,
 )
 
+_RANGES = {
+    "MHdr": (0, 0xFF), "FCtrl": (0, 0xFF), "FCnt": (0, 0xFFFF), "FPort": (-1, 0xFF),
+    "DevNonce": (0, 0xFFFF), "DevAddr": (-(1 << 31), (1 << 32) - 1),
+    "MIC": (-(1 << 31), (1 << 32) - 1), "DR": (0, 15), "Freq": (1, (1 << 32) - 1),
+}  # fmt: skip
+_INFO_RANGES = {
+    "rctx": (-(1 << 63), (1 << 63) - 1), "xtime": (0, (1 << 63) - 1),
+    "gpstime": (-(1 << 63), (1 << 63) - 1),
+}  # fmt: skip
+"""The least and the greatest value of each whole number; words may be signed or not."""
+_NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
 _DASHED = re.compile(r"([0-9A-Fa-f]{2}[-:]?){7}[0-9A-Fa-f]{2}")
 _ID6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}")
 
@@ -73,6 +86,8 @@ def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None
     if told is None or told.get("msgtype") not in ("updf", "jreq"):
         return None
     try:
+        if not (_are_fit(told, _RANGES) and _are_fit(told["upinfo"], _INFO_RANGES)):
+            return None
         phy = _join(told) if told["msgtype"] == "jreq" else _data(told)
         frame = read_join_request(phy) if told["msgtype"] == "jreq" else read_data(phy)
         info = told["upinfo"]
@@ -88,15 +103,27 @@ def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None
         return None
 
 
+def _are_fit(told: dict[str, Any], ranges: dict[str, tuple[int, int]]) -> bool:
+    """Whether each number that is there can be one."""
+    for name, (least, most) in ranges.items():
+        if name in told and not (type(told[name]) is int and least <= told[name] <= most):
+            return False
+    return all(type(told[name]) in (int, float) for name in _NUMBERS if name in told)
+
+
 # | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
 def _data(told: dict[str, Any]) -> bytes:
-    port = told["FPort"]
+    port, f_opts = told["FPort"], bytes.fromhex(told["FOpts"])
+    if told["MHdr"] not in (Kind.UNCONFIRMED_UP << 5, Kind.CONFIRMED_UP << 5):
+        raise ValueError("no data uplink")
+    if len(f_opts) != told["FCtrl"] & F_OPTS_MAX or (port < 0 and told["FRMPayload"]):
+        raise ValueError("no frame has these parts")
     return (
         bytes([told["MHdr"]])
         + _little_endian(told["DevAddr"], 4)
         + bytes([told["FCtrl"]])
         + _little_endian(told["FCnt"], 2)
-        + bytes.fromhex(told["FOpts"])
+        + f_opts
         + (bytes([port]) if port >= 0 else b"")
         + bytes.fromhex(told["FRMPayload"])
         + _little_endian(told["MIC"], 4)

@@ -1,0 +1,57 @@
+"""What the bench reads of a station is what the protocol says, read a second time."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bench.wire import uplink_of
+from lns.station.messages import Jreq, Updf, parse_up
+
+INFO = {"rctx": 0, "xtime": 5, "gpstime": 0, "rssi": -50, "snr": 9.25, "rxtime": 1.0}
+UPDF = {
+    "msgtype": "updf", "MHdr": 64, "DevAddr": -2, "FCtrl": 1, "FCnt": 5, "FOpts": "02", "FPort": 2,
+    "FRMPayload": "abCD", "MIC": -5, "RefTime": 0.0, "DR": 5, "Freq": 868_100_000, "upinfo": INFO,
+}  # fmt: skip
+JREQ = {
+    "msgtype": "jreq", "MHdr": 0, "JoinEui": "70-B3-D5-7E-D0-00-00-00",
+    "DevEui": "70B3:D57E:D000:1", "DevNonce": 7, "MIC": 99, "RefTime": 0.0, "DR": 5,
+    "Freq": 868_100_000, "upinfo": INFO,
+}  # fmt: skip
+EDGES = [0, 1, 15, 16, 127, 128, 255, 256, 65_535, 65_536, 2**31, 2**32 - 1, 2**32, 2**63, 2**64]
+ODD: list[Any] = [
+    None, True, False, *EDGES, *(-n for n in EDGES), 1.0, 1.5, 868_100_000.0,
+    "", "0", "zz", "02", "0203" * 10, "aaa", "ab" * 300, "::1", "1:2:3:4", [], [1], {},
+]  # fmt: skip
+
+
+def seen_by_server(text: str) -> object:
+    message = parse_up(text)
+    if not isinstance(message, Updf | Jreq):
+        return None
+    info = message.upinfo
+    facts = message.dr, message.freq_hz, info.rctx, info.rssi_dbm, info.snr_db
+    return message.frame_id, info.xtime, message.phy(), *facts
+
+
+def seen_here(text: str) -> object:
+    uplink = uplink_of("0016C001F1500001", 0, 0, text)
+    if uplink is None:
+        return None
+    facts = uplink.dr, uplink.freq_hz, uplink.rctx, uplink.rssi, uplink.snr
+    return uplink.frame_id, uplink.xtime, uplink.phy, *facts
+
+
+@pytest.mark.parametrize("text", [UPDF, JREQ], ids=["updf", "jreq"])
+def test_both_read_the_same_in_a_good_text(text: dict[str, Any]) -> None:
+    assert seen_here(json.dumps(text)) == seen_by_server(json.dumps(text)) is not None
+
+
+@pytest.mark.parametrize("text", [UPDF, JREQ], ids=["updf", "jreq"])
+def test_nothing_is_read_here_that_a_server_refuses(text: dict[str, Any]) -> None:
+    """What is not read here is judged by the server's own reader."""
+    odd = [{**text, name: value} for name in text for value in ODD]
+    odd += [{**text, "upinfo": {**INFO, name: value}} for name in INFO for value in ODD]
+    for one in map(json.dumps, odd):
+        here = seen_here(one)
+        assert here is None or here == seen_by_server(one), one
