@@ -8,6 +8,7 @@ from bench.capture.reading import Event
 from bench.case import Case, StimulusMissed, Title
 from bench.evidence import Words
 from bench.expectation import Due, Result, Verdict
+from bench.inspection.found import Found
 from lns.capture import Capture
 from lns.end_device import Activation, EndDevice
 from lns.lorawan.crypto import SessionKeys
@@ -275,7 +276,12 @@ def test_what_is_expected_of_devices_and_messages_is_written(
     case.begin()
     case.expect_upstream(Eui(ALPHA), 2, Eui(WEST), {"fPort": 2})
     case.expect_status(Eui(ALPHA), 1)
+    case.expect_evictions(2)
+    with pytest.raises(ValueError, match="no answer says f_count; f_cnt, "):
+        case.expect_answer(FRAME, {"f_count": 7})
     case.expect_on_air(FRAME, ["RX1", "RX2"])
+    for f_cnt in (7, 8):
+        case.expect_answer(FRAME, {"f_cnt": f_cnt})
     case.expect_effects(1, {"message_id": "m-2"}, consumer="one")
     case.expect_effects(2, {"message_id": "m-2"}, by="window")
     told = [line for line in written(tmp_path) if line["kind"] == "case.expect"]
@@ -283,7 +289,10 @@ def test_what_is_expected_of_devices_and_messages_is_written(
     assert [{key: fact[key] for key in fact if key not in head} for fact in told] == [
         {"expect": "upstream", "dev_eui": ALPHA, "f_cnt": 2, "station": WEST, "body": {"fPort": 2}},
         {"expect": "status", "dev_eui": ALPHA, "count": 1},
+        {"expect": "evicted", "count": 2},
         {"expect": "on_air", "frame_id": FRAME, "windows": ["RX1", "RX2"]},
+        {"expect": "answer", "frame_id": FRAME, "n": 0, "body": {"f_cnt": 7}},
+        {"expect": "answer", "frame_id": FRAME, "n": 1, "body": {"f_cnt": 8}},
         {"expect": "effect", "message_id": "m-2", "consumer": "one", "count": 1},
         {"expect": "ignored", "message_id": "m-2", "by": "window", "count": 2},
     ]
@@ -307,3 +316,14 @@ def test_an_attempt_that_another_one_follows_says_so(open_case: Open, tmp_path: 
     assert verdict.result is Result.ERROR
     assert case.repeated
     assert written(tmp_path)[-1]["repeated"] is True
+
+
+def test_what_the_bench_itself_found_decides_the_verdict(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.begin()
+    play(case)
+    expect(case)
+    case.find(Found(rule="forged", text="a frame that nobody sent", t_us=1, station=WEST))
+    assert case.end().result is Result.FAIL
+    [fact] = [line for line in written(tmp_path) if line["kind"] == "case.finding"]
+    assert (fact["owner"], fact["text"]) == ("LNS", "a frame that nobody sent")

@@ -466,3 +466,24 @@ def test_the_application_is_told_a_status_as_often_as_is_due(
     told: list[str], result: Result
 ) -> None:
     assert judge(good(*map(told_status, told), DUE_STATUS)).result is result
+
+
+EVICTED: Event = {"source": "lns-a", "kind": "lns.evicted", "dev_eui": ALPHA, "early_us": 1}
+
+
+@pytest.mark.parametrize(("due_count", "told"), [(0, 0), (1, 1), (0, 1), (2, 1), (1, 0)])
+def test_frames_are_forgotten_too_early_as_often_as_is_due(due_count: int, told: int) -> None:
+    expected: Event = {"source": "bench", "kind": "case.expect", "expect": "evicted"}
+    found = judge(good(*[EVICTED] * told, expected | {"count": due_count}))
+    wrong = f"frames forgotten too early: expected {due_count}, observed {told}"
+    assert found.reasons == (() if due_count == told else (wrong,))
+    assert found.result is (Result.PASS if due_count == told else Result.FAIL)
+
+
+def test_what_is_due_in_an_answer_is_compared_with_what_left_for_the_station() -> None:
+    due_answer: Event = {
+        "source": "bench", "kind": "case.expect", "expect": "answer", "frame_id": FRAME, "n": 0,
+    }  # fmt: skip
+    assert judge(good(due_answer | {"body": {}})).result is Result.PASS
+    wrong = judge(good(due_answer | {"body": {"rx_delay_s": 77}}))
+    assert (wrong.result, wrong.owner) == (Result.FAIL, "LNS")

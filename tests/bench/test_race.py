@@ -14,6 +14,7 @@ from tests.bench.written_case import (
     WEST,
     Event,
     begin,
+    dnmsg,
     due,
     end,
     heard,
@@ -43,7 +44,7 @@ def told(eui: str, xtime: int, words: str, level2: str | None = None) -> list[Ev
     """A reception, its message, its answer if there is one, and its outcome."""
     events = [heard(eui, xtime), published(eui, f"m-{xtime}")]
     if words.endswith("RX1"):
-        events.append(scheduled(eui, xtime, f_cnt_down=xtime))
+        events += [scheduled(eui, xtime, f_cnt_down=xtime), dnmsg(eui, xtime)]
     return [*events, outcome(eui, xtime, words) | {"level2": level2 or TOLD[words]}]
 
 

@@ -21,6 +21,7 @@ from lns.store.sqlite import SqliteStore
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 
 MIC = Mic("2B11FF0D")
+PATIENCE_US = 10_000_000  # this host may be busy
 
 T = TypeVar("T")
 Opened = AbstractAsyncContextManager[SessionStore]
@@ -85,7 +86,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 
 
 async def emptied(server: RedisServer) -> None:
-    wire = RedisWire(server)
+    wire = RedisWire(server, patience_us=PATIENCE_US)
     await wire.do("FLUSHDB")
     await wire.close()
 
@@ -101,7 +102,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         valkey: Valkey = request.getfixturevalue("valkey")
         server = redis_server(f"redis://127.0.0.1:{valkey.port}/0")
         asyncio.run(emptied(server))
-        kept = Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA)))
+        kept = Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA), patience_us=PATIENCE_US))
     yield kept
     kept.close()
 
@@ -118,8 +119,8 @@ def both(request: pytest.FixtureRequest) -> Iterator[tuple[Kept, Kept]]:
         server = redis_server(f"redis://127.0.0.1:{valkey.port}/0")
         asyncio.run(emptied(server))
         stores = (
-            Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA))),
-            Kept(lambda: RedisStore(server, "lns-b", (ALPHA, BETA))),
+            Kept(lambda: RedisStore(server, "lns-a", (ALPHA, BETA), patience_us=PATIENCE_US)),
+            Kept(lambda: RedisStore(server, "lns-b", (ALPHA, BETA), patience_us=PATIENCE_US)),
         )
     yield stores
     for kept in stores:

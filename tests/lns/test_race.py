@@ -24,7 +24,7 @@ DEVICES = 50
 ROUNDS = size(12, 40)
 AT_ONCE = 10  # more could take longer than a claim may, where the servers share two cores
 FRAMES = DEVICES * ROUNDS
-UNAVAILABLE_MAX = FRAMES // 10
+UNAVAILABLE_MAX = FRAMES // 2
 ANSWERED_MIN = 0.5
 SHARE_MIN = 0.25
 

@@ -193,7 +193,7 @@ def make(root: Path) -> Made:
     for name, which in (("killed", signal.SIGKILL), ("interrupted", signal.SIGINT)):
         folders[name], *told = ended_by(which, root / name, after="[  1")
         said[name] = told[0], told[1]
-    small = ran("run", "--capture-dir", str(root / "limit"), files_max_bytes=100_000)
+    small = ran("run", "--capture-dir", str(root / "limit"), files_max_bytes=300_000)
     folders["file limit"] = only_run_in(root / "limit")
     said["file limit"] = small.returncode, small.stdout + small.stderr
     # Two runs of one second would have one name, by which scores are told apart.

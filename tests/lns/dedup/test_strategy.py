@@ -17,6 +17,7 @@ from lns.dedup.strategy import (
     Upstream,
     decide,
     status_of,
+    too_far,
 )
 
 DROP, MARK, NONE = Strategy.DROP, Strategy.MARK, Strategy.NONE
@@ -161,3 +162,7 @@ def test_a_restarted_device_advances_from_an_old_counter() -> None:
 def test_a_hard_duplicate_needs_no_counter() -> None:
     for standing in Standing:
         assert _decide(Status.DUPLICATE, DROP, standing=standing).reason is Reason.DUPLICATE
+
+
+def test_a_frame_too_far_ahead_of_what_all_servers_know_is_dropped_and_changes_nothing() -> None:
+    assert too_far() == Disposition(Upstream.DROPPED, Reason.INVALID_FRAME_COUNTER)

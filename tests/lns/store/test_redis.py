@@ -272,7 +272,7 @@ def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
     async def body() -> None:
         async with (
             wired(tmp_path) as (relay, server),
-            store_at(relay.port, patience_us=1_000_000) as store,
+            store_at(relay.port, patience_us=2_000_000) as store,
         ):
             await store.keep_sessions(BETA, ())
             relay.swallow("down")
