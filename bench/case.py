@@ -246,7 +246,7 @@ class Case:
         self.begin()
         verdict = self._judged(error, owner)
         went_wrong = verdict.result is Result.FAIL or error is not None
-        why = unreached(self.in_order()) if went_wrong and owner != "LNS" else None
+        why = unreached(self.in_order(), is_stuck=error is not None) if went_wrong else None
         if why is not None:
             self.missed("air", why if error is None else f"{why}; then: {error}")
             verdict = self._judged(None, owner)

@@ -330,7 +330,8 @@ def _read_end(evidence: Evidence, event: Event) -> None:
 
 
 def _read_status(evidence: Evidence, event: Event) -> None:
-    evidence.statuses[event["body"]["devEui"]].add(event["body"]["messageId"])
+    body = event["body"]
+    evidence.statuses[body.get("devEui", "")].add(body.get("messageId", ""))
 
 
 _READERS: dict[str, Callable[[Evidence, Event], None]] = {

@@ -20,6 +20,7 @@ from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.receive_window import Answer
 
+EUI_DIGITS = 16
 HOST_STALL_MAX_US = 50_000  # a longer one may have made a device, a station or a server late
 
 
@@ -203,11 +204,12 @@ def judge(events: Sequence[Event]) -> Verdict:
     return Verdict(Result.PASS)
 
 
-def unreached(events: Sequence[Event]) -> str | None:
+def unreached(events: Sequence[Event], *, is_stuck: bool = False) -> str | None:
     """Why a case that went wrong proves nothing: what was to reach a network server did not.
 
     None where something that did reach one is wrong, or where stations had no link although nobody
-    had disturbed anything: that may be the doing of the server.
+    had disturbed anything: that may be the doing of the server. `is_stuck`: the case went no
+    further; a join request that was lost is reason enough then.
     """
     evidence = Evidence.of(events)
     is_disturbed = any(event["kind"] == "fault.begin" for event in events)
@@ -219,12 +221,27 @@ def unreached(events: Sequence[Event]) -> str | None:
     if evidence.sent and not evidence.receptions:
         return "nothing that was sent has reached a network server"
     heard = evidence.heard
+    lost = _lost_joins(events, heard) if is_stuck else []
+    if lost:
+        return f"the join request {lost[0]} has not reached a network server"
     for frame_id, rows in evidence.expected.items():
         for n, (row, reception) in enumerate(zip_longest(rows, heard.get(frame_id, ()))):
             if row is not None and (reception is None or reception.station != row.station):
                 name = evidence.name(row.station)
                 return f"{frame_id} #{n} has not reached a network server through {name}"
     return None
+
+
+def _lost_joins(events: Sequence[Event], heard: Mapping[str, object]) -> list[str]:
+    """The newest join request of each device that a radio sent, if it never came to a server."""
+    newest: dict[str, str] = {}
+    for event in events:
+        if event["kind"] != "radio.transmit" or event.get("origin") != "device":
+            continue
+        frame_id = event.get("frame_id", "")
+        if event["direction"] == "up" and len(frame_id.partition(":")[0]) == EUI_DIGITS:
+            newest[event["dev_eui"]] = frame_id
+    return [frame_id for frame_id in newest.values() if frame_id not in heard]
 
 
 Reasons = list[tuple[str, str]]  # (owner, reason)
@@ -281,11 +298,11 @@ def _wrong_bodies(evidence: Evidence) -> Reasons:
     for due in evidence.expected_bodies:
         which = due.dev_eui, due.f_cnt, due.station
         for body in evidence.published:
-            if (body["devEui"], body["fCnt"], body["station"]) != which:
+            if (body.get("devEui"), body.get("fCnt"), body.get("station")) != which:
                 continue
             for name, value in due.body.items():
                 if body.get(name) != value:
-                    where = f"message {body['messageId']} through {evidence.name(due.station)}"
+                    where = f"message {body.get('messageId')} through {evidence.name(due.station)}"
                     told = f"expected {name} {value!r}, observed {body.get(name)!r}"
                     reasons.append(("LNS", f"{where}: {told}"))
     return reasons

@@ -60,7 +60,7 @@ def _forwarded_means_published(evidence: Evidence) -> Broken:
             key = (outcome.get("dev_eui"), outcome["station"], outcome.get("f_cnt"), marked)
             owed[key] += 1
     got = Counter(
-        (body["devEui"], body["station"], body["fCnt"], body.get("dupMsg", False))
+        (body.get("devEui"), body.get("station", ""), body.get("fCnt"), body.get("dupMsg", False))
         for body in evidence.published
     )
     for key in sorted(owed.keys() | got.keys(), key=str):
@@ -76,7 +76,7 @@ def _forwarded_means_published(evidence: Evidence) -> Broken:
             )
     # Unverified: nobody could say whether another server delivers the same message.
     verified = [body for body in evidence.published if not body.get("unverified", False)]
-    for message_id, times in Counter(body["messageId"] for body in verified).items():
+    for message_id, times in Counter(body.get("messageId") for body in verified).items():
         if times > 1 and not evidence.lns_restarts:
             yield rule, f"message id {message_id} was used {times} times"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.device_lines import without_signal
-from bench.evidence import Evidence
+from bench.evidence import LINK, Evidence
 from bench.inspection import downlink, message
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.found import Found, Scrutiny
@@ -27,7 +27,14 @@ STATUS = "upstream.status"
 REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
+AIM_GAP_US = 20_000
+"""How long before a window a station needs its downlink."""
 _TOLD_LATE_US = 500_000
+_CONFIGURED_US = 5_000_000
+_UNDER_WAY_US = 5_000_000
+"""How long after a disturbance a link may be lost for that reason."""
+_ENDED = frozenset({"kill", "restart"})
+_OF_LINKS = frozenset({"cut", "half open"})
 
 
 class Inspector:
@@ -44,8 +51,10 @@ class Inspector:
         names: dict[str, str],
         *,
         began: datetime | None = None,
+        has_twins: bool = False,
     ) -> None:
         self._began = began
+        self._has_twins = has_twins
         self._frame_names = message.Names()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
@@ -57,10 +66,13 @@ class Inspector:
         self._messages: dict[tuple[str, str, int], list[Answered]] = {}
         self._diids: dict[tuple[str, int], tuple[str, Found | None]] = {}
         self._reported: set[tuple[str, int]] = set()
+        self._joins: dict[str, Uplink] = {}
+        self._handed_over: dict[str, int] = {}
+        self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
 
-    def inspect(self, events: Sequence[Event]) -> list[Found]:
-        """What is wrong, in order of time."""
+    def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
+        """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         for event in events:
             match event["kind"]:
                 case "application.request":
@@ -78,6 +90,10 @@ class Inspector:
                 case "fault.begin" if event.get("seam") == "clock":
                     self._began = None  # nobody follows a clock that is moved
         evidence = Evidence.of(events)
+        if events:
+            self._found += self._unserved(events)
+        if is_stuck:
+            self._found += self._unaccepted()
         self._found += self._silent_gateways(evidence)
         self._found += self._deaf_stations(evidence)
         return self._found
@@ -111,12 +127,16 @@ class Inspector:
             told = json_of(event["text"]) or {}
             if told.get("msgtype") == "dntxed" and isinstance(told.get("diid"), int):
                 self._reported.add((event["station"], told["diid"]))
+            if told.get("msgtype") == "version":
+                self._introduced[event["station"]] = event["t_us"]
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             key = answered.device.dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
+        elif answered is not None:
+            self._joins[answered.device.dev_eui] = uplink
 
     def _sender(self, uplink: Uplink) -> Answered | None:
         """Whose this is; None if no device of the case has sent it."""
@@ -143,6 +163,7 @@ class Inspector:
         elif downlink.is_dnmsg(told):
             self._dnmsg(event, told, name)
         elif told.get("msgtype") == "router_config":
+            self._introduced.pop(event["station"], None)
             check = Scrutiny(
                 rule="router_config", of=f"router_config for {name}", t_us=event["t_us"],
                 station=event["station"],
@@ -157,6 +178,7 @@ class Inspector:
         check = Scrutiny(rule="dnmsg", of=f"dnmsg for {name}", t_us=event["t_us"], station=station)
         found = downlink.misshapen(told, check)
         if not found:
+            self._handed_over[eui_of(told.get("DevEui", told.get("DevEUI"))) or ""] = event["t_us"]
             dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
             found = list(self._dnmsg_read(event, told, check))
             found += self._used_again(station, diid, check)
@@ -214,14 +236,24 @@ class Inspector:
     def _late(
         self, event: Event, told: dict[str, Any], uplink: Uplink, check: Scrutiny
     ) -> Iterator[Found]:
-        """Whether every window that it names had opened for certain, before it came."""
-        opens_us = uplink.t_us - uplink.held_us + max(1, told.get("RxDelay", 1)) * 1_000_000
-        if "RX2DR" in told:
+        """Whether it came too late for a station to meet the first window that it names."""
+        opens_us = self._ended_us(uplink) + max(1, told.get("RxDelay", 1)) * 1_000_000
+        window = "RX1" if "RX1DR" in told else "RX2"
+        if window == "RX2":
             opens_us += downlink.RX2_AFTER_RX1_US
-        late_us = event["t_us"] - event.get("held_us", 0) - opens_us
+        late_us = event["t_us"] - event.get("held_us", 0) + AIM_GAP_US - opens_us
         if late_us > 0:
-            window = "RX2" if "RX2DR" in told else "RX1"
-            yield check.wrong("time", f"before {window} opens", f"{late_us // 1000} ms after that")
+            due = f"{AIM_GAP_US // 1000} ms before {window} opens"
+            yield check.wrong("time", due, f"{late_us // 1000} ms after that")
+
+    def _ended_us(self, uplink: Uplink) -> int:
+        """When an uplink ended, or the latest that it can have, where no radio has sent it now."""
+        told_us = uplink.t_us - uplink.held_us
+        sent = self._sent.get(uplink.phy)
+        if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
+            return told_us
+        ended_us = int(sent["t_us"] + sent["airtime_us"])
+        return ended_us if 0 <= told_us - ended_us < _TOLD_LATE_US else told_us
 
     def _open_session(self, answered: Answered, request: JoinRequest, told: dict[str, Any]) -> None:
         device = answered.device
@@ -286,13 +318,58 @@ class Inspector:
             yield from message.message(body, heard, check)
             yield from self._frame_names.compare(body, heard, check)
 
+    # --- what they did not do ---------------------------------------------------------------------
+
+    def _unserved(self, events: Sequence[Event]) -> Iterator[Found]:
+        """Stations that a server left without an answer to their version, or without a link.
+
+        Whoever disturbed servers or links, or said what no station says, is the reason himself.
+        """
+        disturbed_us = [event["t_us"] for event in events if _disturbs_links(event)]
+        if self._has_twins:
+            return
+        for station, version_us in self._introduced.items():
+            if events[-1]["t_us"] - version_us > _CONFIGURED_US and not disturbed_us:
+                yield Found(
+                    rule="a server serves", t_us=version_us, station=station,
+                    text=f"{self._name(station)}: its version was not answered: expected"
+                    f" router_config within {_CONFIGURED_US // 1_000_000} s, observed none",
+                    expected="router_config", observed="none",
+                )  # fmt: skip
+        for event in events:
+            since_us = [event["t_us"] - at_us for at_us in disturbed_us if at_us <= event["t_us"]]
+            is_refused = event.get("event") == "refused"
+            excused = since_us and (is_refused or min(since_us) <= _UNDER_WAY_US)
+            if event["kind"] == LINK and not excused:
+                yield Found(
+                    rule="a server serves", t_us=event["t_us"], station=event["station"],
+                    text=f"{self._name(event['station'])}: the network server has {event['event']}"
+                    " its connection: expected open, observed closed",
+                    expected="open", observed=event["event"],
+                )  # fmt: skip
+
+    def _unaccepted(self) -> Iterator[Found]:
+        """Join requests that reached a server, and that nothing came back for."""
+        for dev_eui, uplink in self._joins.items():
+            if self._handed_over.get(dev_eui, -1) < uplink.t_us:
+                yield Found(
+                    rule="join accept", t_us=uplink.t_us, station=uplink.station,
+                    text=f"join accept to {uplink.frame_id} through {self._name(uplink.station)}:"
+                    " expected one, observed none",
+                    frame_id=uplink.frame_id, expected="one", observed="none",
+                )  # fmt: skip
+
+    def _name(self, station: str) -> str:
+        return self._names.get(station, station)
+
     # --- what gateways did with it ----------------------------------------------------------------
 
     def _silent_gateways(self, evidence: Evidence) -> Iterator[Found]:
         """Stations that kept a right downlink for a device that waits for one."""
         waiting = _devices_that_miss_a_line(evidence)
         for (station, diid), (dev_eui, first) in self._diids.items():
-            if first is None and dev_eui in waiting and (station, diid) not in self._reported:
+            kept = (station, diid) not in self._reported and station not in evidence.link_lost_us
+            if first is None and dev_eui in waiting and kept:
                 name = self._names.get(station, station)
                 yield Found(
                     owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
@@ -330,6 +407,14 @@ class Inspector:
             if late_us > _TOLD_LATE_US:
                 return f"it told of the frame {late_us // 1000} ms after its end"
         return None
+
+
+def _disturbs_links(event: Event) -> bool:
+    """Whether a scenario did something to a server or to a link."""
+    if event["kind"] == "case.lns":
+        return event["event"] in _ENDED
+    seam = event.get("seam") if event["kind"] == "fault.begin" else None
+    return seam == "lns" or (seam == "tap" and event["fault"] in _OF_LINKS)
 
 
 def _devices_that_miss_a_line(evidence: Evidence) -> set[str]:

@@ -154,14 +154,20 @@ class Stimulation(Assembly):
             facts |= {"payload": downlink.payload.hex(), "confirmed": downlink.confirmed}
         self.record("application", REQUEST, facts)
 
-    def inspect(self) -> None:
-        """Note what is wrong in all that network servers handed over."""
+    def inspect(self, *, is_stuck: bool = False) -> None:
+        """Note what is wrong in all that network servers handed over.
+
+        `is_stuck`: a device refused to go on, which may be for want of what it was not given.
+        """
         provisioned = [device.provisioned for device in self._devices.values()]
         names = {str(station.eui): station.name for station in self._stations.values()}
         plan = channel_plan(self.region.name)
         known = [_known(one, plan) for one in provisioned if one.known]
-        inspector = Inspector(plan, NET_ID, known, names, began=self.clock_began)
-        for found in inspector.inspect(self.case.in_order()):
+        has_twins = len(names) < len(self._stations)
+        inspector = Inspector(
+            plan, NET_ID, known, names, began=self.clock_began, has_twins=has_twins
+        )
+        for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)
 
     # --- network server, application, time ----------------------------------------------------
@@ -173,6 +179,7 @@ class Stimulation(Assembly):
 
     async def kill_lns(self, lns: str = "lns-a") -> None:
         await self.start()
+        self.case.lns(lns, "kill")
         await self.server_of(lns).kill()
 
     async def start_lns(self, lns: str = "lns-a") -> None:

@@ -30,7 +30,8 @@ from bench.rig.stimulation import Stimulation
 from bench.station.basicstation_shell import GatewayFailed
 from lns.dedup.strategy import Strategy
 
-BENCH = "bench"
+BENCH = Owner.BENCH
+SERVING = (Owner.LNS, Owner.APPLICATION)
 BROKEN_MAX = 3
 """How often a case is played in all that this host breaks."""
 DEVICE_ERRORS = (
@@ -103,7 +104,11 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
         else:
             error, owner = innermost(cause), owner_of(cause)
     try:
-        rig.inspect()
+        if owner in SERVING and error is not None:
+            # What a network server or a consumer does is never an error of the bench.
+            case.find(Found(owner=Owner(owner), rule="a server serves", text=error, t_us=0))
+            error, owner = None, BENCH
+        rig.inspect(is_stuck=owner == Owner.DEVICE)
     except Exception as failure:
         error = error or innermost(failure)
     if cause is not None and error is not None:
@@ -145,15 +150,15 @@ async def repeated(
     return verdict
 
 
-def owner_of(error: BaseException) -> str:
+def owner_of(error: BaseException) -> Owner:
     """Who has to see to an error that kept the bench from playing a case."""
     if isinstance(error, ServerDied | ServerSilent):
-        return "LNS"
+        return Owner.LNS
     if isinstance(error, ConsumerDied):
-        return "application"
+        return Owner.APPLICATION
     if isinstance(error, DEVICE_ERRORS):
-        return "device"
-    return "gateway" if isinstance(error, GATEWAY_ERRORS) else BENCH
+        return Owner.DEVICE
+    return Owner.GATEWAY if isinstance(error, GATEWAY_ERRORS) else BENCH
 
 
 def is_of_host(error: BaseException) -> bool:
