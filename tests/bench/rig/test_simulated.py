@@ -101,7 +101,7 @@ def test_a_restarted_server_has_forgotten_level_1_and_kept_its_counters(tmp_path
     run = played(tmp_path, scenario)
     assert [event.get("reason") for event in run.of("lns.outcome")] == [None, "InvalidFrameCounter"]
     assert [event["status"] for event in run.of("lns.outcome")] == ["NonDuplicate"] * 2
-    assert [event["event"] for event in run.of("case.lns")] == ["start", "restart"]
+    assert [event["event"] for event in run.of("case.lns")] == ["start", "kill", "restart"]
 
 
 def test_the_wall_clock_is_in_the_messages_only(tmp_path: Path) -> None:
