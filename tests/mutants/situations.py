@@ -186,17 +186,10 @@ MUTANTS = (
         JOINS,
     ),
     Mutant(
-        "only the newest nonce is used",
-        JOIN,
-        "        if request.dev_nonce in used:\n",
-        "        if used and request.dev_nonce == max(used):\n",
-        JOINS,
-    ),
-    Mutant(
         "join key without DevEUI",
         JOIN,
         "JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)",
-        'JoinKey(request.join_eui, Eui(""), request.dev_nonce)',
+        "JoinKey(request.join_eui, request.join_eui, request.dev_nonce)",
         JOINS,
     ),
     Mutant(
