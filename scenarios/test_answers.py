@@ -71,7 +71,7 @@ async def test_the_device_is_answered_in_the_rx2_that_its_accept_named(rig, rx2_
 
 
 @POLICY
-async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before(rig, strategy):
+async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before(rig):
     """Whoever joins again listens as before the first join, until the accept tells otherwise."""
     device = rig.provision("listener", activation="otaa", rx1_dr_offset=3, rx_delay_s=3, rx2_dr=4)
     rig.only("west")
@@ -93,7 +93,7 @@ async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before
 
 @pytest.mark.fault("lns", "restart")
 @pytest.mark.parametrize("servers", [1, 2])
-async def test_how_a_device_listens_outlives_the_server_that_told_it(rig, strategy, servers):
+async def test_how_a_device_listens_outlives_the_server_that_told_it(rig, servers):
     """It is part of the session, for a server that restarts and for one that never saw the join."""
     if servers == 2:
         rig.put_on("lns-b", "east")
@@ -112,7 +112,7 @@ async def test_how_a_device_listens_outlives_the_server_that_told_it(rig, strate
 
 
 @POLICY
-async def test_a_device_that_always_listens_is_sent_to_in_the_rx2_of_its_accept(rig, strategy):
+async def test_a_device_that_always_listens_is_sent_to_in_the_rx2_of_its_accept(rig):
     """Class C listens in RX2 as the accept named it, not as the region does."""
     device = rig.provision("listener", activation="otaa", device_class="C", rx2_dr=4)
     rig.only("west")
@@ -181,6 +181,7 @@ async def test_what_waits_goes_down_in_order_one_with_each_answer(rig, strategy,
     rig.expect_on_air(last)
 
 
+@POLICY
 async def test_an_answer_without_data_tells_that_more_waits(rig, strategy):
     """A downlink under way is not sent twice: the next answer says only that something waits."""
     rig.only("west")
@@ -197,6 +198,7 @@ async def test_an_answer_without_data_tells_that_more_waits(rig, strategy):
     rig.expect_answer(other, f_pending=False, ack=True, f_port=7)
 
 
+@POLICY
 async def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(rig, strategy):
     """Its acknowledgement comes with the next uplink; until then nothing else is sent."""
     rig.only("west")
@@ -217,6 +219,7 @@ async def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(rig,
     rig.expect_on_air(silent)
 
 
+@POLICY
 async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, strategy):
     """Sent three times, each time under a new counter; what waits behind it comes then."""
     rig.only("west")
@@ -239,6 +242,7 @@ async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, str
     rig.expect(silent, FIRST, first="west")
 
 
+@POLICY
 async def test_an_unconfirmed_downlink_that_no_station_sent_comes_again(rig, strategy):
     """Only a report of the station proves it: it goes with the next answer, under a new counter."""
     rig.only("west")
@@ -257,6 +261,7 @@ async def test_an_unconfirmed_downlink_that_no_station_sent_comes_again(rig, str
     rig.expect_on_air(silent)
 
 
+@POLICY
 async def test_an_acknowledgement_and_data_share_one_answer(rig, strategy):
     """The device is told both at once, and a retry of its frame takes nothing more of the queue."""
     rig.only("west")
@@ -270,6 +275,7 @@ async def test_an_acknowledgement_and_data_share_one_answer(rig, strategy):
     rig.expect_downlink(rig.alpha, b"on", port=7)
 
 
+@POLICY
 async def test_what_waits_goes_down_through_the_server_that_owns_the_frame(rig, strategy):
     """Another server that hears the frame has nothing to say to the device."""
     rig.put_on("lns-b", "east")
@@ -296,7 +302,8 @@ async def test_the_answer_leaves_through_the_antenna_that_heard(rig, strategy):
     rig.expect_reply(uplink)
 
 
-async def test_a_join_is_accepted_through_the_antenna_that_heard(rig, strategy):
+@POLICY
+async def test_a_join_is_accepted_through_the_antenna_that_heard(rig):
     """The accept is a downlink like any other: it goes where the request was heard."""
     rig.only("west")
     rig.west.add_antenna(weaker_db=-6)
@@ -306,8 +313,8 @@ async def test_a_join_is_accepted_through_the_antenna_that_heard(rig, strategy):
     rig.expect_reply(join)
 
 
-@pytest.mark.requires("known strength")
-async def test_a_weak_reception_is_a_reception(rig, strategy, confirmed):
+@pytest.mark.requires("known strength", "virtual time")
+async def test_a_weak_reception_is_a_reception(rig, confirmed):
     """Below the noise: what the station tells of it reaches the application as it is."""
     device = rig.provision("far", f_cnt=10, dr=0)
     rig.only("west")
@@ -346,6 +353,7 @@ async def test_class_c_is_sent_to_at_once_and_class_a_when_it_asks(rig, strategy
         rig.expect_answer(after, f_port=None, f_pending=False, ack=True)
 
 
+@POLICY
 async def test_class_c_acknowledges_and_is_sent_the_next(rig, strategy):
     """A confirmed downlink of class C waits for its acknowledgement, and what waits behind it."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

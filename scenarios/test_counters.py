@@ -185,6 +185,7 @@ async def test_an_old_frame_replayed_after_the_retention_is_old(
 # --- repeated answers ----------------------------------------------------------------------------
 
 
+@POLICY
 @pytest.mark.fault("lns", "restart")
 @pytest.mark.parametrize("servers", [1, 2])
 async def test_a_restart_gives_no_new_answers_to_an_old_frame(rig, strategy, servers):

@@ -191,6 +191,7 @@ async def test_a_join_that_nobody_heard_ends_no_session(rig, strategy, version, 
 # --- which nonces, and whose ----------------------------------------------------------------------
 
 
+@pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("servers", [1, 2])
 async def test_two_devices_may_use_one_dev_nonce(rig, strategy, servers):
     """A DevNonce is a device's own: both join with it within a second, and are told apart."""
@@ -220,7 +221,7 @@ async def _say_joins(rig, device, nonces, *, by):
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("by", ["west", "east"])
 @pytest.mark.parametrize("version", ["1.0.2", "1.0.3"])
-async def test_nonces_are_drawn_at_random_and_each_is_used_once(rig, strategy, version, by):
+async def test_nonces_are_drawn_at_random_and_each_is_used_once(rig, version, by):
     """A lower one than before is as good as any; each is refused ever after, by all servers."""
     rig.put_on("lns-b", "east")
     device = rig.provision("drawing", activation="otaa", lorawan=version)
@@ -232,7 +233,7 @@ async def test_nonces_are_drawn_at_random_and_each_is_used_once(rig, strategy, v
 
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("by", ["west", "east"])
-async def test_a_counted_nonce_never_goes_back(rig, strategy, by):
+async def test_a_counted_nonce_never_goes_back(rig, by):
     """LoRaWAN 1.0.4, 6.2.4: the DevNonce is a counter; one that was never used is refused too."""
     rig.put_on("lns-b", "east")
     device = rig.provision("counting", activation="otaa", lorawan="1.0.4")
@@ -246,6 +247,7 @@ async def test_a_counted_nonce_never_goes_back(rig, strategy, by):
         rig.expect(join, FIRST, first=by)
 
 
+@pytest.mark.requires("virtual time")
 async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy):
     """It is proven by its MIC, and not for this network: the same DevNonce joins here next."""
     rig.only("west")
@@ -257,6 +259,7 @@ async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy):
     rig.expect_reply(join)
 
 
+@pytest.mark.requires("virtual time")
 async def test_two_devices_of_one_join_eui_have_keys_of_their_own(rig, strategy):
     """A join in the name of one with the key of the other is forged."""
     other = rig.provision("other", activation="otaa")
@@ -270,9 +273,10 @@ async def test_two_devices_of_one_join_eui_have_keys_of_their_own(rig, strategy)
 # --- what an accept settles -----------------------------------------------------------------------
 
 
+@pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("stack", [LORAMAC_NODE, BASICS_MODEM], ids=["from 1", "from 0"])
 @pytest.mark.parametrize("servers", [1, 2])
-async def test_both_counters_begin_anew_with_a_session(rig, strategy, servers, stack):
+async def test_both_counters_begin_anew_with_a_session(rig, servers, stack):
     """Whatever the session before had come to, up and down, and whichever server hears it."""
     station = "east" if servers == 2 else "west"
     if servers == 2:

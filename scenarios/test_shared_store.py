@@ -216,6 +216,7 @@ async def test_a_pinned_device_needs_nobody_to_be_asked(rig, strategy, confirmed
         rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("virtual time")
 @pytest.mark.fault("store", "away")
 @pytest.mark.parametrize("server", [None, "lns-a"], ids=["anybody's", "pinned"])
 async def test_a_repeat_that_the_store_did_not_let_out_is_not_spent(rig, strategy, server):
