@@ -25,6 +25,7 @@ import importlib.abc
 import importlib.util
 import json
 import os
+import random
 import re
 import resource
 import select
@@ -499,7 +500,9 @@ def _chosen(options: argparse.Namespace) -> list[Fault]:
     if options.only:
         return [fault for fault in faults if any(word in fault.name for word in options.only)]
     drawn = faults if options.all else draw(faults, options.seed)
-    return drawn[options.first :: options.step]
+    chosen = drawn[options.first :: options.step]
+    random.Random(options.seed).shuffle(chosen)  # what is interrupted is an even sample yet
+    return chosen
 
 
 def _options() -> argparse.ArgumentParser:
