@@ -34,7 +34,7 @@ _ID6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A frame as a station has told it; `frame` None where the text is no such frame."""
+    """A frame as a station has told it; `injected`: the bench spoke for it, at any later time."""
 
     station: str
     t_us: int
@@ -47,6 +47,7 @@ class Uplink:
     freq_hz: int
     rssi: float
     snr: float
+    injected: bool = False
 
     @property
     def frame_id(self) -> str:

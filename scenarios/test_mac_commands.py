@@ -67,6 +67,18 @@ async def test_the_time_that_was_lost_on_the_way_is_asked_for_again(rig, strateg
         rig.expect_reply(uplink, line)
 
 
+@pytest.mark.requires("device time", "virtual time")
+async def test_the_time_is_that_of_the_frame_and_not_of_its_arrival(rig, strategy, confirmed):
+    """However long it was on its way; the bench compares what the answer says."""
+    rig.only("west")
+    rig.west.delay_uplinks(milliseconds(500))
+    await rig.alpha.ask_time()
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    asked = FIRST if confirmed else ANSWERED
+    rig.expect(uplink, asked, **{"first" if confirmed else "answered": "west"})
+    rig.expect_reply(uplink, "+EVT:TIMEREQ_OK")
+
+
 # By data rate: dB above what it needs at an SNR of 12 dB, and how the device hears the answer.
 MARGINS = {0: 32, 1: 30, 2: 27, 3: 24, 4: 22, 5: 20}
 STRONG = "-84:12"

@@ -7,6 +7,7 @@ device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.inspection.found import Found, Scrutiny
@@ -31,6 +32,11 @@ RX2_AFTER_RX1_US = 1_000_000
 F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
+_GPS_EPOCH = datetime(1980, 1, 6, tzinfo=UTC)
+_LEAP_US = 18_000_000
+_GPS_STEP_US = 4_000  # 1/256 s, rounded
+_TOLD_WITHIN_US = 100_000
+"""How long after the end of a frame its station tells of it at most."""
 _QUEUED_FOR_CERTAIN = 16
 _FLOOR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 _KNOWN = frozenset(
@@ -114,13 +120,17 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What holds for every device: region, NetID, how many stations there are."""
+    """What holds for every device: region, NetID, how many stations there are.
+
+    `began`: what the clocks of its servers showed when the bench's was 0, where that is known.
+    """
 
     plan: ChannelPlan
     net_id: str
     stations: int
     addresses: dict[str, str]
     """Who uses a DevAddr: its DevEUI."""
+    began: datetime | None = None
 
 
 def is_dnmsg(told: dict[str, Any]) -> bool:
@@ -348,6 +358,20 @@ def _requests(octets: bytes) -> set[int]:
     return asked
 
 
+def _time(
+    command: Command, uplink: Uplink, began: datetime | None, check: Scrutiny
+) -> Iterator[Found]:
+    """Whether DeviceTimeAns tells when the frame ended, in GPS time: UTC without leap seconds."""
+    if began is None or uplink.injected:
+        return
+    ended_us = (began - _GPS_EPOCH) // timedelta(microseconds=1) + _LEAP_US
+    ended_us += uplink.t_us - uplink.held_us
+    told_us = int.from_bytes(command.told[:4], "little") * 1_000_000
+    told_us += command.told[4] * 1_000_000 // 256
+    if not -_TOLD_WITHIN_US <= told_us - ended_us <= _GPS_STEP_US:
+        yield check.wrong("DeviceTimeAns", f"{ended_us} µs of GPS time", told_us)
+
+
 def _answers(cid: Cid) -> str:
     return {Cid.LINK_CHECK: "LinkCheckAns", Cid.DEVICE_TIME: "DeviceTimeAns"}[cid]
 
@@ -382,7 +406,7 @@ def _command(
             if not device.status_wanted:
                 yield check.wrong("DevStatusReq", "none: nobody wants it", "one")
         case Cid.DEVICE_TIME:
-            pass
+            yield from _time(command, uplink, network.began, check)
         case _:
             yield check.wrong("FOpts", "no command that nobody wants", command.cid.name)
 

@@ -6,6 +6,7 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -53,12 +54,11 @@ class Inspector:
         began: datetime | None = None,
         has_twins: bool = False,
     ) -> None:
-        self._began = began
         self._has_twins = has_twins
         self._frame_names = message.Names()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
-        self._network = Network(plan, net_id, max(1, len(names)), addresses)
+        self._network = Network(plan, net_id, max(1, len(names)), addresses, began)
         self._names = names
         self._devices = {device.dev_eui: device for device in devices}
         self._sent: dict[bytes, Event] = {}
@@ -88,7 +88,8 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "fault.begin" if event.get("seam") == "clock":
-                    self._began = None  # nobody follows a clock that is moved
+                    # Nobody follows a clock that is moved.
+                    self._network = replace(self._network, began=None)
         evidence = Evidence.of(events)
         if events:
             self._found += self._unserved(events)
@@ -130,6 +131,7 @@ class Inspector:
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
             return
+        uplink = replace(uplink, injected=event.get("origin") == "injected")
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
@@ -311,7 +313,7 @@ class Inspector:
         word = "status" if is_status else "up"
         yield from message.addressed(event["topic"], word, body, check)
         since_us = min((one.uplink.t_us for one in heard), default=None)
-        yield from message.in_time(body, self._began, since_us, check)
+        yield from message.in_time(body, self._network.began, since_us, check)
         if is_status:
             yield from message.status(body, heard, check)
         else:

@@ -23,6 +23,8 @@ def outcome(
 
     `sender`: the device of the case that sent it, if one did; `strategy` is that device's.
     """
+    if told.get("reason") == "InternalError":
+        return  # that is what is wrong
     frame = uplink.frame
     due: dict[str, object] = {}
     if isinstance(frame, DataFrame):
