@@ -13,6 +13,7 @@ from bench.night.exit_code import (
     code_of,
     word,
 )
+from bench.owner import Owner
 from bench.report.score_file import Finding, Score, Verdict
 
 WORDS = ("PASS", "PASS on repeat", "FAIL", "INCONCLUSIVE", "ERROR")
@@ -135,8 +136,10 @@ def _findings_remark(findings: Sequence[Finding]) -> str:
 
 def the(owner: str) -> str:
     """The owner of a finding as a sentence names it."""
-    names = {"LNS": "the network server", "gateway": "a gateway", "device": "a device"}
-    return names.get(owner) or {"bench": "the bench", "air": "the air"}.get(owner, owner)
+    if owner not in tuple(Owner):
+        return owner
+    of_several = Owner(owner) in (Owner.GATEWAY, Owner.DEVICE)
+    return f"{'a' if of_several else 'the'} {Owner(owner).shown}"
 
 
 def _ranked(owners: Counter[str]) -> list[tuple[str, int]]:

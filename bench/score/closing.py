@@ -7,6 +7,8 @@ expects of effects does that. An effect that a scenario says is due twice is no 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bench.owner import Owner
+
 NEVER_DELIVERED = "accepted but never delivered"
 NEVER_DECIDED = "delivered but never decided"
 NO_EFFECT = "accepted without effect"
@@ -35,7 +37,7 @@ def _never_delivered() -> Column:
     """The network server let it through, and the broker never had it."""
     is_first = F.coalesce(F.col("consumer") == F.get("consumers", F.lit(0)), F.lit(True))
     broken = is_first & (F.col("accepted") > 0) & (F.col("delivered") == 0)
-    return _rows(_where(broken, F.array("which")), NEVER_DELIVERED, "LNS")
+    return _rows(_where(broken, F.array("which")), NEVER_DELIVERED, Owner.LNS)
 
 
 def _never_decided() -> Column:
@@ -45,7 +47,7 @@ def _never_decided() -> Column:
     messages = F.array_distinct(F.transform("messages", lambda one: one["message_id"]))
     missing = F.filter(messages, lambda one: ~F.array_contains(said, one))
     has_consumer = F.coalesce(F.col("consumer").isNotNull() & ~_as_due(), F.lit(False))
-    return _rows(_where(has_consumer, missing), NEVER_DECIDED, "broker")
+    return _rows(_where(has_consumer, missing), NEVER_DECIDED, Owner.BROKER)
 
 
 def _no_effect() -> Column:
@@ -55,7 +57,7 @@ def _no_effect() -> Column:
         "decided",
         lambda one: (one["kind"] == "inbox.accepted") & ~F.array_contains(had, one["position"]),
     )
-    return _rows(_ids(missing), NO_EFFECT, "consumer")
+    return _rows(_ids(missing), NO_EFFECT, Owner.APPLICATION)
 
 
 def _effect_twice() -> Column:
@@ -64,7 +66,7 @@ def _effect_twice() -> Column:
     twice = F.filter(
         F.array_distinct(ids), lambda one: F.size(F.filter(ids, lambda other: other == one)) > 1
     )
-    return _rows(_where(~_as_due(), twice), EFFECT_TWICE, "consumer")
+    return _rows(_where(~_as_due(), twice), EFFECT_TWICE, Owner.APPLICATION)
 
 
 def _effect_of_nothing() -> Column:
@@ -77,7 +79,8 @@ def _effect_of_nothing() -> Column:
     published = F.exists("messages", lambda one: one["kind"] == "upstream.published")
     refused = _where(nobody & published, F.array("which"))
     return F.concat(
-        _rows(missing, EFFECT_OF_NOTHING, "consumer"), _rows(refused, EFFECT_OF_NOTHING, "LNS")
+        _rows(missing, EFFECT_OF_NOTHING, Owner.APPLICATION),
+        _rows(refused, EFFECT_OF_NOTHING, Owner.LNS),
     )
 
 
@@ -108,7 +111,7 @@ def _ignored_as_new() -> Column:
             & ~F.coalesce(F.exists(first(entry), lambda before: same(entry, before)), F.lit(False))
         ),
     )
-    return _rows(_ids(wrong), IGNORED_AS_NEW, "consumer")
+    return _rows(_ids(wrong), IGNORED_AS_NEW, Owner.APPLICATION)
 
 
 def _as_due() -> Column:

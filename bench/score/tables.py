@@ -7,6 +7,8 @@ both with what is really written.
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.owner import Owner
+
 PAGE = Path(__file__).with_name("README.md")
 RUNS = "runs"
 
@@ -192,7 +194,7 @@ strategy STRING Drop, Mark or None
 confirmed BOOLEAN confirmed data
 verdict STRING PASS, FAIL, INCONCLUSIVE or ERROR
 reasons ARRAY<STRING> why, most important first
-owner STRING whose matter it is
+owner STRING whose matter it is, as in findings
 attempt INT attempts so far, this one included
 superseded BOOLEAN proved nothing and was played again: does not count
 begin_us BIGINT begin, µs of the run
@@ -202,9 +204,9 @@ receptions BIGINT receptions in the case
     ),
     "findings": Table(
         "a disagreement between network server, expectation, oracle and the books",
-        _columns("""
+        _columns(f"""
 case STRING case; null where it concerns the run
-owner STRING LNS, gateway, device, air, application, consumer, broker, store or bench
+owner STRING {", ".join(Owner)}: LNS is the network server
 rule STRING what is broken
 frame_id STRING as in receptions
 station STRING EUI of the station

@@ -152,11 +152,11 @@ DAMAGES: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
     ),
     "never decided": (_without(*_DECIDED), {("broker", "delivered but never decided")}),
     # What was ignored has its first message in what the consumer said of it.
-    "no effect": (_without("application.effect"), {("consumer", "accepted without effect")}),
-    "effect twice": (_doubled, {("consumer", "effect twice")}),
-    "effect of nothing sent": (_invented, {("consumer", "effect of nothing accepted")}),
+    "no effect": (_without("application.effect"), {("application", "accepted without effect")}),
+    "effect twice": (_doubled, {("application", "effect twice")}),
+    "effect of nothing sent": (_invented, {("application", "effect of nothing accepted")}),
     "effect of nothing accepted": (_refused, {("LNS", "effect of nothing accepted")}),
-    "ignored as new": (_of_another, {("consumer", "ignored though never accepted before")}),
+    "ignored as new": (_of_another, {("application", "ignored though never accepted before")}),
 }
 
 
