@@ -29,6 +29,7 @@ from tests.mutants import (
     delivery,
     devices,
     exchanges,
+    far_end,
     level_1,
     level_2,
     listeners,
@@ -51,6 +52,7 @@ LISTS = {
     "devices": devices.MUTANTS,
     "situations": situations.MUTANTS,
     "boards": boards.MUTANTS,
+    "far_end": far_end.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
