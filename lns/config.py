@@ -221,13 +221,19 @@ class UpstreamSection(Section):
     retry_max_s: Annotated[int, Field(ge=1, le=1_296_000)] = RETRY_US // 1_000_000
 
 
+def _capture_path(path: str) -> str:
+    if not path.endswith(".jsonl"):
+        raise ValueError("the name of a capture ends in .jsonl, by which scores and reports find it")
+    return path
+
+
 class CaptureSection(Section):
     """`[capture]`: where the events go; absent means nowhere. `run_id` defaults to `lns.id`.
 
     `size_max_mib`: how much of them stays; half of it is the file, half the one before.
     """
 
-    path: str
+    path: Annotated[str, AfterValidator(_capture_path)]
     run_id: str | None = None
     size_max_mib: Annotated[int, Field(ge=1)] = 1024
 
