@@ -54,7 +54,7 @@ def look_at_archive() -> Looked:
     if archive is None:
         return ok("none, as this Java is older than 25: Spark starts without")
     if not archive.is_built:
-        return ok("not built yet: the first score builds it and takes 20 s longer, once")
+        return ok("not built yet: the first score has it built in the background")
     size_mb = archive.path.stat().st_size // 1_000_000
     return ok(f"built, {size_mb} MB ({_short(str(archive.path))})")
 
