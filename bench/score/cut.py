@@ -1,91 +1,192 @@
-"""Where is a plan cut off from the one that made it, and what did each table cost?
+"""Where is a query worked out, how often, and what did it cost?
 
-Plans that contain each other's plans grow faster than the captures. On this machine a table is kept
-in memory (a local checkpoint); that would be lost with an executor of a cluster, so there it is
-written to the folder of the lake, which all executors share, and read again.
+A score is a list of named queries that read each other by name. What is *kept* is worked out once
+and cut off from its plan: plans that contain each other's plans grow faster than the captures. On
+this machine a kept table lies in memory (a local checkpoint); that would be lost with an executor
+of a cluster, so there it is written to the folder of the lake, which all executors share, and read
+again. Any other query is worked out where it is read.
 """
 
-from dataclasses import dataclass, field
+import json
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from bench.spark import is_local
 
+_SIDE_BY_SIDE = 2
+_NAME = re.compile(r"\w+")
 
-@dataclass(slots=True)
-class Cost:
-    """What Spark has done so far: seconds and planning time by table, in order of their end.
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A table of groups that plain Python works out: one call for the `rows` of each group.
+
+    `groups` is a query with the array `rows`, whose structs have a `row_id`; `function` gives a
+    tuple of `columns` (SQL) for each of them. The table has `row_id` and these columns.
+    """
+
+    groups: str
+    function: Callable[[Sequence[Any]], Sequence[tuple[object, ...]]]
+    columns: str
+
+
+Queries = Mapping[str, str | Fold]
+
+
+class Tables:
+    """The tables of a score by name, as Spark sees them; remembers what each of them cost.
 
     Tables are made side by side, so their seconds overlap; `planning_ms` is the time in which Spark
     turned queries into plans.
     """
-
-    tables: dict[str, dict[str, float]] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
-
-    def note(self, name: str, table: DataFrame, began: float) -> None:
-        """Note a table whose query has been run; `began` is a moment of `monotonic`."""
-        seconds = round(monotonic() - began, 2)
-        with self.lock:
-            self.tables[name] = {"seconds": seconds, "planning_ms": _planning_ms(table)}
-
-
-class Cutter:
-    """Makes tables for once and all; remembers what they cost until the session ends."""
 
     def __init__(self, spark: SparkSession, shared: str) -> None:
         """`shared` is a folder that all executors see, used on a cluster only."""
         context = spark.sparkContext
         self._spark = spark
         self._is_local = is_local(context.master or "")
-        self._jobs_before = _jobs(spark)
-        self._one_partition = spark.conf.get("spark.sql.codegen.wholeStage") == "false"
-        self.shared = f"{shared}/{context.applicationId}"
-        self.cost = Cost()
+        self._jobs_before = set(_jobs(spark))
+        self._small = spark.conf.get("spark.sql.codegen.wholeStage") == "false"
+        self._shared = f"{shared}/kept"
+        self._lock = Lock()
+        self._costs: dict[str, dict[str, float]] = {}
+        self._names: list[str] = []
 
-    def __call__(self, name: str, table: DataFrame) -> DataFrame:
-        """The same rows, cut off from the plan that makes them."""
-        began = monotonic()
-        if self._one_partition:  # as it is, though after some joins Spark does not know
-            table = table.coalesce(1)
-        if self._is_local:
-            made = table.localCheckpoint()
-        else:
-            path = f"{self.shared}/{name}"
-            table.write.mode("overwrite").parquet(path)
-            made = self._spark.read.schema(table.schema).parquet(path)
-        self.cost.note(name, table, began)
-        return made
+    def make(
+        self,
+        queries: Queries,
+        kept: Collection[str],
+        wanted: Collection[str],
+        write: Callable[[str], None],
+    ) -> None:
+        """Make these tables, each as soon as those are there that stand before it and in it.
 
-    def gathered(self, lines: DataFrame) -> DataFrame:
-        """The lines, shuffled once for all: nearly every key of what follows holds run and case.
+        `write` is called for each that is `wanted`; what nobody reads or wants is not made.
+        """
+        used = {word for query in queries.values() for word in _words(query)}
+        made: dict[str, Future[None]] = {}
+
+        def work(name: str, query: str | Fold, needed: Sequence[Future[None]]) -> None:
+            for one in needed:
+                one.result()
+            if isinstance(query, Fold):
+                self._fold(name, query)
+            elif name in kept:
+                self.put(name, self._cut(name, self._spark.sql(query)))
+            else:
+                self.put(name, self._spark.sql(query))
+            if name in wanted:
+                write(name)
+
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+            for name, query in queries.items():
+                if name in used or name in wanted:
+                    needed = [made[word] for word in sorted(_words(query) & made.keys())]
+                    made[name] = threads.submit(work, name, query, needed)
+        for future in made.values():
+            future.result()
+
+    def put(self, name: str, table: DataFrame) -> None:
+        """Let queries read this table by its name."""
+        table.createOrReplaceTempView(name)
+        self._names.append(name)
+
+    def put_lines(self, name: str, lines: DataFrame) -> None:
+        """Keep the lines of captures, shuffled once for all: nearly every key holds run and case.
 
         Small captures lie in one partition, and nothing of them is ever shuffled again.
         """
-        if self._one_partition:
-            return lines.repartition(1)
-        return lines.repartition("run", "case")
+        lines = lines.repartition(1) if self._small else lines.repartition("run", "case")
+        self.put(name, self._cut(name, lines))
 
-    def collected(self, name: str, table: DataFrame) -> list[Row]:
-        """The rows of a small table."""
+    def put_rows(self, name: str, schema: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Let queries read a few rows of this process; no worker of Python has to be started."""
+        text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{schema}>>'))"
+        self.put(name, self._spark.sql(text, args={"rows": json.dumps(rows)}))
+
+    def table(self, name: str) -> DataFrame:
+        """A table that has been made."""
+        return self._spark.table(name)
+
+    def rows(self, name: str, query: str) -> list[Row]:
+        """The rows of a small query."""
         began = monotonic()
+        table = self._spark.sql(query)
         rows = table.collect()
-        self.cost.note(name, table, began)
+        self.note(name, began, table)
         return rows
 
-    def told(self) -> dict[str, Any]:
+    def note(self, name: str, began: float, table: DataFrame | None = None) -> None:
+        """Note what a table cost that was begun at this moment of `monotonic`."""
+        planning_ms = 0 if table is None else _planning_ms(table)
+        seconds = round(monotonic() - began, 2)
+        with self._lock:
+            self._costs[name] = {"seconds": seconds, "planning_ms": planning_ms}
+
+    def cost(self) -> dict[str, Any]:
         """What it all cost, as score.json has it."""
-        jobs = [job for job in _jobs(self._spark) if job not in set(self._jobs_before)]
+        jobs = [job for job in _jobs(self._spark) if job not in self._jobs_before]
         store = _status(self._spark)
         return {
             "jobs": len(jobs),
             "stages": sum(store.job(job).numCompletedStages() for job in jobs),
-            "planning_ms": sum(int(cost["planning_ms"]) for cost in self.cost.tables.values()),
-            "tables": self.cost.tables,
+            "planning_ms": sum(int(cost["planning_ms"]) for cost in self._costs.values()),
+            "tables": self._costs,
         }
+
+    def close(self) -> None:
+        """Forget the tables: the session may be used for other scores."""
+        for name in self._names:
+            self._spark.catalog.dropTempView(name)
+        self._spark.catalog.clearCache()
+
+    def _cut(self, name: str, table: DataFrame) -> DataFrame:
+        began = monotonic()
+        if self._small:  # as it is, though after some joins Spark does not know
+            table = table.coalesce(1)
+        if self._is_local:
+            made = table.localCheckpoint()
+        else:
+            path = f"{self._shared}/{name}"
+            table.write.mode("overwrite").parquet(path)
+            made = self._spark.read.schema(table.schema).parquet(path)
+        self.note(name, began, table)
+        return made
+
+    def _fold(self, name: str, fold: Fold) -> None:
+        """In this process where the captures are small: a worker takes seconds to start."""
+        groups = self._spark.sql(fold.groups)
+        columns = [column.split()[0] for column in fold.columns.split(", ")]
+        if self._small:
+            began = monotonic()
+            found = [
+                {"row_id": row["row_id"], **dict(zip(columns, judged, strict=True))}
+                for group in groups.select("rows").collect()
+                for row, judged in zip(group["rows"], fold.function(group["rows"]), strict=True)
+            ]
+            self.note(name, began, groups)
+            self.put_rows(name, f"row_id BIGINT, {fold.columns}", found)
+            return
+        # Workers of a cluster do not have the bench: they are sent the module itself.
+        cloudpickle.register_pickle_by_value(sys.modules[fold.function.__module__])  # type: ignore[no-untyped-call]
+        function = F.udf(fold.function, f"ARRAY<STRUCT<{fold.columns}>>", useArrow=False)
+        found_rows = groups.select("rows", function("rows").alias("found"))
+        pairs = found_rows.select(F.inline(F.arrays_zip(F.col("rows")["row_id"], "found")))
+        self.put(name, self._cut(name, pairs.toDF("row_id", "found").select("row_id", "found.*")))
+
+
+def _words(query: str | Fold) -> set[str]:
+    return set(_NAME.findall(query if isinstance(query, str) else query.groups))
 
 
 def _status(spark: SparkSession) -> Any:

@@ -1,111 +1,183 @@
-"""What did the scenarios say was due?"""
+"""What did the scenarios say was due, and was it so?
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+Reception by reception: the n-th expectation of a frame stands against its n-th reception. Where
+another station delivered it, or none, the stimulus was not what the scenario set up and nothing
+follows for the network server.
+"""
 
-from bench.score.outcomes import WORDS
-from bench.score.read import ARRIVAL, of_kind
+from enum import StrEnum
 
-_DUE = (*WORDS, "level2", "race")
-
-
-def expectations(lines: DataFrame) -> DataFrame:
-    """One row per reception that is due: `copy` counts those of a frame in a case from 0.
-
-    `level2` is null where that word is not asked about; rows of one `race` are due at one moment.
-    """
-    of_frame = Window.partitionBy("frame_id", "run", "case").orderBy("seq")
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "outcome")
-        .select("night", "run", "case", "frame_id", "station", *_DUE, *ARRIVAL)
-        .withColumn("copy", F.row_number().over(of_frame) - 1)
-        .select("night", "run", "case", "frame_id", "copy", "station", *_DUE, "seq")
-    )
+from bench.score.read import ARRIVAL
+from bench.score.receptions import WORDS, sentence, told
 
 
-def expected_lines(lines: DataFrame) -> DataFrame:
-    """One row per device of a case: the texts it should have said, in order."""
-    due = F.sort_array(F.collect_list(F.struct("seq", "line")))
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "device")
-        .groupBy("night", "run", "case", "dev_eui")
-        .agg(due.getField("line").alias("due"), F.min("seq").alias("seq"))
-        .select("night", "run", "case", "dev_eui", "due", "seq")
-    )
+class Grade(StrEnum):
+    """How one expectation and one reception go together."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NO_OUTCOME = "no outcome"
+    NOT_DELIVERED = "not delivered"
+    OTHER_STATION = "other station"
+    NOT_EXPECTED = "not expected"
 
 
-def expected_bodies(lines: DataFrame) -> DataFrame:
-    """One row per field that every message of an uplink through one station should have."""
-    entries = F.from_json("body", "MAP<STRING, STRING>")
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "upstream")
-        .select("night", "run", "case", "dev_eui", "f_cnt", "station", "seq", F.explode(entries))
-        .withColumnsRenamed({"key": "field", "value": "due"})
-        .select("night", "run", "case", "dev_eui", "f_cnt", "station", "field", "due", "seq")
-    )
+_EXPECTATIONS = f"""
+-- One row per reception that is due: copy counts those of a frame in a case from 0. level2 is null
+-- where that word is not asked about; rows of one race are due at one moment.
+FROM case_expect |> WHERE expect = 'outcome'
+|> SELECT night, run, case, frame_id,
+     row_number() OVER (PARTITION BY frame_id, run, case ORDER BY seq) - 1 AS copy,
+     station, {", ".join(WORDS)}, level2, race, seq"""
+
+# Stations that deliver a frame at one moment may come in any order, and whichever of them gets
+# which of the words that are due is right. A race is settled before anything is judged, as the
+# plain-Python verdict does it: the receptions, in order of their words, get the words that are due,
+# in order too. Without the stations of the race at its places nothing is settled.
+_DUE = ("due", "due_status", "due_words")
+_RACE = "PARTITION BY race, frame_id, run, case"
+_SCORES = f"""
+-- One row per reception that is due or that a frame with expectations had, with its grade. The word
+-- of level 2 counts only where one is due.
+SELECT coalesce(due.night, seen.night) AS night, run, case, frame_id, copy, due_station,
+  heard_station, told, race, due, due_status, due_words,
+  concat_ws(' ', observed, if(due_words.level2 IS NULL, NULL, observed_words.level2)) AS observed,
+  observed_words.status AS observed_status,
+  struct({", ".join(f"observed_words.{word}" for word in WORDS)},
+    if(due_words.level2 IS NULL, NULL, coalesce(observed_words.level2, '-')) AS level2)
+    AS observed_words, seen.t_us, due_seq
+FROM (
+  SELECT night, run, case, frame_id, copy, station AS due_station, race, seq AS due_seq,
+    concat_ws(' ', {sentence(*WORDS)}, level2) AS due, status AS due_status,
+    struct({", ".join(WORDS)}, level2) AS due_words
+  FROM expectations) AS due
+FULL JOIN (
+  SELECT night, run, case, frame_id, copy, station AS heard_station, told, t_us,
+    {sentence(*(told(word) for word in WORDS))} AS observed,
+    struct({", ".join(f"{told(word)} AS {word}" for word in (*WORDS, "level2"))}) AS observed_words
+  FROM matched LEFT SEMI JOIN expectations USING (run, case, frame_id)
+  WHERE heard) AS seen
+USING (run, case, frame_id, copy)
+|> EXTEND
+     coalesce(race IS NOT NULL AND sort_array(collect_list(heard_station) OVER ({_RACE}))
+       = sort_array(collect_list(due_station) OVER ({_RACE})), false) AS is_settled,
+     get(sort_array(collect_list(struct(due, copy, due_status, due_words)) OVER ({_RACE})),
+       row_number() OVER ({_RACE} ORDER BY coalesce(if(told, observed, NULL), ''), copy) - 1)
+       AS settled
+|> SET due_station = if(is_settled, heard_station, due_station),
+     {", ".join(f"{one} = if(is_settled, settled.{one}, {one})" for one in _DUE)}
+|> SELECT night, run, case, frame_id, copy, due_station, heard_station, due, due_status,
+     if(told, observed, NULL) AS observed, if(told, observed_status, NULL) AS observed_status,
+     CASE WHEN due IS NULL THEN '{Grade.NOT_EXPECTED}'
+       WHEN heard_station IS NULL THEN '{Grade.NOT_DELIVERED}'
+       WHEN heard_station != due_station THEN '{Grade.OTHER_STATION}'
+       WHEN NOT told THEN '{Grade.NO_OUTCOME}'
+       WHEN due_words <=> observed_words THEN '{Grade.AGREES}'
+       ELSE '{Grade.DIFFERS}' END AS grade,
+     t_us, due_seq"""
 
 
-def expected_answers(lines: DataFrame) -> DataFrame:
-    """One row per field that the `n`-th answer to a frame should have."""
-    entries = F.from_json("body", "MAP<STRING, STRING>")
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "answer")
-        .select("night", "run", "case", "frame_id", "n", "seq", F.posexplode(entries))
-        .withColumnsRenamed({"key": "field", "value": "due"})
-        .select("night", "run", "case", "frame_id", "n", "pos", "field", "due", "seq")
-    )
-
-
-def expected_windows(lines: DataFrame) -> DataFrame:
-    """One row per frame whose answers on the air are due: their windows, in order."""
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "on_air")
-        .groupBy("night", "run", "case", "frame_id")
-        .agg(F.max_by("windows", "seq").alias("due"), F.max("seq").alias("seq"))
-        .select("night", "run", "case", "frame_id", "due", "seq")
-    )
-
-
-def expected_evictions(lines: DataFrame) -> DataFrame:
-    """One row per case: how often level 1 is to forget a frame before its time."""
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "evicted")
-        .groupBy("night", "run", "case")
-        .agg(F.max_by("count", "seq").alias("due"), F.max("seq").alias("seq"))
-        .select("night", "run", "case", "due", "seq")
-    )
-
-
-def expected_statuses(lines: DataFrame) -> DataFrame:
-    """One row per device of a case: how often the application is to be told its status."""
-    return (
-        of_kind(lines, "case.expect")
-        .where(F.col("expect") == "status")
-        .groupBy("night", "run", "case", "dev_eui")
-        .agg(F.max_by("count", "seq").alias("due"), F.max("seq").alias("seq"))
-        .select("night", "run", "case", "dev_eui", "due", "seq")
-    )
-
-
-def without_signal(line: Column) -> Column:
+def _without_signal(line: str) -> str:
     """What a device says of a downlink is due without RSSI and SNR; as `bench.evidence` has it."""
-    return F.regexp_replace(line, r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:", "$1:")
+    return rf"regexp_replace({line}, r'^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:', '$1:')"
 
 
-def said_lines(lines: DataFrame) -> DataFrame:
-    """One row per device of a case: every text it said, in order, without RSSI and SNR."""
-    said = F.sort_array(F.collect_list(F.struct(*ARRIVAL, "text")))
-    return (
-        of_kind(lines, "device.line")
-        .where(F.col("case").isNotNull())
-        .withColumn("text", without_signal(F.col("text")))
-        .groupBy("run", "case", "dev_eui")
-        .agg(said.getField("text").alias("said"))
-        .select("run", "case", "dev_eui", "said")
-    )
+_REST_OF_SAID = "slice(said, CAST(state.passed AS INT) + 1, size(said))"
+_PLACE = f"array_position({_REST_OF_SAID}, {_without_signal('one')})"
+_UNSAID = f"""
+-- One row per line that a device should have said and did not, answered or not. Lines are due in
+-- order: each is looked for after the one before it, and after one that is missing nothing is
+-- found.
+FROM case_expect |> WHERE expect = 'device'
+|> AGGREGATE sort_array(collect_list(struct(seq, line))).line AS due, min(seq) AS seq
+   GROUP BY night, run, case, dev_eui
+|> LEFT JOIN (
+     SELECT run, case, dev_eui,
+       sort_array(collect_list(struct({ARRIVAL}, {_without_signal("text")} AS text))).text AS said
+     FROM device_line WHERE case IS NOT NULL GROUP BY run, case, dev_eui) USING (run, case, dev_eui)
+|> LEFT JOIN (SELECT run, case, dev_eui, true AS answered FROM dnmsgs GROUP BY ALL)
+   USING (run, case, dev_eui)
+|> SET said = coalesce(said, CAST(array() AS ARRAY<STRING>)), answered = coalesce(answered, false)
+|> SELECT night, run, case, dev_eui, seq, answered, posexplode(aggregate(due,
+     struct(0L AS passed, CAST(array() AS ARRAY<STRING>) AS missing),
+     (state, one) -> if({_PLACE} = 0,
+       struct(CAST(size(said) AS BIGINT) AS passed, concat(state.missing, array(one)) AS missing),
+       struct(state.passed + {_PLACE} AS passed, state.missing AS missing)),
+     state -> state.missing)) AS (nth, line)"""
+
+_WRONG_ANSWERS = """
+-- One row per field of an answer that is not as due; one per answer that was never sent.
+SELECT night, run, case, frame_id, n, pos, field, due, says[field] AS observed,
+  coalesce(sent, false) AS sent, seq
+FROM (SELECT night, run, case, frame_id, n, seq,
+        posexplode(from_json(body, 'MAP<STRING, STRING>')) AS (pos, field, due)
+      FROM case_expect WHERE expect = 'answer')
+LEFT JOIN (
+  SELECT run, case, frame_id, says, true AS sent,
+    row_number() OVER (PARTITION BY run, case, frame_id ORDER BY t_us, station, seq) - 1 AS n
+  FROM dnmsgs JOIN (SELECT run, case, station, xtime AS tap_xtime,
+      max_by(frame_id, t_us) AS frame_id FROM matched WHERE heard GROUP BY ALL)
+    USING (run, case, station, tap_xtime))
+USING (run, case, frame_id, n)
+WHERE (pos = 0 AND sent IS NULL) OR (sent AND NOT says[field] <=> due)"""
+
+_WRONG_BODIES = """
+-- One row per field of a message of an uplink through one station that is not as due.
+SELECT night, run, case, station, message_id, field, due, said[field] AS observed, seq
+FROM (SELECT night, run, case, dev_eui, f_cnt, station, seq,
+        explode(from_json(body, 'MAP<STRING, STRING>')) AS (field, due)
+      FROM case_expect WHERE expect = 'upstream')
+JOIN published USING (run, case, dev_eui, f_cnt, station)
+WHERE NOT said[field] <=> due"""
+
+_WRONG_WINDOWS = f"""
+-- One row per frame whose answers went on the air in other windows than due.
+FROM case_expect |> WHERE expect = 'on_air'
+|> AGGREGATE max_by(windows, seq) AS due, max(seq) AS seq GROUP BY night, run, case, frame_id
+|> LEFT JOIN (
+     SELECT run, case, frame_id,
+       sort_array(collect_list(struct({ARRIVAL}, window))).window AS observed
+     FROM lns_downlink WHERE stage = 'transmitted' GROUP BY ALL) USING (run, case, frame_id)
+|> SET observed = coalesce(observed, CAST(array() AS ARRAY<STRING>)) |> WHERE observed != due"""
+
+_WRONG_STATUSES = """
+-- One row per device whose status the application was told not as often as due.
+FROM case_expect |> WHERE expect = 'status'
+|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY night, run, case, dev_eui
+|> LEFT JOIN (
+     SELECT run, case, get_json_object(body, '$.devEui') AS dev_eui,
+       count(DISTINCT get_json_object(body, '$.messageId')) AS observed
+     FROM upstream_status GROUP BY ALL) USING (run, case, dev_eui)
+|> SET observed = coalesce(observed, 0) |> WHERE observed != due"""
+
+_WRONG_EVICTIONS = """
+-- One row per case in which level 1 forgot frames before their time not as often as due.
+FROM case_expect |> WHERE expect = 'evicted'
+|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY night, run, case
+|> LEFT JOIN (SELECT run, case, count(*) AS observed FROM lns_evicted GROUP BY run, case)
+   USING (run, case)
+|> SET observed = coalesce(observed, 0) |> WHERE observed != due"""
+
+_SCHEDULED = """
+-- The downlinks that network servers handed to a station.
+FROM lns_downlink |> WHERE stage = 'scheduled'"""
+
+_PUBLISHED = """
+-- The messages that the application got; said is a map from field to value as text.
+FROM upstream_published |> EXTEND from_json(body, 'MAP<STRING, STRING>') AS said
+|> SELECT run, case, said.messageId AS message_id, said.devEui AS dev_eui, said.station,
+     try_cast(said.fCnt AS BIGINT) AS f_cnt, coalesce(said.dupMsg = 'true', false) AS marked,
+     said, t_us"""
+
+QUERIES = {
+    "expectations": _EXPECTATIONS,
+    "scores": _SCORES,
+    "scheduled": _SCHEDULED,
+    "published": _PUBLISHED,
+    "unsaid": _UNSAID,
+    "wrong_answers": _WRONG_ANSWERS,
+    "wrong_bodies": _WRONG_BODIES,
+    "wrong_windows": _WRONG_WINDOWS,
+    "wrong_statuses": _WRONG_STATUSES,
+    "wrong_evictions": _WRONG_EVICTIONS,
+}

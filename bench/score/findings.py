@@ -1,392 +1,264 @@
 """Who disagrees with whom, about what, and what follows for the case?
 
-A finding has an owner (LNS, gateway, device, air or bench) and a `result`: FAIL or INCONCLUSIVE
-where it decides the verdict of its case, null where it only stands in the report, as the
-disagreements of the oracle, the laws between servers and stations that cannot answer do.
+A finding has an owner (LNS, gateway, device, air, application or bench) and a `result`: FAIL or
+INCONCLUSIVE where it decides the verdict of its case, null where it only stands in the report, as
+the disagreements of the oracle, the laws between servers and stations that cannot answer do.
 """
 
-from functools import reduce
+from collections.abc import Mapping
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from bench.capture.wholeness import Wholeness
+from bench.score.expectations import Grade
+from bench.score.laws import BETWEEN_SERVERS
+from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
+from bench.score.read import NIGHT, night_of, station_name
 
-from bench.inspection.found import FINDING
-from bench.score import between_servers, conservation
-from bench.score.answers import (
-    unsaid,
-    wrong_answers,
-    wrong_bodies,
-    wrong_evictions,
-    wrong_statuses,
-    wrong_windows,
+FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
+_FACTS = {
+    "frame_id": "STRING", "station": "STRING", "n": "INT", "expected": "STRING",
+    "observed": "STRING", "t_us": "BIGINT",
+}  # fmt: skip
+_COLUMNS = ", ".join(
+    ("night", "run", "case", "owner", "rule", *_FACTS, "text", "result", "phase", "place")
 )
-from bench.score.closing import open_entries
-from bench.score.effects import wrong_effects
-from bench.score.expectations import (
-    expected_answers,
-    expected_bodies,
-    expected_evictions,
-    expected_lines,
-    expected_statuses,
-    expected_windows,
-    said_lines,
+_REASONS_MAX = 20
+_NAMED = "LEFT JOIN (SELECT run, case, stations FROM cases) USING (run, case)"
+
+
+def finding(
+    rows: str, owner: str, rule: str, result: str, place: tuple[int, str], text: str, **facts: str
+) -> str:
+    """The findings that these rows of night, run and case are, as a query; all in words of SQL.
+
+    The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are those of
+    frame_id, station, n, expected, observed and t_us that a finding of this kind has.
+    """
+    columns = {
+        "owner": (owner, "STRING"), "rule": (rule, "STRING"),
+        **{name: (facts.get(name, "NULL"), type_) for name, type_ in _FACTS.items()},
+        "text": (text, "STRING"), "result": (result, "STRING"),
+        "phase": (str(place[0]), "INT"), "place": (place[1], "BIGINT"),
+    }  # fmt: skip
+    filled = (f"CAST({one} AS {type_}) AS {name}" for name, (one, type_) in columns.items())
+    return f"SELECT night, run, case, {', '.join(filled)} FROM {rows}"
+
+
+def _own(*names: str) -> dict[str, str]:
+    """Facts that the rows have by these very names."""
+    return {name: name for name in names}
+
+
+_OF_AIR = f"grade IN ('{Grade.NOT_DELIVERED}', '{Grade.OTHER_STATION}', '{Grade.NOT_EXPECTED}')"
+_PLACE = "format_string('%s #%d', frame_id, copy)"
+_STATION, _HEARD_BY, _DUE_AT = map(station_name, ("station", "heard_station", "due_station"))
+_DUE, _OBSERVED = (
+    f"if(size({one}) = 0, 'none', array_join({one}, ', '))" for one in ("due", "observed")
 )
-from bench.score.finding import FAIL, INCONCLUSIVE, finding_rows
-from bench.score.oracle import oracle_sentence, told_sentence
-from bench.score.read import night, of_kind
-from bench.score.scores import Grade
+_DUE_TIMES, _TIMES = (f"format_string('%d times', {one})" for one in ("due", "observed"))
+_DUE_TEXT, _TEXT = (f"coalesce({one}, 'null')" for one in ("due", "observed"))
+# fmt: off
+_PARTS = (
+    # Receptions whose words differ from what was due, and stimuli that were not delivered.
+    finding(
+        f"scores {_NAMED} WHERE grade != '{Grade.AGREES}'",
+        f"if({_OF_AIR}, 'air', 'LNS')", f"if({_OF_AIR}, 'stimulus', 'expectation')",
+        f"if({_OF_AIR}, {INCONCLUSIVE}, {FAIL})", (0, "coalesce(due_seq, 1L << 62)"),
+        f"""CASE WHEN grade = '{Grade.NOT_EXPECTED}'
+            THEN format_string('%s: %s heard it and was not to', {_PLACE}, {_HEARD_BY})
+          WHEN {_OF_AIR} THEN format_string('%s: %s was to hear it, %s did', {_PLACE}, {_DUE_AT},
+            coalesce({_HEARD_BY}, 'nobody'))
+          ELSE format_string('%s through %s: expected %s, observed %s', {_PLACE}, {_HEARD_BY}, due,
+            coalesce(observed, 'no outcome')) END""",
+        station="coalesce(heard_station, due_station)", n="copy", expected="due",
+        **_own("frame_id", "observed", "t_us"),
+    ),
+    # Violations of laws.
+    finding(
+        f"(SELECT *, {NIGHT} AS night FROM violations) {_NAMED}", "'LNS'", "rule",
+        f"if(rule IN {BETWEEN_SERVERS}, NULL, {FAIL})", (1, "t_us"),
+        f"concat(rule, ': ', text, coalesce(concat(' (', {_STATION}, ')'), ''))",
+        **_own("frame_id", "station", "expected", "observed", "t_us"),
+    ),
+    # Lines that a device did not say: its own fault if a station was told to answer it.
+    finding(
+        "unsaid", "if(answered, 'device', 'LNS')", "'device line'", FAIL,
+        (2, "seq * 1000 + nth"),
+        "format_string(\"device %s did not say '%s'\", dev_eui, line)", expected="line",
+    ),
+    # Messages that the application got with other content than due.
+    finding(
+        f"wrong_bodies {_NAMED}", "'LNS'", "'message'", FAIL, (3, "seq"),
+        f"""format_string('message %s through %s: expected %s %s, observed %s', message_id,
+          {_STATION}, field, {_DUE_TEXT}, {_TEXT})""",
+        expected="due", **_own("station", "observed"),
+    ),
+    # Answers that said something else than due, or were never sent.
+    finding(
+        "wrong_answers", "'LNS'", "'answer'", FAIL, (3, "seq * 100 + pos"),
+        f"""format_string('answer %d to %s: %s', n, frame_id, if(sent,
+          format_string('expected %s %s, observed %s', field, {_DUE_TEXT},
+            {_TEXT}), 'none was sent'))""",
+        expected=_DUE_TEXT, observed=_TEXT, **_own("frame_id", "n"),
+    ),
+    # Cases in which level 1 forgot frames before their time, or did not tell, unlike due.
+    finding(
+        "wrong_evictions", "'LNS'", "'evictions'", FAIL, (3, "seq"),
+        "format_string('frames forgotten too early: expected %d, observed %d', due, observed)",
+        **_own("observed"), expected="due",
+    ),
+    # Answers that a gateway put on the air in other windows than due.
+    finding(
+        "wrong_windows", "'gateway'", "'window on the air'", FAIL, (4, "seq"),
+        f"""format_string('answers to %s on the air: expected %s, observed %s', frame_id,
+          {_DUE}, {_OBSERVED})""",
+        frame_id="frame_id", expected=_DUE, observed=_OBSERVED,
+    ),
+    # Devices of which the application was not told the status as often as due.
+    finding(
+        "wrong_statuses", "'LNS'", "'status of a device'", FAIL, (4, "seq"),
+        f"""format_string('status of %s: expected %s, observed %s', dev_eui, {_DUE_TIMES},
+          {_TIMES})""",
+        expected=_DUE_TIMES, observed=_TIMES,
+    ),
+    # Messages that had another number of effects, or were ignored as often, than due.
+    finding(
+        "effects_due WHERE count != observed", "'application'", "'effect'", FAIL, (5, "seq"),
+        """format_string('%s of %s at %s: expected %s, observed %s',
+          coalesce(concat(by, ' duplicates'), 'effects'), coalesce(concat('message ', message_id),
+          format_string('%s FCnt %s', dev_eui, f_cnt)), coalesce(consumer, 'all consumers'), count,
+          observed)""",
+        expected="count", observed="observed",
+    ),
+    # Receptions on which the network server and the oracle differ.
+    finding(
+        f"""oracle {_NAMED} WHERE told AND NOT (status_agrees AND disposition_agrees
+          AND level2_agrees) AND unknowable IS NULL AND case IS NOT NULL""",
+        "'LNS'",
+        """CASE WHEN NOT status_agrees THEN 'oracle status'
+          WHEN NOT level2_agrees THEN 'oracle level 2' ELSE 'oracle disposition' END""",
+        "NULL", (7, "t_us"),
+        f"""format_string('%s through %s: the oracle says %s, observed %s', coalesce(frame_id,
+          'an unreadable text'), {_STATION}, {ORACLE_SENTENCE}, {TOLD_SENTENCE})""",
+        n="copy", expected=ORACLE_SENTENCE, observed=TOLD_SENTENCE,
+        **_own("frame_id", "station", "t_us"),
+    ),
+    # Stations that could not answer what they heard first, several times in a row.
+    finding(
+        f"""(SELECT night, run, case, station, max(n) AS n, max_by(cause, n) AS cause,
+            min(t_us) AS t_us FROM lns_too_late WHERE stage = 'going on' AND case IS NOT NULL
+          GROUP BY night, run, case, station) {_NAMED}""",
+        "'gateway'", "'too late'", "NULL", (7, "t_us"),
+        f"""format_string('%s cannot answer what it hears first: %d TooLate in a row, at last '
+          || 'because %s', {_STATION}, n, cause)""",
+        **_own("station", "n", "t_us"),
+    ),
+    # Where the ledger between acceptance and effect stays open.
+    finding(
+        "open_entries", "owner", "rule", "NULL", (8, "t_us"),
+        "concat(rule, ': ', id, coalesce(concat(' at ', consumer), ''))", t_us="t_us",
+    ),
+)
+# fmt: on
+_DISAGREEMENTS = """
+-- Every disagreement between expectation, network server, oracle and the books.
+""" + "\nUNION ALL\n".join(_PARTS)
 
-_AIR = (Grade.NOT_DELIVERED, Grade.OTHER_STATION, Grade.NOT_EXPECTED)
+# A case in which the bench itself has seen that a stimulus did not come about proves nothing; and a
+# host whose event loop stood still for a while makes devices, stations and network servers late:
+# what went wrong in a case that was open when it woke is nobody's failure. Where something would
+# have failed, the stall itself stands before it as a finding.
+_STALLED = finding(
+    f"""(SELECT night, run, case, max(stall) AS stall
+      FROM disagreements JOIN (SELECT run, case, stall FROM cases) USING (run, case)
+      WHERE stall IS NOT NULL AND result = {FAIL} GROUP BY night, run, case)""",
+    "'bench'", "'host stall'", INCONCLUSIVE, (-1, "stall.woke_us"),
+    "format_string('host stalled %d ms', (stall.late_us + 500) div 1000)", t_us="stall.woke_us",
+)  # fmt: skip
+_MISSED = finding(
+    "stimulus_missed", "coalesce(owner, 'air')", "'stimulus'", INCONCLUSIVE, (-2, "t_us"),
+    "reason", t_us="t_us",
+)  # fmt: skip
+_FINDINGS = f"""
+-- The findings; where a stimulus was missed or the host stalled nothing fails, and what is missing
+-- of the run itself is the bench's.
+FROM disagreements
+|> LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall FROM cases) USING (run, case)
+|> SET owner = if(stall IS NULL, owner, 'bench'),
+     result = if(result = {FAIL} AND (missed OR stall IS NOT NULL), {INCONCLUSIVE}, result)
+|> SELECT {_COLUMNS}
+UNION ALL
+{_STALLED}
+UNION ALL
+{_MISSED}
+UNION ALL
+SELECT night, run, CAST(NULL AS STRING), 'bench', rule, NULL, NULL, NULL, NULL, NULL, NULL, text,
+  NULL, 6, place FROM holes"""
 
+_REASONS = f"""slice(sort_array(collect_list(struct(phase, place, n, text, owner))
+    FILTER (WHERE result = %s)), 1, {_REASONS_MAX})"""
+_VERDICTS = f"""
+-- One row per case. FAIL beats ERROR beats INCONCLUSIVE beats PASS. The scenario's own ERROR (the
+-- bench broke) stays, and a case that expects nothing proves nothing: it is an ERROR of the bench,
+-- as one is that began and is not whole. A case that proved nothing and was played again does not
+-- count.
+FROM case_begin |> SELECT night, run, case, scenario, file, group, title, strategy, confirmed,
+     t_us AS first_us
+|> LEFT JOIN (SELECT run, case, end_us, attempt, repeated, broken, breaker, promises, missed
+     FROM cases) USING (run, case)
+|> LEFT JOIN (SELECT run, case, count(*) AS receptions FROM matched WHERE heard GROUP BY ALL)
+   USING (run, case)
+|> LEFT JOIN (SELECT run, case, {_REASONS % FAIL} AS failures, {_REASONS % INCONCLUSIVE} AS doubts
+     FROM findings WHERE case IS NOT NULL GROUP BY run, case) USING (run, case)
+|> EXTEND CASE WHEN missed > 0 THEN NULL WHEN broken IS NOT NULL THEN broken
+     WHEN coalesce(promises, 0) = 0 THEN 'the scenario expects nothing' END AS error
+|> EXTEND CASE WHEN size(failures) > 0 THEN 'FAIL' WHEN error IS NOT NULL THEN 'ERROR'
+     WHEN size(doubts) > 0 THEN 'INCONCLUSIVE' ELSE 'PASS' END AS verdict
+|> SELECT night, run, case, scenario, file, group, title, strategy, confirmed, verdict,
+     CASE verdict WHEN 'FAIL' THEN failures.text WHEN 'ERROR' THEN array(error)
+       WHEN 'INCONCLUSIVE' THEN doubts.text ELSE CAST(array() AS ARRAY<STRING>) END AS reasons,
+     CASE verdict WHEN 'FAIL' THEN failures[0].owner WHEN 'ERROR' THEN coalesce(breaker, 'bench')
+       WHEN 'INCONCLUSIVE' THEN doubts[0].owner END AS owner,
+     coalesce(attempt, 1) AS attempt,
+     coalesce(repeated, false) AND verdict IN ('INCONCLUSIVE', 'ERROR') AS superseded,
+     first_us AS begin_us, end_us, coalesce(receptions, 0) AS receptions
+UNION ALL
+SELECT night, run, case, scenario, file, group, title, strategy, confirmed, 'ERROR', array(reason),
+  'bench', 1, false, begin_us, NULL, 0 FROM withheld"""
 
-def findings(
-    lines: DataFrame,
-    matched: DataFrame,
-    outcomes: DataFrame,
-    published: DataFrame,
-    dnmsgs: DataFrame,
-    scores: DataFrame,
-    judged: DataFrame,
-    due_effects: DataFrame,
-    accounts: DataFrame,
-) -> DataFrame:
-    """Every disagreement between expectation, network server, oracle and the books."""
-    names = station_names(lines)
-    due_lines = unsaid(expected_lines(lines), said_lines(lines), dnmsgs)
-    parts = (
-        of_inspection(lines),
-        of_scores(scores, names),
-        of_lines(due_lines),
-        of_bodies(wrong_bodies(expected_bodies(lines), published), names),
-        of_windows(wrong_windows(expected_windows(lines), lines)),
-        of_answers(wrong_answers(expected_answers(lines), matched, dnmsgs)),
-        of_evictions(wrong_evictions(expected_evictions(lines), lines)),
-        of_statuses(wrong_statuses(expected_statuses(lines), lines)),
-        of_effects(due_effects),
-        of_laws(_violations(lines, matched, outcomes, published, dnmsgs), names),
-        of_oracle(judged, names),
-        of_ledger(accounts),
-        of_late_stations(lines, names),
-    )
-    return reduce(DataFrame.unionAll, parts)
+QUERIES = {"disagreements": _DISAGREEMENTS, "findings": _FINDINGS, "verdicts": _VERDICTS}
 
-
-def station_names(lines: DataFrame) -> DataFrame:
-    """One row per case: a map from the EUI of a station to its name."""
-    return (
-        of_kind(lines, "case.station")
-        .groupBy("run", "case", "eui")
-        .agg(F.first("name").alias("name"))
-        .groupBy("run", "case")
-        .agg(F.map_from_entries(F.collect_list(F.struct("eui", "name"))).alias("names"))
-        .select("run", "case", "names")
-    )
-
-
-def of_inspection(lines: DataFrame) -> DataFrame:
-    """What the bench found wrong while it had the keys: fields of downlinks, joins, messages."""
-    facts = ("frame_id", "station", "expected", "observed", "t_us")
-    return finding_rows(
-        of_kind(lines, FINDING).where(F.col("case").isNotNull()),
-        owner=F.col("owner"),
-        rule=F.col("rule"),
-        text=F.col("text"),
-        result=FAIL,
-        phase=-1,
-        place=F.col("seq"),
-        **{name: F.col(name) for name in facts},
-    )
-
-
-def of_scores(scores: DataFrame, names: DataFrame) -> DataFrame:
-    """Receptions whose words differ from what was due, and stimuli that were not delivered."""
-    grade, due, heard = F.col("grade"), _name("due_station"), _name("heard_station")
-    where = F.format_string("%s #%d", "frame_id", "copy")
-    observed = F.coalesce("observed", F.lit("no outcome"))
-    of_air = grade.isin(*(word.value for word in _AIR))
-    text = (
-        F.when(
-            grade == Grade.NOT_EXPECTED,
-            F.format_string("%s: %s heard it and was not to", where, heard),
-        )
-        .when(
-            of_air,
-            F.format_string(
-                "%s: %s was to hear it, %s did", where, due, F.coalesce(heard, F.lit("nobody"))
-            ),
-        )
-        .otherwise(
-            F.format_string(
-                "%s through %s: expected %s, observed %s", where, heard, "due", observed
-            )
-        )
-    )
-    return finding_rows(
-        _named(scores.where(grade != Grade.AGREES.value), names),
-        owner=F.when(of_air, "air").otherwise("LNS"),
-        rule=F.when(of_air, "stimulus").otherwise("expectation"),
-        text=text,
-        result=F.when(of_air, INCONCLUSIVE).otherwise(FAIL),
-        phase=0,
-        place=F.coalesce("due_seq", F.lit(1 << 62)),
-        frame_id=F.col("frame_id"),
-        station=F.coalesce("heard_station", "due_station"),
-        n=F.col("copy"),
-        expected=F.col("due"),
-        observed=F.col("observed"),
-        t_us=F.col("t_us"),
-    )
-
-
-def of_lines(unsaid: DataFrame) -> DataFrame:
-    """Lines that a device did not say: its own fault if a station was told to answer it."""
-    return finding_rows(
-        unsaid,
-        owner=F.when(F.col("answered"), "device").otherwise("LNS"),
-        rule="device line",
-        text=F.format_string("device %s did not say '%s'", "dev_eui", "line"),
-        result=FAIL,
-        phase=2,
-        place=F.col("seq") * 1000 + F.col("nth"),
-        expected=F.col("line"),
-    )
-
-
-def of_bodies(wrong: DataFrame, names: DataFrame) -> DataFrame:
-    """Messages that the application got with other content than due."""
-    text = F.format_string(
-        "message %s through %s: expected %s %s, observed %s",
-        "message_id",
-        _name("station"),
-        "field",
-        F.coalesce("due", F.lit("null")),
-        F.coalesce("observed", F.lit("null")),
-    )
-    return finding_rows(
-        _named(wrong, names),
-        owner="LNS",
-        rule="message",
-        text=text,
-        result=FAIL,
-        phase=3,
-        place=F.col("seq"),
-        station=F.col("station"),
-        expected=F.col("due"),
-        observed=F.col("observed"),
-    )
-
-
-def of_windows(wrong: DataFrame) -> DataFrame:
-    """Answers that a gateway put on the air in other windows than due."""
-    due, observed = (
-        F.when(F.size(windows) == 0, F.lit("none")).otherwise(F.array_join(windows, ", "))
-        for windows in ("due", "observed")
-    )
-    return finding_rows(
-        wrong,
-        owner="gateway",
-        rule="window on the air",
-        text=F.format_string(
-            "answers to %s on the air: expected %s, observed %s", "frame_id", due, observed
-        ),
-        result=FAIL,
-        phase=4,
-        place=F.col("seq"),
-        frame_id=F.col("frame_id"),
-        expected=due,
-        observed=observed,
-    )
-
-
-def of_answers(wrong: DataFrame) -> DataFrame:
-    """Answers that said something else than due, or were never sent."""
-    due, observed = (F.coalesce(value, F.lit("null")) for value in ("due", "observed"))
-    told = F.when(
-        F.col("sent"), F.format_string("expected %s %s, observed %s", "field", due, observed)
-    ).otherwise("none was sent")
-    return finding_rows(
-        wrong,
-        owner="LNS",
-        rule="answer",
-        text=F.format_string("answer %d to %s: %s", "n", "frame_id", told),
-        result=FAIL,
-        phase=3,
-        place=F.col("seq") * 100 + F.col("pos"),
-        frame_id=F.col("frame_id"),
-        n=F.col("n"),
-        expected=due,
-        observed=observed,
-    )
+HOLES = "night STRING, run STRING, rule STRING, text STRING, place BIGINT"
+_TEXTS = ("scenario", "file", "group", "title", "strategy")
+WITHHELD = (
+    "night STRING, run STRING, case STRING, scenario STRING, file STRING, group STRING,"
+    " title STRING, strategy STRING, confirmed BOOLEAN, reason STRING, begin_us BIGINT"
+)
 
 
-def of_effects(due_effects: DataFrame) -> DataFrame:
-    """Messages that had another number of effects, or were ignored as often, than due."""
-    return finding_rows(
-        wrong_effects(due_effects),
-        owner="application",
-        rule="effect",
-        text=F.col("text"),
-        result=FAIL,
-        phase=5,
-        place=F.col("seq"),
-        expected=F.col("count"),
-        observed=F.col("observed"),
-    )
+def holes(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
+    """A row for each hole in the books of these runs."""
+    return [
+        {"night": night_of(run), "run": run, "rule": hole.rule.value, "text": hole.text,
+         "place": place}
+        for run, book in books.items()
+        for place, hole in enumerate(book.holes)
+    ]  # fmt: skip
 
 
-def of_statuses(wrong: DataFrame) -> DataFrame:
-    """Devices of which the application was not told the status as often as due."""
-    due, observed = (F.format_string("%d times", number) for number in ("due", "observed"))
-    return finding_rows(
-        wrong,
-        owner="LNS",
-        rule="status of a device",
-        text=F.format_string("status of %s: expected %s, observed %s", "dev_eui", due, observed),
-        result=FAIL,
-        phase=4,
-        place=F.col("seq"),
-        expected=due,
-        observed=observed,
-    )
-
-
-def of_evictions(wrong: DataFrame) -> DataFrame:
-    """Cases in which level 1 forgot frames before their time, or did not tell, unlike due."""
-    due, observed = (F.format_string("%d", number) for number in ("due", "observed"))
-    return finding_rows(
-        wrong,
-        owner="LNS",
-        rule="evictions",
-        text=F.format_string("frames forgotten too early: expected %s, observed %s", due, observed),
-        result=FAIL,
-        phase=3,
-        place=F.col("seq"),
-        expected=due,
-        observed=observed,
-    )
-
-
-def of_laws(violations: DataFrame, names: DataFrame) -> DataFrame:
-    """Violations of conservation laws."""
-    rule = F.col("rule")
-    through = F.coalesce(F.concat(F.lit(" ("), _name("station"), F.lit(")")), F.lit(""))
-    facts = ("frame_id", "station", "expected", "observed", "t_us")
-    return finding_rows(
-        _named(violations.withColumn("night", night()), names),
-        owner="LNS",
-        rule=rule,
-        text=F.concat(rule, F.lit(": "), F.col("text"), through),
-        result=F.when(~rule.isin(*between_servers.RULES), FAIL),
-        phase=1,
-        place=F.col("t_us"),
-        **{name: F.col(name) for name in facts},
-    )
-
-
-def of_late_stations(lines: DataFrame, names: DataFrame) -> DataFrame:
-    """Stations that could not answer what they heard first, several times in a row."""
-    rows = (
-        of_kind(lines, "lns.too_late")
-        .where((F.col("stage") == "going on") & F.col("case").isNotNull())
-        .groupBy("night", "run", "case", "station")
-        .agg(
-            F.max("n").alias("n"),
-            F.max_by("cause", "n").alias("cause"),
-            F.min("t_us").alias("t_us"),
-        )
-    )
-    text = F.format_string(
-        "%s cannot answer what it hears first: %d TooLate in a row, at last because %s",
-        _name("station"), "n", "cause",
-    )  # fmt: skip
-    return finding_rows(
-        _named(rows, names),
-        owner="gateway",
-        rule="too late",
-        text=text,
-        result=None,
-        phase=7,
-        place=F.col("t_us"),
-        station=F.col("station"),
-        n=F.col("n"),
-        t_us=F.col("t_us"),
-    )
-
-
-def of_oracle(judged: DataFrame, names: DataFrame) -> DataFrame:
-    """Receptions on which the network server and the oracle differ."""
-    observed = told_sentence()
-    status, done, level2 = (F.col(f"{what}_agrees") for what in ("status", "disposition", "level2"))
-    rule = (
-        F.when(~status, "oracle status")
-        .when(~level2, "oracle level 2")
-        .otherwise("oracle disposition")
-    )
-    differs = F.col("told") & ~(status & done & level2) & F.col("unknowable").isNull()
-    text = F.format_string(
-        "%s through %s: the oracle says %s, observed %s",
-        F.coalesce("frame_id", F.lit("an unreadable text")), _name("station"), oracle_sentence(),
-        observed,
-    )  # fmt: skip
-    return finding_rows(
-        _named(judged.where(differs & F.col("case").isNotNull()), names),
-        owner="LNS",
-        rule=rule,
-        text=text,
-        result=None,
-        phase=7,
-        place=F.col("t_us"),
-        frame_id=F.col("frame_id"),
-        station=F.col("station"),
-        n=F.col("copy"),
-        expected=oracle_sentence(),
-        observed=observed,
-        t_us=F.col("t_us"),
-    )
-
-
-def of_ledger(accounts: DataFrame) -> DataFrame:
-    """Where the ledger between acceptance and effect stays open."""
-    return finding_rows(
-        open_entries(accounts),
-        owner=F.col("owner"),
-        rule=F.col("rule"),
-        text=F.concat("rule", F.lit(": "), "text"),
-        result=None,
-        phase=8,
-        place=F.col("t_us"),
-        t_us=F.col("t_us"),
-    )
-
-
-def _violations(
-    lines: DataFrame,
-    matched: DataFrame,
-    outcomes: DataFrame,
-    published: DataFrame,
-    dnmsgs: DataFrame,
-) -> DataFrame:
-    downlinks = conservation.downlinks(lines)
-    passed = conservation.passed(dnmsgs)
-    lost = conservation.lost_links(lines)
-    laws = (
-        conservation.one_outcome_per_reception(matched),
-        conservation.forwarded_means_published(outcomes, published),
-        conservation.one_message_per_id(published, lines),
-        conservation.one_answer_per_reception(outcomes, downlinks, passed, lost),
-        conservation.scheduled_means_handed_over(downlinks, dnmsgs, lost),
-        conservation.answer_through_the_station_that_heard(matched, passed),
-        conservation.nothing_accepted_that_nobody_sent(outcomes, lines),
-        conservation.no_downlink_counter_twice(downlinks),
-        between_servers.violations(lines, outcomes, published),
-    )
-    return reduce(DataFrame.unionByName, laws)
-
-
-def _name(station: str) -> Column:
-    """The name of a station for people."""
-    return F.coalesce(F.col("names")[F.col(station)], F.col(station))
-
-
-def _named(rows: DataFrame, names: DataFrame) -> DataFrame:
-    return rows.join(F.broadcast(names), on=["run", "case"], how="left")
+def withheld(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
+    """A row for each case that is not whole, with what its beginning says."""
+    rows = []
+    for run, book in books.items():
+        for one in book.withheld:
+            texts = {name: one.begin.get(name) for name in _TEXTS}
+            texts = {name: text if isinstance(text, str) else None for name, text in texts.items()}
+            texts["scenario"] = texts["scenario"] or one.case
+            confirmed = one.begin.get("confirmed")
+            confirmed = confirmed if isinstance(confirmed, bool) else None
+            rows.append(
+                {"night": night_of(run), "run": run, "case": one.case, **texts,
+                 "confirmed": confirmed, "reason": one.reason,
+                 "begin_us": one.begin.get("t_us") or 0}
+            )  # fmt: skip
+    return rows

@@ -1,45 +1,38 @@
 """Where do captures come from and scores go to? The only module here that knows a path."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from bench.capture.whole_file import replace
-from bench.capture.wholeness import Wholeness, wholeness
-from bench.score.accounts import accounts
-from bench.score.answers import answers
-from bench.score.conservation import published
-from bench.score.cut import Cutter
-from bench.score.effects import due_effects
-from bench.score.expectations import expectations
-from bench.score.findings import findings
-from bench.score.incomplete import whole_cases_only, with_holes, with_withheld
+from bench.capture.wholeness import wholeness
+from bench.score import deliveries, expectations, findings, laws, margins, oracle, read, receptions
+from bench.score.cut import Queries, Tables
 from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
-from bench.score.ledger import ledger
-from bench.score.margins import margins
-from bench.score.missed_stimuli import missed_stimuli, of_other_cases, unproven
-from bench.score.oracle import judged
-from bench.score.outcomes import WORDS, matched, outcomes, told
-from bench.score.read import lines, night_of, within_cases
-from bench.score.receptions import receptions
-from bench.score.scores import scores
-from bench.score.stalls import excused, stalled
-from bench.score.station_text import dnmsgs
-from bench.score.store_calls import store_calls
-from bench.score.summary import Tables, summaries
-from bench.score.verdicts import verdicts
+from bench.score.summary import summaries, summary_query
 from bench.spark import Profile, session
 
 # Below this, a better compiler of Java takes longer than it saves.
 _QUICK_BYTES_MAX = 64 << 20
 # Below this, compiling the queries takes longer than running them.
 _INTERPRETED_BYTES_MAX = 512 << 20
-_SIDE_BY_SIDE = 2
+# The tables of the lake, each with one that has as many rows.
+_LAKE = {
+    "receptions": "oracle", "outcomes": "outcomes", "expectations": "expectations",
+    "scores": "scores", "answers": "answers", "verdicts": "verdicts", "findings": "findings",
+    "margins": "margins", "ledger": "ledger",
+}  # fmt: skip
+# What is worked out once, beside these; the others are worked out where they are read.
+_KEPT = {
+    *_LAKE.values(), "lines", "cases", "matched", "published", "dnmsgs", "facts", "statuses",
+    "uplinks", "effects_due", "disagreements",
+} - {"answers"}  # fmt: skip
+_QUERIES: Queries = {
+    **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
+    **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
+}  # fmt: skip
 _OF_MANIFEST = ("run_id", "rig", "seed")
 
 
@@ -79,24 +72,33 @@ def score(
         store = Lake(spark, str(lake))
         refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
-        cut = Cutter(spark, store.shared)
-        tables = _tables(cut, lines(spark, [str(file) for file in files]), books)
-        into_lake = _of_lake(tables)
+        tables = Tables(spark, store.shared)
+        tables.put_rows("holes", findings.HOLES, findings.holes(books))
+        tables.put_rows("withheld", findings.WITHHELD, findings.withheld(books))
+        tables.put_lines("read", read.lines(spark, [str(file) for file in files]))
         progress("working out what was due")
-        found = summaries(tables, into_lake, runs, cut.collected)
+
+        def into_lake(name: str) -> None:
+            if name in _LAKE:
+                begun = monotonic()
+                store.put_aside(name, tables.table(name))
+                tables.note(f"lake {name}", begun)
+
+        tables.make(_QUERIES, _KEPT, {*_LAKE, "margins_of_runs", "store_calls"}, into_lake)
+        found = summaries(tables.rows("summary", summary_query(_LAKE)), runs, _LAKE)
         manifests = {folder.name: _manifest(folder) for folder in folders}
         for run, score_object in found.items():
             score_object |= {name: manifests[run].get(name) for name in _OF_MANIFEST}
             score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
-        store.replace(
-            into_lake,
-            run_rows(spark, manifests, found),
-            {run: night_of(run) for run in runs},
-        )
-        cost = cut.told()
+        begun = monotonic()
+        nights = {run: read.night_of(run) for run in runs}
+        store.commit(_LAKE, run_rows(spark, manifests, found), nights)
+        store.compact()
+        tables.note("lake runs", begun)
+        cost = tables.cost()
         store.tidy()
-        spark.catalog.clearCache()
+        tables.close()
         about = {"version": spark.version, "master": spark.sparkContext.master, **cost}
     seconds = round(monotonic() - began, 1)
     for folder in folders:
@@ -104,55 +106,6 @@ def score(
         text = json.dumps(found[folder.name], indent=1) + "\n"
         replace(folder / "score.json", text.encode())
     return found
-
-
-def _tables(cut: Cutter, captured: DataFrame, books: Mapping[str, Wholeness]) -> Tables:
-    read = cut("read", cut.gathered(captured))
-    whole = cut("lines", whole_cases_only(within_cases(read), books))
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
-
-        def begin(name: str, table: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-            return threads.submit(lambda: cut(name, table())).result
-
-        sent = begin("downlink texts", lambda: dnmsgs(whole))
-        got = begin("published", lambda: published(whole))
-        said = cut("outcomes", outcomes(whole))
-        both = cut("receptions", matched(receptions(whole), said))
-        rows = begin("oracle", lambda: judged(both, whole, cut))
-        due = expectations(whole)
-        graded = begin("scores", lambda: scores(due, both))
-        effects = cut("effects", due_effects(whole))
-        followed = cut("accounts", accounts(whole, said, effects))
-        life = begin("ledger", lambda: ledger(both, followed))
-        early = begin("margins", lambda: margins(both, sent(), whole))
-        missed = missed_stimuli(whole)
-        late = of_other_cases(stalled(whole), missed)
-        all_found = cut(
-            "all findings",
-            findings(whole, both, said, got(), sent(), graded(), rows(), effects, followed),
-        )
-        of_cases = cut("findings", unproven(excused(all_found, late), missed))
-        cases = cut("verdicts", with_withheld(verdicts(whole, both, of_cases), books))
-        found = with_holes(of_cases, books)
-        return Tables(
-            read, rows(), said, due, graded(), answers(said), cases, found, early(),
-            store_calls(whole, said), followed, life(),
-        )  # fmt: skip
-
-
-def _of_lake(tables: Tables) -> dict[str, DataFrame]:
-    observed = [told(word).alias(f"observed_{word}") for word in WORDS]
-    return {
-        "receptions": tables.judged.select("*", *observed),
-        "outcomes": tables.outcomes,
-        "expectations": tables.expectations,
-        "scores": tables.scores,
-        "answers": tables.answers,
-        "verdicts": tables.verdicts,
-        "findings": tables.findings,
-        "margins": tables.margins,
-        "ledger": tables.ledger,
-    }
 
 
 def _captures(folder: Path) -> list[Path]:

@@ -3,12 +3,15 @@
 `lake/<table>/night=2026-11-20/run=20261120T020003Z-7f3a/` holds the rows of one run. Whatever was
 there of the same run goes first; the row in `runs` is taken away before everything and written
 after everything, so a run without one was not scored to the end: scoring it again heals it.
+
+Months before that of the newest night are closed: `lake/closed/<table>/month=2026-10/` holds their
+rows in one file. What a crash left in both places is taken out of the first one the next time.
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +20,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.score.read import night as night_column
+from bench.score.read import NIGHT
 from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
 
 _PARTITIONS = ("night", "run")
 _SIDE_BY_SIDE = 2
 _LOCK = ".lock"
+_UNDATED = "undated"
 
 
 class LakeBusy(Exception):
@@ -70,10 +74,10 @@ def run_rows(
 ) -> DataFrame:
     """One row per run for the table of runs, from its manifest and its score."""
     rows = [_run_row(run, manifests[run], score) for run, score in scores.items()]
-    types = [f"{name} {type_}" for name, type_, _ in TABLES[RUNS].columns if name != "scored_at"]
-    schema = ", ".join([*types, "run STRING"])
-    made = spark.createDataFrame(rows, schema).withColumn("night", night_column())
-    return made.withColumn("scored_at", F.current_timestamp()).coalesce(1)
+    types = [f"{name}: {type_}" for name, type_, _ in TABLES[RUNS].columns if name != "scored_at"]
+    text = f"""SELECT *, {NIGHT} AS night, now() AS scored_at
+        FROM (SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{", ".join(types)}, run: STRING>>')))"""
+    return spark.sql(text, args={"rows": json.dumps(rows)}).coalesce(1)
 
 
 def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,36 +142,125 @@ class Lake:
         self, tables: Mapping[str, DataFrame], runs: DataFrame, nights: Mapping[str, str]
     ) -> None:
         """Put these tables in the place of what the lake holds of these runs, `runs` last."""
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+            list(threads.map(lambda name: self.put_aside(name, tables[name]), tables))
+        self.commit(tables, runs, nights)
+
+    def put_aside(self, name: str, table: DataFrame) -> None:
+        """Write a table where no reader looks, until `commit` moves it to its place."""
+        table = table.select(*TABLES[name].names, *_PARTITIONS)
+        table.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(self._aside(name))
+
+    def commit(self, names: Iterable[str], runs: DataFrame, nights: Mapping[str, str]) -> None:
+        """Put what stands aside in the place of what the lake holds of these runs, `runs` last."""
         for run, night in nights.items():
             self._delete(f"{self.uri}/{RUNS}/night={night}/run={run}")
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
-            list(threads.map(lambda name: self._put(name, tables[name], nights), tables))
-        self._put(RUNS, runs, nights)
+        for month in sorted({night[:7] for night in nights.values()}):
+            self._open_again(month, nights.keys())
+        self.put_aside(RUNS, runs)
+        for name in (*names, RUNS):
+            for run, night in nights.items():
+                self._move(name, f"night={night}/run={run}")
+
+    def compact(self) -> None:
+        """Close the months before the newest one: one file for each table and month."""
+        runs = self._files(self.uri).globStatus(self._path(f"{self.uri}/{RUNS}/night=*/run=*"))
+        by_month: dict[str, list[str]] = {}
+        for status in runs or ():
+            of_run = "/".join(str(status.getPath()).split("/")[-2:])
+            by_month.setdefault(of_run.removeprefix("night=")[:7], []).append(of_run)
+        months = sorted(month for month in by_month if month != _UNDATED)
+        for month in months[:-1]:
+            self._close(month, by_month[month])
 
     def tidy(self) -> None:
         """Remove what stood aside; on a disk, what killed processes left there too."""
         self._delete(self.shared if local_path(self.uri) is None else f"{self.uri}/_unfinished")
 
-    def _put(self, name: str, table: DataFrame, nights: Mapping[str, str]) -> None:
-        aside = f"{self.shared}/lake/{name}"
-        table = table.select(*TABLES[name].names, *_PARTITIONS)
-        table.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(aside)
-        for run, night in nights.items():
-            written = f"{aside}/night={night}/run={run}"
-            place = f"{self.uri}/{name}/night={night}/run={run}"
-            self._delete(place)
-            if self._exists(written):
-                self._files(place).mkdirs(self._path(place).getParent())
-                assert self._files(place).rename(self._path(written), self._path(place)), place
-            else:  # a reader finds the columns even where there is no row
-                empty = table.drop(*_PARTITIONS).limit(0)
-                empty.coalesce(1).write.mode("overwrite").parquet(place)
+    def _close(self, month: str, runs: Sequence[str]) -> None:
+        known = set(self._closed_runs(month))  # closed before something ended between two tables
+        fresh = [of_run for of_run in runs if of_run.partition("/run=")[2] not in known]
+        names = [name for name in TABLES if self._exists(f"{self.uri}/{name}")]
+        for name in names if fresh else ():
+            root = f"{self.uri}/{name}"
+            places = [f"{root}/{of_run}" for of_run in fresh if self._exists(f"{root}/{of_run}")]
+            rows = self._spark.read.option("basePath", root).parquet(*places)
+            rows = rows.select(*TABLES[name].names, *_PARTITIONS)
+            if known:
+                closed = self._closed(name, month)
+                rows = rows.unionByName(closed.where(F.col("run").isin(*known)))
+            self._put_closed(name, month, rows)
+        for name in (*names[names.index(RUNS) + 1 :], RUNS) if fresh else ():
+            self._swap(name, month)
+        for name in names:
+            for of_run in runs:
+                self._delete(f"{self.uri}/{name}/{of_run}")
+
+    def _open_again(self, month: str, runs: Collection[str]) -> None:
+        """Take runs that are scored again out of a closed month."""
+        names = [name for name in TABLES if self._exists(self._closed_at(name, month))]
+        for name in names:
+            self._put_closed(
+                name, month, self._closed(name, month).where(~F.col("run").isin(*runs))
+            )
+        for name in names:  # `runs` comes first: a run without a row in it was not scored
+            self._swap(name, month)
+
+    def _closed_runs(self, month: str) -> list[str]:
+        if not self._exists(self._closed_at(RUNS, month)):
+            return []
+        return [row["run"] for row in self._closed(RUNS, month).select("run").collect()]
+
+    def _closed_at(self, name: str, month: str) -> str:
+        return f"{self.uri}/closed/{name}/month={month}"
+
+    def _closed(self, name: str, month: str) -> DataFrame:
+        return self._spark.read.parquet(self._closed_at(name, month))
+
+    def _put_closed(self, name: str, month: str, rows: DataFrame) -> None:
+        """Write them aside, in order of their runs, and count them."""
+        aside = f"{self.shared}/closed/{name}/month={month}"
+        ordered = rows.coalesce(1).sortWithinPartitions("night", "run")
+        ordered.write.mode("overwrite").parquet(aside)
+        assert self._spark.read.parquet(aside).count() == rows.count(), aside
+
+    def _swap(self, name: str, month: str) -> None:
+        aside, place = f"{self.shared}/closed/{name}/month={month}", self._closed_at(name, month)
+        self._delete(place)
+        self._files(place).mkdirs(self._path(place).getParent())
+        assert self._files(place).rename(self._path(aside), self._path(place)), place
+
+    def _aside(self, name: str) -> str:
+        return f"{self.shared}/lake/{name}"
+
+    def _move(self, name: str, of_run: str) -> None:
+        written, place = f"{self._aside(name)}/{of_run}", f"{self.uri}/{name}/{of_run}"
+        self._delete(place)
+        if self._exists(written):
+            self._files(place).mkdirs(self._path(place).getParent())
+            assert self._files(place).rename(self._path(written), self._path(place)), place
+        else:  # a reader finds the columns even where there is no row
+            copy = self._spark.sparkContext._jvm.org.apache.hadoop.fs.FileUtil.copy  # type: ignore[union-attr]
+            files, empty = self._files(place), self._path(self._empty(name))
+            copy(files, empty, files, self._path(place), False, self._configuration())
+
+    def _empty(self, name: str) -> str:
+        """A folder with the columns of a table, and no row."""
+        folder = f"{self.shared}/empty/{name}"
+        if not self._exists(folder):
+            types = ", ".join(f"`{column}`: {type_}" for column, type_, _ in TABLES[name].columns)
+            empty = self._spark.sql(f"SELECT inline(from_json('[]', 'ARRAY<STRUCT<{types}>>'))")
+            empty.coalesce(1).write.parquet(folder)
+        return folder
 
     def _path(self, uri: str) -> Any:
         return self._spark.sparkContext._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
 
     def _files(self, uri: str) -> Any:
-        return self._path(uri).getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
+        return self._path(uri).getFileSystem(self._configuration())
+
+    def _configuration(self) -> Any:
+        return self._spark.sparkContext._jsc.hadoopConfiguration()
 
     def _exists(self, uri: str) -> bool:
         return bool(self._files(uri).exists(self._path(uri)))

@@ -1,277 +1,416 @@
 """What should have become of each reception?
 
-Worked out from the receptions and the facts of a case with window functions, without a look at what
-the network server did, and without a line of its code. Where several servers share devices, their
-sessions are followed one by one (`bench.score.level2`), each server's level 1 and counters for
-itself. A few things cannot be known from receptions: what an upstream that failed did to a frame,
-what a full level 1 forgot, what a server missed while its store was away; such rows carry the
-reason in `unknowable` and count neither as agreement nor as disagreement.
+Worked out from the receptions and the facts of a case, without a look at what the network server
+did, and without a line of its code. Sessions of one server are followed with window functions;
+where several servers share devices, where a store was away, and where a device is relaxed, in plain
+Python, one by one (`bench.score.level2`), each server's level 1 and counters for itself. A few
+things cannot be known from receptions: what an upstream that failed did to a frame, what a full
+level 1 forgot, what a server missed while its store was away; such rows carry the reason in
+`unknowable` and count neither as agreement nor as disagreement.
 """
 
-from collections.abc import Callable
+from bench.score.cut import Fold
+from bench.score.laws import RETENTION_US
+from bench.score.level2 import FACTS, JUDGED, MAX_GAP, RESUBMISSIONS_MAX, judged
+from bench.score.receptions import BEFORE, SO_FAR, WORDS, sentence, told
+from bench.score.station_text import eui_no
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from bench.score.counters import admitted, asks_level2, with_counters
-from bench.score.facts import RETENTION_US, addresses, devices, relaxed, servers
-from bench.score.joins import with_joins
-from bench.score.level1 import (
-    DUPLICATE,
-    KEY,
-    NON_DUPLICATE,
-    RESUBMISSION,
-    with_status,
-)
-from bench.score.level2 import NOT_ASKED, NOT_OWNER, OWNER, UNAVAILABLE
-from bench.score.outcomes import ABSENT, sentence, told
-from bench.score.sharing import with_homes, with_races, with_sharing
-from bench.score.unknowable import ANSWERED, DUE, OPEN, with_unknowable
-
-Cut = Callable[[str, DataFrame], DataFrame]
-ORACLE_WORDS = ("status", "upstream", "reason", "answer", "level2")
+NON_DUPLICATE = "NonDuplicate"
+RESUBMISSION = "DuplicateDueToResubmission"
+ORACLE_WORDS = (*WORDS, "level2")
+# The most selective first: the sort then rarely looks further (a quarter of the time at 10 M rows).
+LEVEL1_KEY = "mic_no, f_cnt_wire, dev_eui_no, run, case"
 # Receptions at the same microsecond are taken in the order in which they were finished.
-_ORDER = ("t_us", "told_seq", "source", "seq")
+_ORDER = "t_us, told_seq, source, seq"
 # The same, but whoever won a race comes first in it.
-_RACE_ORDER = ("race_us", "race_rank", *_ORDER)
+_RACE_ORDER = f"race_us, race_rank, {_ORDER}"
+# Two hops through a loaded host; scenarios that want an order leave a multiple of it between two.
+RACE_US = 20_000
+# While the store is disturbed a claim may take as long as a server waits for it.
+_DISTURBED_US = 300_000
 
 
-def judged(matched: DataFrame, lines: DataFrame, cut: Cut) -> DataFrame:
-    """The receptions with the words that are due, and whether the network server agrees.
+def with_status(
+    rows: str,
+    *,
+    key: str = LEVEL1_KEY,
+    order: str = "t_us",
+    station: str = "station",
+    retention_us: str | int = RETENTION_US,
+    life: str | None = None,
+    is_join: str = "false",
+    lost: str | None = None,
+) -> str:
+    """The rows with their `status` and `is_first`, in one pass over one window.
 
-    Adds oracle_status ("-" = level 1 not reached), oracle_upstream, oracle_reason, oracle_answer
-    (DUE for any of RX1, RX2 and TooLate), oracle_level2, unknowable, status_agrees,
-    disposition_agrees and level2_agrees. `cut` cuts a table off from its plan.
+    Level 1 worked out from arrival times alone. ADR 007, part 1: the key of a data frame is DevEUI,
+    MIC and the counter on the wire; the retention slides with every copy, and the first station
+    stays. Receptions of one key that follow each other within the retention form an island, and the
+    first of an island is the one that was not heard before.
+
+    `life` is a column whose change empties level 1. A copy of a join is a Duplicate for every
+    strategy. `lost` is a first copy that could not be made durable: as long as every copy since the
+    first one was lost, each is a first one again.
     """
-    heard = matched.where("heard").withColumn("told_seq", F.col("outcome.seq"))
-    of_case = heard.join(F.broadcast(servers(lines)), on=["run", "case"], how="left").join(
-        F.broadcast(relaxed(lines)), on=["run", "case", "dev_eui"], how="left"
+    of_key = f"PARTITION BY {key} ORDER BY {order}"
+    anew = f" OR coalesce({life} != lag({life}) OVER of_key, true)" if life else ""
+    kept = f", count_if(NOT {lost}) OVER (of_key_before) AS kept" if lost else ""
+    kept = kept.replace("of_key_before", f"{of_key} {BEFORE}")
+    again = f"""
+|> SET is_first = kept = last(if(is_first, kept, NULL)) IGNORE NULLS OVER ({of_key} {SO_FAR})
+|> DROP kept""" if lost else ""  # fmt: skip
+    return f"""{rows}
+|> SELECT *, coalesce(t_us - lag(t_us) OVER of_key >= {retention_us}, true){anew} AS is_first{kept}
+   WINDOW of_key AS ({of_key}){again}
+|> EXTEND {station} = last(if(is_first, {station}, NULL)) IGNORE NULLS OVER ({of_key} {SO_FAR})
+     AS by_first
+|> EXTEND CASE WHEN is_first THEN 'NonDuplicate' WHEN {is_join} THEN 'Duplicate'
+     WHEN by_first THEN 'DuplicateDueToResubmission' WHEN strategy = 'Drop' THEN 'Duplicate'
+     WHEN strategy != 'Drop' THEN 'SoftDuplicate' END AS status
+|> DROP by_first"""
+
+
+_DEVICES = """
+-- One row per device of a case: the struct of what was agreed of it before the case began.
+SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_cnt_bits, nb_trans,
+  f_cnt_up, lorawan, server, dev_status_s, join_eui), t_us) AS device
+FROM case_device GROUP BY run, case, dev_eui"""
+
+_ADDRESSES = f"""
+-- Who uses a DevAddr in a case: the device and session whose genuine frames bear it.
+FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
+|> WHERE genuine AND session IS NOT NULL
+|> EXTEND substring_index(frame_id, ':', 1) AS dev_addr
+|> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session
+   GROUP BY run, case, dev_addr"""
+
+_OF_CASE = """run, case, own_lns, lns_count, begun_us, retention_us, on_outage, asks, had_outage,
+     restarts, faults, orphans, has_failure, requests"""
+_FAULT_HERE = """one.t_us <= coalesce(outcome.t_us, t_us)
+     AND coalesce(one.lns = lns, true)"""
+_FACTS = f"""
+-- One row per reception, with who sent it and who got it, and what the capture shows of its server.
+-- several: it is followed in plain Python. lns: the server that its station is connected to.
+-- reaches: it is proven to be of a device known here. store_fault: the store was disturbed by then;
+-- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
+-- forgotten; unkept: its answer was withheld because nothing could be kept.
+FROM matched |> WHERE heard
+|> SELECT row_id, night, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
+     lns_life, stale_life, stale, is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
+     join_eui, join_eui_no, dev_nonce, f_port, confirmed, adr_ack_req, link_check, device_time, adr,
+     genuine, dev_eui, dev_eui_no, session, f_cnt, copy, outcome
+|> LEFT JOIN (SELECT {_OF_CASE} FROM cases) USING (run, case)
+|> LEFT JOIN devices USING (run, case, dev_eui)
+|> LEFT JOIN addresses USING (run, case, dev_addr)
+|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed
+|> EXTEND coalesce(lns_count > 1 OR had_outage OR relaxed, false) AS several
+|> EXTEND if(several, coalesce(outcome.lns, first(outcome.lns) IGNORE NULLS
+       OVER (PARTITION BY station, run, case), own_lns), own_lns) AS lns
+|> EXTEND several AND coalesce(exists(faults, one -> {_FAULT_HERE}), false) AS store_fault,
+     coalesce(device.server != lns, false) AS elsewhere
+|> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere
+       AND (NOT is_join OR device.activation = 'otaa'), false) AS reaches,
+     coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
+     coalesce(store_fault AND outcome.reason = 'StoreUnavailable', false) AS lost,
+     coalesce(outcome.answer = 'Suppressed'
+       AND exists(faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
+       AND (NOT several OR outcome.level2 != 'NotOwner'), false) AS unkept
+|> SET lns_life = if(several, CAST(size(filter(restarts, one -> one.t_us <= t_us
+       AND one.lns = lns)) AS BIGINT), lns_life),
+     asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
+     session = coalesce(session, owner_session, 0),
+     f_cnt = if(coalesce(device.f_cnt_bits = 16, false), f_cnt_wire, coalesce(f_cnt, f_cnt_wire)),
+     -- Forged frames stand in the line of the device whose address they bear.
+     owner_no = if(reaches, NULL, owner_no)
+|> SET dev_eui_no = coalesce(owner_no, dev_eui_no)
+|> EXTEND device.strategy AS strategy, device.server IS NOT NULL AS pinned,
+     coalesce(relaxed AND f_cnt <= 1, false) AS first_message,
+     if(session = 0, device.f_cnt_up, NULL) AS preset
+|> DROP owner_session, own_lns, lns_count"""
+
+# Arrivals tell who claims first, but for those so close together that the way from the tap to the
+# store decides. Two receptions race if they are of one session, at different servers, and at most
+# RACE_US apart. Who was first in a race is then taken from the claims, which is not circular: it
+# settles an order between two events that the wires left open, and nothing else. Still exactly one
+# server has to own the frame, and what all others do with it, and with every later frame, has to
+# follow from that. If none says that it owns the frame, or more than one, arrivals count again, and
+# the claims are found to be wrong.
+_SENDER = "dev_eui_no, session, run, case, is_join, reaches"
+_SAYS_FIRST = f"""coalesce(outcome.level2 = 'Owner' OR (is_join AND outcome.reason IS NULL
+       AND outcome.status = '{NON_DUPLICATE}'), false)"""
+_RACES = f"""
+-- The same, with what is known of races. raced: another server took part; winner: the one that was
+-- first with this very frame, null where that is no question; overtaken: a newer frame came right
+-- behind, at another server; race_us and race_rank order the parts of a race.
+SELECT *, if(store_fault, {_DISTURBED_US}, {RACE_US}) AS race_bound_us, false AS raced,
+  CAST(NULL AS STRING) AS winner, false AS overtaken, t_us AS race_us, 0 AS race_rank
+FROM facts WHERE NOT several
+UNION ALL (
+  FROM facts |> WHERE several
+  |> EXTEND if(store_fault, {_DISTURBED_US}, {RACE_US}) AS race_bound_us
+  |> EXTEND coalesce(t_us - lag(t_us) OVER (PARTITION BY {_SENDER} ORDER BY {_ORDER})
+       > race_bound_us, true) AS begins
+  |> EXTEND count_if(begins) OVER (PARTITION BY {_SENDER} ORDER BY {_ORDER} {SO_FAR}) AS race_no
+  |> EXTEND size(collect_set(lns) OVER (PARTITION BY {_SENDER}, race_no)) > 1 AS raced,
+       collect_set(if({_SAYS_FIRST}, lns, NULL)) OVER (PARTITION BY {_SENDER}, race_no, mic_no)
+         AS owners,
+       size(collect_set(lns) OVER (PARTITION BY {_SENDER}, race_no, mic_no)) > 1 AS others
+  |> EXTEND if(others AND size(owners) = 1, owners[0], NULL) AS winner,
+       coalesce(raced AND max(f_cnt) OVER (PARTITION BY {_SENDER}, race_no ORDER BY {_ORDER}
+         ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) > f_cnt, false) AS overtaken,
+       min(t_us) OVER (PARTITION BY {_SENDER}, race_no) AS race_us
+  |> EXTEND coalesce(CAST(winner != lns AS INT), 0) AS race_rank
+  |> SELECT * EXCEPT (begins, race_no, owners, others, raced, winner, overtaken, race_us,
+       race_rank), raced, winner, overtaken, race_us, race_rank)"""
+
+# What reaches level 1; a join is known there by JoinEUI, DevEUI and DevNonce.
+_STATUSES = (
+    with_status(
+        """
+FROM races
+|> EXTEND if(is_join, join_eui_no, mic_no) AS key_high,
+     if(is_join, dev_nonce, f_cnt_wire) AS key_low""",
+        key="key_high, key_low, dev_eui_no, run, case, lns, is_join, reaches",
+        order=_ORDER,
+        retention_us="retention_us",
+        life="lns_life",
+        is_join="is_join",
+        lost="lost",
     )
-    several = (F.col("lns_count") > 1) | F.col("had_outage") | F.col("has_lives")
-    several = F.coalesce(several, F.lit(False))
-    status_agrees = told("status") == F.col("oracle_status")
-    disposition_agrees = (
-        (told("upstream") == F.col("oracle_upstream"))
-        & (told("reason") == F.col("oracle_reason"))
-        & _answer_agrees()
-    )
-    level2_agrees = F.coalesce("outcome.level2", F.lit(NOT_ASKED)) == F.col("oracle_level2")
-    agree = {
-        "status_agrees": status_agrees,
-        "disposition_agrees": disposition_agrees,
-        "level2_agrees": F.col("told") & level2_agrees,
-    }
-    return (
-        cut("counted", _of_one_server(of_case.where(~several), lines))
-        .unionByName(
-            cut("shared", _of_several_servers(of_case.where(several), lines)),
-            allowMissingColumns=True,
-        )
-        .transform(_with_words)
-        .transform(lambda rows: with_unknowable(rows, lines, order=_ORDER))
-        .withColumns({name: F.coalesce(agrees, F.lit(False)) for name, agrees in agree.items()})
-        .select(
-            *matched.columns,
-            *(f"oracle_{word}" for word in ORACLE_WORDS),
-            "unknowable",
-            *agree,
-        )
-    )
+    + """
+|> SET status = if(reaches, status, NULL)
+|> DROP key_high, key_low, is_first"""
+)
+
+_OF_DEVICE = "dev_eui_no, run, case"
+_JOINED = f"""
+-- Whether a join is accepted, by the DevNonces that all servers together have accepted. nonce_used:
+-- this one was, or (LoRaWAN 1.0.4) a greater one; nonce_doubtful: nobody can tell, because the
+-- store was lost when it was to be used. A join with a foreign JoinEUI is refused, and its DevNonce
+-- remains unused.
+SELECT *, false AS foreign_join_eui, false AS nonce_used, false AS nonce_doubtful,
+  false AS accepts_join
+FROM statuses WHERE NOT is_join
+UNION ALL (
+  FROM statuses |> WHERE is_join
+  |> EXTEND coalesce(join_eui != device.join_eui, false) AS foreign_join_eui
+  |> EXTEND if(status = '{NON_DUPLICATE}' AND NOT foreign_join_eui AND NOT lost, dev_nonce, NULL)
+       AS taken
+  |> EXTEND coalesce(count(taken) OVER (PARTITION BY dev_nonce, {_OF_DEVICE}, reaches
+         ORDER BY {_RACE_ORDER} {BEFORE}) > 0 OR (device.lorawan = '1.0.4' AND dev_nonce <=
+         max(taken) OVER (PARTITION BY {_OF_DEVICE}, reaches ORDER BY {_RACE_ORDER} {BEFORE})),
+         false) AS nonce_used,
+       coalesce(max(if(lost, dev_nonce, NULL)) OVER (PARTITION BY {_OF_DEVICE}, reaches
+         ORDER BY {_RACE_ORDER} {BEFORE}) >= dev_nonce, false) AS nonce_doubtful
+  |> EXTEND coalesce(reaches AND if(nonce_doubtful,
+         outcome.status = '{NON_DUPLICATE}' AND outcome.reason IS NULL,
+         taken IS NOT NULL AND NOT nonce_used), false) AS accepts_join
+  |> DROP taken)"""
+
+# Counter validation from arrival order. LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP), ADR 007 and the
+# bench's rule for resubmissions: a counter that was already accepted is answered again three times,
+# when the frame is confirmed. The last counter is the greatest so far, or the older one that a
+# restart of the server brought back to the sessions that it had before; only in a session with a
+# jump beyond MAX_GAP the counters are followed one by one.
+_SESSION = "dev_eui_no, session, run, case, reaches, stale_life"
+_SESSION_BEFORE = f"(PARTITION BY {_SESSION} ORDER BY {_ORDER} {BEFORE})"
+_NEW = f"status = '{NON_DUPLICATE}'"
+_AGAIN = f"status = '{RESUBMISSION}'"
+# Whether a reception is the first one of a frame, and its server takes it.
+_ACCEPTED = f"reaches AND {_NEW} AND (newer OR (spends AND NOT limited))"
+_COUNTED = f"""
+-- What the counter of a reception is worth: newer (accepted as the next one), equal, spends (asks
+-- for one of the repeated answers), limited (there is none left), known (the counter can be told
+-- from the wire), outlived (a frame of a later session was accepted before).
+FROM joined |> WHERE NOT several
+|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt, coalesce(if(coalesce(min(if(is_join, NULL,
+       stale_life)) OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
+       OR preset IS NOT NULL, stale, NULL), preset, -1) AS start
+|> EXTEND greatest(start, coalesce(max(new_f_cnt) OVER {_SESSION_BEFORE}, -1)) AS greatest
+|> EXTEND max({_NEW} AND f_cnt - greatest(greatest, 0) > {MAX_GAP}) OVER (PARTITION BY {_SESSION})
+     AS jumps
+|> EXTEND collect_list(if(jumps, new_f_cnt, NULL)) OVER {_SESSION_BEFORE} AS earlier
+|> EXTEND CASE WHEN jumps THEN aggregate(earlier, start, (last, one) ->
+         if(one > last AND one - greatest(last, 0) <= {MAX_GAP}, one, last))
+       WHEN NOT jumps THEN greatest END AS last
+|> EXTEND f_cnt = last AS equal,
+     {_NEW} AND f_cnt > last AND f_cnt - greatest(last, 0) <= {MAX_GAP} AS newer,
+     -- The counter on the wire stands for one near the last one, or for itself.
+     f_cnt < 65536 OR (last >= 0 AND device.f_cnt_bits != 16
+       AND shiftright(f_cnt, 16) - shiftright(last, 16) BETWEEN -1 AND 1) AS known
+|> EXTEND (({_NEW} AND NOT newer AND equal) OR ({_AGAIN} AND equal)) AND confirmed AS spends,
+     count_if(newer) OVER {_SESSION_BEFORE} AS steps
+|> EXTEND spends AND count_if(spends) OVER (PARTITION BY {_SESSION}, steps, f_cnt ORDER BY {_ORDER}
+     {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
+|> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS outlived,
+     if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
+     false AS doubtful
+|> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps"""
+
+_GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
+_SHARED = f"""
+-- What the fold over a session needs of each reception. granted_by is the server that accepted the
+-- join which opened the session; null where the session was there before.
+FROM joined |> WHERE several
+|> EXTEND {_GRANTED} AS joined_at
+|> EXTEND coalesce(preset, -1L) AS preset_, coalesce(device.f_cnt_bits = 16, false) AS short,
+     on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
+     if(preset IS NOT NULL OR coalesce(device.activation = 'abp', false), NULL, first(joined_at)
+       OVER (PARTITION BY {_SENDER} ORDER BY {_RACE_ORDER} {SO_FAR})) AS granted_by
+|> DROP joined_at"""
+
+_GROUPS = f"""
+SELECT transform(sort_array(collect_list(struct({_ORDER}, struct(row_id,
+    {", ".join(name if name != "preset" else "preset_ AS preset" for name in FACTS)}) AS row))),
+  one -> one.row) AS rows
+FROM shared WHERE reaches AND NOT is_join GROUP BY dev_eui_no, session, run, case"""
+
+_LEVEL2 = """
+-- The facts of their counters and level2, the word that is due; what reaches no counter has none.
+-- outlived: this server does not know the session any more, or never did. A frame of a later
+-- session was accepted here; or anywhere, before this server heard of this one or asked whose this
+-- frame is.
+SELECT s.*, j.* EXCEPT (row_id) FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
+_HERE_BEFORE = f"(PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
+_ANYWHERE_BEFORE = f"(PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
+_OF_LIFE = f"PARTITION BY session, lns, lns_life, {_OF_DEVICE} ORDER BY {_ORDER}"
+_FOLLOWED = f"""{_LEVEL2}
+|> EXTEND if({_ACCEPTED}, session, NULL) AS taken
+|> EXTEND coalesce(max(taken) OVER {_HERE_BEFORE} > session
+       OR (max(taken) OVER {_ANYWHERE_BEFORE} > session
+         AND count(*) OVER ({_OF_LIFE} {BEFORE}) = 0), false) AS later,
+     coalesce(level2 IN ('Owner', 'NotOwner') AND
+       max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session, false) AS told_over
+|> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR}) AS outlived
+|> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by"""
+
+_FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful"
+_WORTH = f"""
+SELECT * EXCEPT ({_FACT_NAMES}), {_FACT_NAMES} FROM counted
+UNION ALL
+SELECT * EXCEPT ({_FACT_NAMES}), {_FACT_NAMES} FROM followed"""
+
+_EVICTED = """
+-- The level-1 keys that a full cache lost in a case, in the words of the network server.
+SELECT run, case, key AS level1_key, min(t_us) AS evicted_us
+FROM lns_evicted WHERE case IS NOT NULL GROUP BY run, case, key"""
+
+# Why a reception does not reach level 1; null when it does.
+_UNPROVEN = """CASE WHEN NOT readable THEN 'Malformed'
+       WHEN is_join AND NOT coalesce(device.activation = 'otaa', false) THEN 'UnknownDevice'
+       WHEN is_join AND NOT genuine THEN 'MicMismatch'
+       WHEN NOT is_join AND genuine AND device IS NOT NULL AND outlived THEN 'UnknownDevice'
+       WHEN NOT is_join AND genuine AND device IS NOT NULL AND (outlived OR NOT known)
+         THEN 'MicMismatch'
+       WHEN genuine AND elsewhere THEN 'BelongsToAnotherServer'
+       WHEN NOT reaches AND owner_no IS NOT NULL AND NOT outlived THEN 'MicMismatch'
+       WHEN NOT reaches THEN 'UnknownDevice' END"""
+# Whether the counter of a copy is admitted, by its status.
+_ADMITTED = f"""((status = 'SoftDuplicate' AND (equal OR first_message))
+         OR ({_NEW} AND (newer OR spends))
+         OR ({_AGAIN} AND (spends OR (first_message AND NOT confirmed) OR newer)))"""
+# Why a reception that reached level 1 is dropped; null when it is accepted.
+_REFUSAL = f"""CASE WHEN status = 'Duplicate' THEN 'Duplicate'
+       WHEN is_join AND lost THEN 'StoreUnavailable'
+       WHEN is_join AND nonce_used THEN 'DevNonceUsed'
+       WHEN is_join AND foreign_join_eui THEN 'UnknownDevice'
+       WHEN NOT is_join AND NOT {_ADMITTED} THEN 'InvalidFrameCounter'
+       WHEN limited THEN 'ResubmissionLimit'
+       WHEN level2 = 'NotOwner' AND strategy = 'Drop' THEN 'DuplicateAtOtherServer'
+       WHEN level2 = 'Unavailable' AND on_outage = 'closed' THEN 'StoreUnavailable'
+       WHEN {_AGAIN} AND strategy = 'Drop' THEN 'ResubmissionSuppressed' END"""
+# The network answers unasked while it has a request of its own: for repetitions, of a device that
+# obeys (ADR), or for its status. Only the server that owns a frame answers it, whatever the
+# strategy (ADR 007, part 2). due: RX1, RX2, or TooLate when both are gone; open: the frame may
+# carry a request that only the keys show.
+_WANTS = "((adr AND device.nb_trans > 1) OR device.dev_status_s IS NOT NULL)"
+_MAY = "coalesce(level2 NOT IN ('NotOwner', 'Unavailable'), true)"
+_ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'open'
+       WHEN refusal = 'BelongsToAnotherServer' AND requests_answer THEN 'Suppressed'
+       WHEN unproven IS NOT NULL THEN 'NotAsked'
+       WHEN is_join AND refusal IS NULL THEN 'due' WHEN is_join THEN 'Suppressed'
+       WHEN may_ask OR (NOT requests_answer AND {_WANTS} AND {_NEW} AND {_MAY} AND refusal IS NULL)
+         THEN 'open'
+       WHEN requests_answer AND ({_NEW} OR ({_AGAIN} AND confirmed))
+         AND (refusal IS NULL OR (refusal = 'ResubmissionSuppressed' AND confirmed)) AND {_MAY}
+         THEN 'due'
+       WHEN requests_answer THEN 'Suppressed' WHEN NOT requests_answer THEN 'NotAsked' END"""
+_ORACLE = f"""
+-- One row per reception: the words that are due, why they cannot be told where that is so, and
+-- whether the network server agrees. oracle_status is "-" where level 1 is not reached,
+-- oracle_answer "due" for any of RX1, RX2 and TooLate. A failure that the server reports is
+-- believed only where the capture shows one. An answer that nobody asked for carries what the
+-- application wants sent.
+FROM worth
+|> EXTEND {_UNPROVEN} AS unproven
+|> EXTEND coalesce(unproven, {_REFUSAL}) AS refusal,
+     confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer
+|> EXTEND NOT requests_answer AND f_port = 0 AS may_ask
+|> EXTEND if(unproven IS NULL, status, '-') AS oracle_status,
+     CASE WHEN refusal IS NOT NULL OR is_join OR f_port = 0 THEN 'dropped'
+       WHEN {_NEW} AND coalesce(level2 != 'NotOwner', true) THEN 'forwarded'
+       WHEN strategy = 'Drop' THEN 'dropped' WHEN strategy = 'Mark' THEN 'marked'
+       WHEN strategy = 'None' THEN 'forwarded' END AS oracle_upstream,
+     coalesce(refusal, '-') AS oracle_reason, {_ANSWER} AS oracle_answer,
+     coalesce(if(unproven IS NULL, level2, NULL), 'NotAsked') AS oracle_level2,
+     has_failure AND outcome.reason = 'UpstreamUnavailable' AS failed,
+     if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key
+|> LEFT JOIN evicted USING (run, case, level1_key)
+|> EXTEND CASE WHEN failed THEN 'upstream or store failed'
+       WHEN max(if(failed, f_cnt, NULL)) OVER (PARTITION BY dev_eui_no, session, run, case
+         ORDER BY {_ORDER} {SO_FAR}) >= f_cnt OR nonce_doubtful THEN 'upstream or store had failed'
+       WHEN doubtful THEN 'the store was away'
+       WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
+       WHEN evicted_us <= t_us THEN 'level 1 was full'
+       WHEN array_contains(requests, dev_eui) AND outcome.answer IN ('RX1', 'RX2', 'TooLate')
+         AND oracle_answer NOT IN ('due', 'open') THEN 'the application had something to send'
+     END AS unknowable,
+     coalesce({told("status")} = oracle_status, false) AS status_agrees,
+     coalesce({told("upstream")} = oracle_upstream AND {told("reason")} = oracle_reason
+       AND ({told("answer")} = oracle_answer OR oracle_answer = 'open' OR (oracle_answer = 'due'
+         AND outcome.answer IN ('RX1', 'RX2', 'TooLate'))), false) AS disposition_agrees,
+     told AND coalesce(outcome.level2, 'NotAsked') = oracle_level2 AS level2_agrees,
+     {", ".join(f"{told(word)} AS observed_{word}" for word in WORDS)}
+|> DROP evicted_us"""
+
+_OF_ORACLE = (
+    "lns_life session f_cnt dev_eui_no unknowable status_agrees disposition_agrees level2_agrees",
+    *(f"oracle_{word}" for word in ORACLE_WORDS),
+    *(f"observed_{word}" for word in WORDS),
+)
+_RECEPTIONS = f"""
+-- One row per reception: all that is known of it.
+SELECT m.* EXCEPT (lns_life, session, f_cnt, dev_eui_no),
+  {", ".join(f"o.{name}" for name in " ".join(_OF_ORACLE).split())}
+FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
+
+QUERIES: dict[str, str | Fold] = {
+    "devices": _DEVICES,
+    "addresses": _ADDRESSES,
+    "facts": _FACTS,
+    "races": _RACES,
+    "statuses": _STATUSES,
+    "joined": _JOINED,
+    "counted": _COUNTED,
+    "shared": _SHARED,
+    "judged": Fold(_GROUPS, judged, JUDGED),
+    "followed": _FOLLOWED,
+    "worth": _WORTH,
+    "evicted": _EVICTED,
+    "oracle": _ORACLE,
+    "receptions": _RECEPTIONS,
+}
 
 
-def _of_one_server(receptions: DataFrame, lines: DataFrame) -> DataFrame:
-    """The receptions of cases with one server, whose store was never away, but for relaxed ones."""
-    withheld = F.col("outcome.answer") == "Suppressed"
-    unkept = F.exists("faults", lambda fault: fault["is_store"]) & withheld
-    owned = F.when(F.col("asks") & ~F.col("pinned") & asks_level2(), F.lit(OWNER))
-    never = F.lit(False)
-    return (
-        receptions.withColumn("lns", F.col("own_lns"))
-        .withColumns({"lost": never, "unkept": F.coalesce(unkept, never)})
-        .withColumns({"race_us": F.col("t_us"), "race_rank": F.lit(0)})
-        .transform(lambda rows: _with_parties(rows, lines))
-        .transform(lambda rows: _with_level1(rows, lost=None))
-        .transform(lambda rows: with_joins(rows, order=_RACE_ORDER))
-        .transform(lambda rows: with_counters(rows, order=_ORDER))
-        .withColumn("pinned", F.coalesce(F.col("device.server").isNotNull(), never))
-        .withColumn("level2", F.coalesce(owned, F.lit(NOT_ASKED)))
-        .withColumn("doubtful", never)
-    )
+def words_asked(words: str, level2: str) -> str:
+    """The words of one side as people write them, with that of level 2 where one was asked."""
+    asked = "oracle_level2 != 'NotAsked' OR outcome.level2 != 'NotAsked'"
+    return f"concat_ws(' ', {words}, if({asked}, {level2}, NULL))"
 
 
-def _of_several_servers(receptions: DataFrame, lines: DataFrame) -> DataFrame:
-    """Those of servers that share devices, or whose store was away; and of relaxed devices."""
-    return (
-        with_homes(receptions)
-        .transform(lambda rows: _with_parties(rows, lines))
-        .transform(lambda rows: with_races(rows, order=_ORDER))
-        .transform(lambda rows: _with_level1(rows, lost=F.col("lost")))
-        .transform(lambda rows: with_joins(rows, order=_RACE_ORDER))
-        .transform(lambda rows: with_sharing(rows, order=_ORDER))
-    )
-
-
-def oracle_sentence() -> Column:
-    """The words that are due as people write them, with that of level 2 where one was asked."""
-    words = (F.col(f"oracle_{word}") for word in ORACLE_WORDS[:-1])
-    return F.concat_ws(" ", sentence(*words), _if_asked("oracle_level2"))
-
-
-def told_sentence() -> Column:
-    """The words of the network server, in the same way."""
-    words = (told(word) for word in ORACLE_WORDS[:-1])
-    return F.concat_ws(" ", sentence(*words), _if_asked("outcome.level2"))
-
-
-def _if_asked(level2: str) -> Column:
-    asked = (F.col("oracle_level2") != NOT_ASKED) | (F.col("outcome.level2") != NOT_ASKED)
-    return F.when(asked, F.col(level2))
-
-
-def _with_parties(heard: DataFrame, lines: DataFrame) -> DataFrame:
-    """Who sent the frame and who got it; `reaches`: it is proven to be of a device known here."""
-    known = devices(lines)
-    owners = addresses(lines, known)
-    provable = F.col("genuine") & F.col("device").isNotNull() & ~F.col("elsewhere")
-    here = ~F.col("is_join") | (F.col("device.activation") == "otaa")
-    elsewhere = F.col("device.server").isNotNull() & (F.col("device.server") != F.col("lns"))
-    short = F.coalesce(F.col("device.f_cnt_bits") == 16, F.lit(False))
-    on_wire = F.col("f_cnt_wire")
-    return (
-        heard.join(F.broadcast(known), on=["run", "case", "dev_eui"], how="left")
-        .join(F.broadcast(owners), on=["run", "case", "dev_addr"], how="left")
-        .withColumns(
-            {
-                "retention_us": F.coalesce("retention_us", F.lit(RETENTION_US)),
-                "elsewhere": F.coalesce(elsewhere, F.lit(False)),
-                "strategy": F.col("device.strategy"),
-                "session": F.coalesce("session", "owner_session", F.lit(0)),
-                "f_cnt": F.when(short, on_wire).when(~short, F.coalesce("f_cnt", on_wire)),
-            }
-        )
-        .withColumn("reaches", F.coalesce(provable & here, F.lit(False)))
-        # Forged frames stand in the line of the device whose address they bear.
-        .withColumn("owner_no", F.when(~F.col("reaches"), F.col("owner_no")))
-        .withColumn("dev_eui_no", F.coalesce("owner_no", "dev_eui_no"))
-        .select("*")
-    )
-
-
-def _with_level1(rows: DataFrame, *, lost: Column | None) -> DataFrame:
-    """The status of what reaches level 1; a join is known by JoinEUI, DevEUI and DevNonce."""
-    is_join = F.col("is_join")
-    of_frame = rows.withColumn(
-        "key_high", F.when(is_join, F.col("join_eui_no")).when(~is_join, F.col("mic_no"))
-    ).withColumn("key_low", F.when(is_join, F.col("dev_nonce")).when(~is_join, F.col("f_cnt_wire")))
-    return (
-        with_status(
-            of_frame,
-            key=("key_high", "key_low", *KEY[2:], "lns", "is_join", "reaches"),
-            order=_ORDER,
-            retention_us=F.col("retention_us"),
-            life="lns_life",
-            is_join=is_join,
-            lost=lost,
-        )
-        .withColumn("status", F.when(F.col("reaches"), F.col("status")))
-        .select(*rows.columns, "status")
-    )
-
-
-def _with_words(rows: DataFrame) -> DataFrame:
-    unproven = _unproven()
-    of_level1 = unproven.isNull()
-    status, is_join = F.col("status"), F.col("is_join")
-    refusal = F.coalesce(unproven, _refusal())
-    accepted = of_level1 & refusal.isNull()
-    copies = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
-    upstream = F.when(~accepted | is_join | (F.col("f_port") == 0), F.lit("dropped"))
-    owned = F.coalesce(F.col("level2") != NOT_OWNER, F.lit(True))
-    upstream = upstream.when((status == NON_DUPLICATE) & owned, F.lit("forwarded"))
-    for strategy, word in copies.items():
-        upstream = upstream.when(F.col("strategy") == strategy, F.lit(word))
-    return (
-        rows.withColumn("refusal", refusal)
-        .withColumns(
-            {
-                "oracle_status": F.when(of_level1, status).when(~of_level1, F.lit(ABSENT)),
-                "oracle_upstream": upstream,
-                "oracle_reason": F.coalesce("refusal", F.lit(ABSENT)),
-                "oracle_answer": _answer(of_level1),
-                "oracle_level2": F.coalesce(F.when(of_level1, F.col("level2")), F.lit(NOT_ASKED)),
-            }
-        )
-        .select("*")
-    )
-
-
-def _unproven() -> Column:
-    """Why a reception does not reach level 1; null when it does."""
-    known_device = F.col("device").isNotNull()
-    otaa = F.coalesce(F.col("device.activation") == "otaa", F.lit(False))
-    known_address = F.col("owner_no").isNotNull() & ~F.col("outlived")
-    is_join, genuine = F.col("is_join"), F.col("genuine")
-    gone = F.col("outlived") | ~F.col("known")
-    return (
-        F.when(~F.col("readable"), F.lit("Malformed"))
-        .when(is_join & ~otaa, F.lit("UnknownDevice"))
-        .when(is_join & ~genuine, F.lit("MicMismatch"))
-        .when(~is_join & genuine & known_device & F.col("outlived"), F.lit("UnknownDevice"))
-        .when(~is_join & genuine & known_device & gone, F.lit("MicMismatch"))
-        .when(genuine & F.col("elsewhere"), F.lit("BelongsToAnotherServer"))
-        .when(~F.col("reaches") & known_address, F.lit("MicMismatch"))
-        .when(~F.col("reaches"), F.lit("UnknownDevice"))
-    )
-
-
-def _refusal() -> Column:
-    """Why a reception that reached level 1 is dropped; null when it is accepted."""
-    status, is_join = F.col("status"), F.col("is_join")
-    dropped = F.col("strategy") == "Drop"
-    level2, closed = F.col("level2"), F.col("on_outage") == "closed"
-    return (
-        F.when(status == DUPLICATE, F.lit("Duplicate"))
-        .when(is_join & F.col("lost"), F.lit("StoreUnavailable"))
-        .when(is_join & F.col("nonce_used"), F.lit("DevNonceUsed"))
-        .when(is_join & F.col("foreign_join_eui"), F.lit("UnknownDevice"))
-        .when(~is_join & ~admitted(), F.lit("InvalidFrameCounter"))
-        .when(F.col("limited"), F.lit("ResubmissionLimit"))
-        .when((level2 == NOT_OWNER) & dropped, F.lit("DuplicateAtOtherServer"))
-        .when((level2 == UNAVAILABLE) & closed, F.lit("StoreUnavailable"))
-        .when((status == RESUBMISSION) & dropped, F.lit("ResubmissionSuppressed"))
-    )
-
-
-def _answer(of_level1: Column) -> Column:
-    status, is_join, confirmed = F.col("status"), F.col("is_join"), F.col("confirmed")
-    asks = confirmed | F.col("adr_ack_req") | F.col("link_check") | F.col("device_time")
-    may_ask = ~asks & (F.col("f_port") == 0)
-    # The network answers unasked while it has a request of its own: for repetitions, of a device
-    # that obeys (ADR), or for its status.
-    wants = (F.col("adr") & (F.col("device.nb_trans") > 1)) | F.col(
-        "device.dev_status_s"
-    ).isNotNull()
-    may_tell = ~asks & wants & (status == NON_DUPLICATE)
-    granted = F.col("refusal").isNull() | (
-        (F.col("refusal") == "ResubmissionSuppressed") & confirmed
-    )
-    by_status = (status == NON_DUPLICATE) | ((status == RESUBMISSION) & confirmed)
-    elsewhere = F.col("refusal") == "BelongsToAnotherServer"
-    # Only the server that owns a frame answers it, whatever the strategy (ADR 007, part 2).
-    may = F.coalesce(~F.col("level2").isin(NOT_OWNER, UNAVAILABLE), F.lit(True))
-    return (
-        F.when(elsewhere & may_ask, F.lit(OPEN))
-        .when(elsewhere & asks, F.lit("Suppressed"))
-        .when(~of_level1, F.lit("NotAsked"))
-        .when(is_join & F.col("refusal").isNull(), F.lit(DUE))
-        .when(is_join, F.lit("Suppressed"))
-        .when(may_ask | (may_tell & may & F.col("refusal").isNull()), F.lit(OPEN))
-        .when(asks & by_status & granted & may, F.lit(DUE))
-        .when(asks, F.lit("Suppressed"))
-        .when(~asks, F.lit("NotAsked"))
-    )
-
-
-def _answer_agrees() -> Column:
-    observed, due = told("answer"), F.col("oracle_answer")
-    return (observed == due) | ((due == DUE) & observed.isin(*ANSWERED)) | (due == OPEN)
+ORACLE_SENTENCE = words_asked(
+    sentence(*(f"oracle_{word}" for word in ORACLE_WORDS[:-1])), "oracle_level2"
+)
+TOLD_SENTENCE = words_asked(sentence(*(told(word) for word in ORACLE_WORDS[:-1])), "outcome.level2")

@@ -1,29 +1,33 @@
-"""What lines do the captures hold, and to which case does each belong?"""
+"""What lines do the captures hold, to which case does each belong, and what befell each case?"""
 
 import re
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.score.schema import CAPTURE, CAPTURE_NAMES, KINDS, TORN
 
-SUFFIX = r"\.jsonl(\.gz)?$"
-
+STALL_US_MAX = 50_000
+"""A host that stood still for longer than this, in µs, has disturbed what it played."""
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
-ARRIVAL = ("t_us", "source", "seq")
+ARRIVAL = "t_us, source, seq"
+# The night of a run: the date at the head of its name.
+NIGHT = r"""if(run RLIKE r'^\d{8}T', concat_ws('-', left(run, 4), substr(run, 5, 2),
+    substr(run, 7, 2)), 'undated')"""
+_SUFFIX = r"\.jsonl(\.gz)?$"
 # What Hadoop's file system reads as a pattern in a path.
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-HEAD = ("night", "run", "stream", "case", "kind", *ARRIVAL)
-_REST = tuple(name for name in CAPTURE_NAMES if name not in HEAD)
+_HEAD = ("stream", "case", "kind", "t_us", "source", "seq")
+_REST = tuple(name for name in CAPTURE_NAMES if name not in _HEAD)
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """Every line of these capture files, with the `run` it belongs to.
 
     `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
-    which may have been compressed (`.gz`). What only some kinds say lies in `rest` (`of_kind`).
+    which may have been compressed (`.gz`). What only some kinds say lies in `rest`.
     A line that is not whole has nothing but `torn`, its text. The files are these and no others,
     whatever characters their names have.
     """
@@ -38,12 +42,12 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         .json([literal(file) for file in files])
         .select(
             _unquoted(F.element_at(path, -2)).alias("run"),
-            F.regexp_replace(_unquoted(F.element_at(path, -1)), SUFFIX, "").alias("stream"),
+            F.regexp_replace(_unquoted(F.element_at(path, -1)), _SUFFIX, "").alias("stream"),
             F.when(~whole, F.coalesce(TORN, F.lit(""))).alias(TORN),
-            *(F.when(whole, F.col(name)).alias(name) for name in ("case", "kind", *ARRIVAL)),
+            *(F.when(whole, F.col(name)).alias(name) for name in _HEAD[1:]),
             F.when(whole, F.struct(*_REST)).alias("rest"),
         )
-        .select(night().alias("night"), "*")
+        .select(F.expr(NIGHT).alias("night"), "*")
     )
 
 
@@ -52,93 +56,146 @@ def literal(path: str) -> str:
     return _PATTERN.sub(r"\\\g<0>", path)
 
 
-def of_kind(lines: DataFrame, *kinds: str) -> DataFrame:
-    """The lines of these kinds as a narrow table: what every line has, and what these say."""
-    said = {name for kind in kinds for name in KINDS[kind]}
-    fields = (F.col("rest")[name].alias(name) for name in _REST if name in said)
-    return lines.where(F.col("kind").isin(*kinds)).select(*HEAD, *fields)
-
-
 def night_of(run: str) -> str:
     """The date at the head of a run's name; "undated" where there is none."""
     found = re.match(r"(\d{4})(\d{2})(\d{2})T", run)
     return "-".join(found.groups()) if found else "undated"
 
 
-def night() -> Column:
-    """The same of the column `run`."""
-    found = F.regexp_extract("run", r"^(\d{4})(\d{2})(\d{2})T", 0)
-    dashed = F.regexp_replace("run", r"^(\d{4})(\d{2})(\d{2})T.*$", "$1-$2-$3")
-    return F.when(found != "", dashed).otherwise("undated")
-
-
-def within_cases(lines: DataFrame) -> DataFrame:
-    """The whole lines, each with its `case`, if it has one.
-
-    A line belongs to the case it names. One that names none belongs to the case that was open
-    then, if it was the only one: cases may run side by side.
-    """
-    whole = lines.where(F.col(TORN).isNull()).drop(TORN)
-    nameless = _opened(whole).unionByName(
-        whole.where(F.col("case").isNull()).withColumn("rank", F.lit(1)), allowMissingColumns=True
-    )
-    so_far = (
-        Window.partitionBy("run")
-        .orderBy("t_us", "rank")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    alone = (
-        nameless.withColumn("open", F.sum("opens").over(so_far))
-        .withColumn("number", F.sum(F.col("opens") * F.col("number")).over(so_far))
-        .where(F.col("kind").isNotNull())
-        .withColumn("number", F.when(F.col("open") == 1, F.col("number")))
-        .drop("case")
-        .join(F.broadcast(_numbered(whole)), on=["run", "number"], how="left")
-    )
-    named = whole.where(F.col("case").isNotNull())
-    return named.unionByName(alone.select(*named.columns))
-
-
-def windows(lines: DataFrame) -> DataFrame:
-    """One row per case: the first and the last µs in which it was open.
-
-    A case without an end, as in a run that was killed, is open until another one begins; the last
-    one has no `end_us`.
-    """
-    kind = F.col("kind")
-    in_order = Window.partitionBy("run").orderBy("begin_us")
-    following = in_order.rangeBetween(1, Window.unboundedFollowing)
-    end_us = F.coalesce("end_us", F.min("begin_us").over(following) - 1)
-    return (
-        lines.where(kind.isin("case.begin", "case.end") & F.col("case").isNotNull())
-        .groupBy("run", "case")
-        .agg(
-            F.max(F.when(kind == "case.begin", F.col("t_us"))).alias("begin_us"),
-            F.max(F.when(kind == "case.end", F.col("t_us"))).alias("end_us"),
-        )
-        .where(F.col("begin_us").isNotNull())
-        .select("run", "case", "begin_us", end_us.alias("end_us"))
-    )
-
-
-def _numbered(lines: DataFrame) -> DataFrame:
-    in_order = Window.partitionBy("run").orderBy("begin_us", "case")
-    number = F.row_number().over(in_order)
-    return windows(lines).select("run", "case", number.alias("number"), "begin_us", "end_us")
-
-
-def _opened(lines: DataFrame) -> DataFrame:
-    """Each beginning and end of a case: the sum of `opens` so far is how many are open."""
-    begin = F.struct(F.col("begin_us").alias("t_us"), F.lit(0).alias("rank"), F.lit(1).alias("o"))
-    end = F.struct(F.col("end_us").alias("t_us"), F.lit(2).alias("rank"), F.lit(-1).alias("o"))
-    return (
-        _numbered(lines)
-        .select("run", "number", F.explode(F.array(begin, end)).alias("mark"))
-        .where(F.col("mark.t_us").isNotNull())
-        .select("run", "number", "mark.t_us", "mark.rank", F.col("mark.o").alias("opens"))
-    )
-
-
 def _unquoted(part: Column) -> Column:
     # Spark writes a path as a URL, in which "+" stands for itself.
     return F.url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))
+
+
+def _windows(rows: str) -> str:
+    """A case without an end is open until another one begins; the last one has no open_until_us."""
+    return f"""
+FROM ({rows}) |> WHERE begin_us IS NOT NULL
+|> EXTEND coalesce(end_us, min(begin_us) OVER (PARTITION BY run ORDER BY begin_us
+     RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) - 1) AS open_until_us"""
+
+
+_LINES = f"""
+-- The whole lines of the cases that are whole. A line belongs to the case it names; one that names
+-- none to the case that was open then, if it was the only one: cases may run side by side.
+WITH whole AS (SELECT * EXCEPT (torn) FROM read WHERE torn IS NULL),
+  numbered AS (
+    {
+    _windows('''
+      FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL
+      |> AGGREGATE max(t_us) FILTER (WHERE kind = 'case.begin') AS begin_us,
+           max(t_us) FILTER (WHERE kind = 'case.end') AS end_us GROUP BY run, case''')
+}
+    |> SELECT run, case, begin_us, open_until_us,
+         row_number() OVER (PARTITION BY run ORDER BY begin_us, case) AS number),
+  events AS (
+    SELECT run, number, NULL AS line, inline(array(
+      struct(begin_us AS t_us, 0 AS rank, 1 AS opens),
+      struct(open_until_us AS t_us, 2 AS rank, -1 AS opens)))
+    FROM numbered
+    UNION ALL
+    SELECT run, 0, struct(*), t_us, 1, 0 FROM whole WHERE case IS NULL),
+  nameless AS (
+    FROM events |> WHERE t_us IS NOT NULL
+    |> SELECT run, line, sum(opens) OVER so_far AS open, sum(opens * number) OVER so_far AS number
+       WINDOW so_far AS (PARTITION BY run ORDER BY t_us, rank
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    |> WHERE line IS NOT NULL |> SET number = if(open = 1, number, NULL)
+    |> LEFT JOIN numbered USING (run, number))
+FROM (
+  SELECT night, run, stream, case, kind, {ARRIVAL}, rest FROM whole WHERE case IS NOT NULL
+  UNION ALL
+  SELECT line.night, run, line.stream, case, line.kind, line.t_us, line.source, line.seq, line.rest
+  FROM nameless)
+|> LEFT ANTI JOIN withheld USING (run, case)"""
+
+_STALLS = f"""
+-- One row per run whose host stalled for too long: when, each time.
+FROM host_stalled |> WHERE late_us > {STALL_US_MAX}
+|> AGGREGATE collect_list(struct(late_us, t_us AS woke_us, t_us - late_us AS since_us)) AS stalls
+   GROUP BY run"""
+
+# A server that stands still, or its store, keeps nobody informed.
+_OF_STORE = "kind = 'fault.begin' AND rest.seam IN ('store', 'redis', 'lns')"
+_BROKE = "kind = 'case.end' AND rest.verdict = 'ERROR'"
+_CONSUMED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked', 'application.effect'"
+_PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'effect', 'ignored'"
+_CASES = f"""
+-- One row per case: how it began and ended, its network servers and stations, and what befell them.
+-- own_lns: the first of its servers, begun_us when they began (one that several cases share was
+-- there before), retention_us that of level 1, on_outage what becomes of a frame whose owner nobody
+-- can name, asks: level 2 is asked at all, had_outage: some server says that it had no store.
+-- faults: of servers and of their store (one without lns concerns all); orphans: claims of a server
+-- that is none of this case; stall: the longest of the host while the case was open, where no
+-- stimulus was missed; missed: stimuli that the bench itself did not deliver.
+FROM lines
+|> WHERE case IS NOT NULL AND kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
+     'case.expect', 'fault.begin', 'lns.claim', 'lns.outcome', 'lns.request', 'upstream.failed',
+     'stimulus.missed', {_CONSUMED})
+|> EXTEND if(kind = 'case.lns', struct(t_us, rest.lns), NULL) AS begun,
+     if({_OF_STORE}, from_json(rest.detail,
+       'empty BOOLEAN, lns STRING, dev_eui STRING, f_cnt BIGINT'), NULL) AS detail,
+     if({_BROKE}, concat_ws('; ', rest.reasons), NULL) AS why
+|> AGGREGATE
+     max(t_us) FILTER (WHERE kind = 'case.begin') AS begin_us,
+     max(t_us) FILTER (WHERE kind = 'case.end') AS end_us,
+     max(rest.attempt) FILTER (WHERE kind = 'case.end') AS attempt,
+     max(rest.repeated) FILTER (WHERE kind = 'case.end') AS repeated,
+     max(if(why != '', why, 'the bench failed')) FILTER (WHERE {_BROKE}) AS broken,
+     max(rest.owner) FILTER (WHERE {_BROKE}) AS breaker,
+     count_if(kind = 'case.expect' AND rest.expect IN ({_PROMISES})) AS promises,
+     collect_list(struct(rest.eui, rest.name)) FILTER (WHERE kind = 'case.station') AS stations,
+     min_by(rest.lns, begun) AS own_lns,
+     size(collect_set(rest.lns) FILTER (WHERE kind = 'case.lns')) AS lns_count,
+     min(t_us) FILTER (WHERE kind = 'case.lns') AS begun_us,
+     min_by(rest.retention_us, begun) AS retention_us,
+     coalesce(min_by(rest.on_outage, begun), 'open') AS on_outage,
+     bool_or(kind = 'lns.claim') AS asks,
+     bool_or(kind = 'lns.outcome' AND coalesce(
+       rest.level2 = 'Unavailable' OR rest.reason = 'StoreUnavailable', false)) AS had_outage,
+     sort_array(collect_list(struct(t_us, rest.lns, rest.f_cnt_up))
+       FILTER (WHERE kind = 'case.lns' AND rest.event = 'restart')) AS restarts,
+     sort_array(collect_list(struct(t_us, rest.lns, detail.empty AS emptied,
+         rest.seam != 'lns' AS is_store))
+       FILTER (WHERE {_OF_STORE} AND rest.fault != 'orphan')) AS faults,
+     sort_array(collect_list(struct(t_us, detail.lns, detail.dev_eui, detail.f_cnt))
+       FILTER (WHERE {_OF_STORE} AND rest.fault = 'orphan')) AS orphans,
+     bool_or(kind = 'upstream.failed' OR kind = 'fault.begin'
+       AND coalesce(rest.seam IN ('upstream', 'store', 'broker', 'redis'), false)) AS has_failure,
+     min(t_us) FILTER (WHERE kind = 'upstream.failed' OR kind = 'fault.begin'
+       AND rest.seam IN ('store', 'redis', 'lns', 'upstream', 'broker')) AS failed_us,
+     -- What stands between the taps is slowed down on purpose; what stands before is not timed.
+     min(t_us) FILTER (WHERE kind = 'fault.begin'
+       AND rest.seam IN ('lns', 'store', 'redis', 'upstream', 'broker')) AS slowed_us,
+     collect_set(rest.dev_eui) FILTER (WHERE kind = 'lns.request' AND rest.stage = 'queued')
+       AS requests,
+     sort_array(collect_set(rest.consumer) FILTER (WHERE kind IN ({_CONSUMED}))) AS consumers,
+     sort_array(collect_list(struct(t_us, rest.seam,
+         get_json_object(rest.detail, '$.consumer') AS consumer))
+       FILTER (WHERE kind = 'fault.begin' AND rest.seam IN ('broker', 'consumer'))) AS disturbances,
+     count_if(kind = 'stimulus.missed') AS missed
+   GROUP BY run, case
+|> EXTEND coalesce(end_us, min(begin_us) OVER (PARTITION BY run ORDER BY begin_us
+     RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) - 1) AS open_until_us
+|> LEFT JOIN stalls USING (run)
+|> EXTEND if(missed > 0, NULL, array_max(filter(stalls, one -> one.woke_us >= begin_us
+     AND (open_until_us IS NULL OR one.woke_us <= open_until_us)))) AS stall"""
+
+
+def _of_kind(kind: str) -> str:
+    """What every line has, and what lines of this kind say: a narrow table."""
+    said = "".join(f", rest.{name}" for name in KINDS[kind] if name in _REST)
+    return f"SELECT night, run, case, kind, {ARRIVAL}{said} FROM lines WHERE kind = '{kind}'"
+
+
+def station_name(station: str) -> str:
+    """The name of a station for people, where the `stations` of its case are known."""
+    return f"coalesce(get(filter(stations, one -> one.eui = {station}), 0).name, {station})"
+
+
+QUERIES = {
+    "lines": _LINES,
+    **{kind.replace(".", "_"): _of_kind(kind) for kind in KINDS},
+    "stalls": _STALLS,
+    "cases": _CASES,
+}

@@ -1,90 +1,102 @@
-"""What did the network server hear, when, through which station, and who had really sent it?"""
+"""What did the network server hear, who had sent it, and what does it say became of it?"""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from bench.score.read import ARRIVAL
+from bench.score.station_text import DNMSGS, eui_no, heard
 
-from bench.score.read import ARRIVAL, of_kind
-from bench.score.station_text import eui_no, spoken
-
-LIVES = ("lns_life", "stale_life", "stale")
-_SENT = ("genuine", "dev_eui", "session", "f_cnt", "transmission")
-
-
-def receptions(lines: DataFrame) -> DataFrame:
-    """One row per frame that a station delivered, in the words of its text.
-
-    `copy` counts the receptions of a frame in a case from 0, `turn` those with the same station and
-    xtime, both in order of arrival. What is known of the sender comes from the latest transmission
-    of the very same bytes: a replayed frame finds its original, altered bytes find nothing and are
-    not `genuine`. EUIs stand beside their text as numbers, `*_no`.
-    """
-    is_up = (F.col("direction") == "up") & ~F.coalesce("dropped", F.lit(False))
-    texts = with_lives(lines, is_up).select(
-        "night", "run", "case", *LIVES, "station", "text", "origin", "held_us", *ARRIVAL
-    )
-    by_frame = Window.partitionBy("frame_id", "run", "case").orderBy(*ARRIVAL)
-    by_xtime = Window.partitionBy("xtime", "station", "run", "case").orderBy(*ARRIVAL)
-    return (
-        with_senders(spoken(texts), lines)
-        .withColumn("copy", F.row_number().over(by_frame) - 1)
-        .withColumn("turn", F.row_number().over(by_xtime))
-        .withColumn("dev_eui", F.coalesce("join_dev_eui", "dev_eui"))
-        .withColumn("dev_eui_no", eui_no("dev_eui"))
-        .withColumn("join_eui_no", eui_no("join_eui"))
-        .withColumn("station_no", eui_no("station"))
-    )
+WORDS = ("status", "upstream", "reason", "answer")
+# Everything before a row in its case, and the row.
+SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 
 
-def with_lives(lines: DataFrame, wanted: Column) -> DataFrame:
-    """The wanted texts of stations, each with what restarts of servers in its case did before it.
-
-    `lns_life` counts the restarts, `stale_life` those that brought an older counter back, and
-    `stale` is the counter that the last of these brought. A server that several cases share starts
-    anew for none of them: a restart is of the case that tells of it.
-    """
-    so_far = (
-        Window.partitionBy("run", "case")
-        .orderBy(*ARRIVAL)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    texts = of_kind(lines, "station.text", "case.lns")
-    restart = (F.col("kind") == "case.lns") & F.coalesce(F.col("event") == "restart", F.lit(False))
-    stale = F.when(restart, F.col("f_cnt_up"))
-    return (
-        texts.where(restart | wanted)
-        .withColumn("lns_life", F.count(F.when(restart, 1)).over(so_far))
-        .withColumn("stale_life", F.count(stale).over(so_far))
-        .withColumn("stale", F.last(stale, ignorenulls=True).over(so_far))
-        .where(~restart)
-        .select(*texts.columns, *LIVES)
-    )
+def told(word: str) -> str:
+    """A word of the `outcome`, "-" where it is absent; null where there is no outcome."""
+    return f"if(told, coalesce(outcome.{word}, '-'), NULL)"
 
 
-def with_senders(heard: DataFrame, lines: DataFrame) -> DataFrame:
-    """The receptions `heard`, each with genuine, dev_eui, session, f_cnt and transmission.
+def sentence(status: str, upstream: str, reason: str, answer: str) -> str:
+    """The words as people write them: "status upstream(reason) answer"."""
+    bracketed = f"coalesce(if({reason} != '-', concat('(', {reason}, ')'), NULL), '')"
+    return f"concat_ws(' ', {status}, concat({upstream}, {bracketed}), {answer})"
 
-    The sender of the same case: two cases side by side may send the same bytes.
-    """
-    transmissions = (
-        of_kind(lines, "radio.transmit")
-        .where(F.col("direction") == "up")
-        .select(
-            "run", "case", *ARRIVAL, F.upper("phy").alias("phy"), F.struct(*_SENT).alias("sent")
-        )
-    )
-    latest = (
-        Window.partitionBy("phy", "run", "case")
-        .orderBy("t_us", "is_heard")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    genuine = F.coalesce(F.col("sent.genuine") & F.col("phy").isNotNull(), F.lit(False))
-    others = [F.when(genuine, F.col(f"sent.{name}")).alias(name) for name in _SENT[1:]]
-    return (
-        heard.select("*", F.lit(1).alias("is_heard"))
-        .unionByName(
-            transmissions.select("*", F.lit(0).alias("is_heard")), allowMissingColumns=True
-        )
-        .withColumn("sent", F.last("sent", ignorenulls=True).over(latest))
-        .where(F.col("is_heard") == 1)
-        .select(*heard.columns, genuine.alias("genuine"), *others)
-    )
+
+_TEXTS = f"""
+-- The uplinks that left a tap, with what restarts of servers in its case did before: lns_life
+-- counts the restarts, stale_life those that brought an older counter back, stale is the counter
+-- that the last of these brought. A server that several cases share starts anew for none of them.
+FROM lines
+|> WHERE kind = 'case.lns' AND rest.event = 'restart' OR kind = 'station.text'
+     AND rest.direction = 'up' AND NOT coalesce(rest.dropped, false)
+|> EXTEND if(kind = 'case.lns', rest.f_cnt_up, NULL) AS brought
+|> SELECT night, run, case, kind, {ARRIVAL}, rest.station, rest.text, rest.origin, rest.held_us,
+     count_if(kind = 'case.lns') OVER so_far AS lns_life, count(brought) OVER so_far AS stale_life,
+     last(brought) IGNORE NULLS OVER so_far AS stale
+   WINDOW so_far AS (PARTITION BY run, case ORDER BY {ARRIVAL} {SO_FAR})
+|> WHERE kind = 'station.text' |> DROP kind"""
+
+_HEARD = f"""
+-- One row per frame that a station delivered. copy counts the receptions of a frame in a case from
+-- 0, turn those with the same station and xtime. What is known of the sender comes from the latest
+-- transmission of the very same bytes in the case: a replayed frame finds its original, altered
+-- bytes find nothing and are not genuine. EUIs stand beside their text as numbers.
+FROM (
+  SELECT run, case, phy, t_us, 1 AS is_heard, NULL AS sent, struct(*) AS row FROM texts_heard
+  UNION ALL
+  SELECT run, case, upper(phy), t_us, 0,
+    struct(genuine, dev_eui, session, f_cnt, transmission), NULL
+  FROM radio_transmit WHERE direction = 'up')
+|> EXTEND last(sent) IGNORE NULLS OVER (PARTITION BY phy, run, case ORDER BY t_us, is_heard
+     {SO_FAR}) AS sent_last
+|> WHERE is_heard = 1
+|> SELECT row.*, if(sent_last.genuine AND phy IS NOT NULL, sent_last, NULL) AS sent
+|> EXTEND sent IS NOT NULL AS genuine, coalesce(join_dev_eui, sent.dev_eui) AS dev_eui,
+     sent.session AS session, sent.f_cnt AS f_cnt, sent.transmission AS transmission,
+     row_number() OVER (PARTITION BY frame_id, run, case ORDER BY {ARRIVAL}) - 1 AS copy,
+     row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
+|> EXTEND {eui_no("dev_eui")} AS dev_eui_no, {eui_no("join_eui")} AS join_eui_no,
+     {eui_no("station")} AS station_no
+|> DROP sent"""
+
+_OUTCOMES = f"""
+-- One row per outcome; turn counts those with the same station and xtime in a case.
+FROM lns_outcome
+|> EXTEND row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
+|> DROP kind"""
+
+_KEY = ("xtime", "station", "turn", "run", "case")
+_SHARED = ("night", *_KEY, "t_us", "source", "seq")
+_MATCHED = f"""
+-- Receptions and outcomes side by side; heard and told say which of the two is there. They belong
+-- together by station, xtime and their turn among those. No outcome: null.
+SELECT monotonically_increasing_id() AS row_id, h.turn IS NOT NULL AS heard,
+  o.turn IS NOT NULL AS told,
+  {", ".join(f"coalesce(h.{one}, o.{one}) AS {one}" for one in _SHARED)},
+  h.* EXCEPT ({", ".join(_SHARED)}), o.outcome
+FROM texts_sent AS h FULL JOIN (SELECT *, struct(*) AS outcome FROM outcomes) AS o
+  ON {" AND ".join(f"h.{one} <=> o.{one}" for one in _KEY)}"""
+
+_STORE_CALLS = f"""
+-- How often level 2 was asked in the cases in which it is asked at all, by run, strategy and
+-- status. ADR 007: Duplicate and SoftDuplicate never ask; saving those calls was a goal of the
+-- design. uplinks counts frames, each at its first reception, asked the receptions that asked.
+FROM outcomes |> WHERE confirmed IS NOT NULL AND dev_eui IS NOT NULL
+|> LEFT SEMI JOIN (SELECT run, case FROM lns_claim WHERE case IS NOT NULL) USING (run, case)
+|> EXTEND row_number() OVER (PARTITION BY frame_id, run, case ORDER BY {ARRIVAL}) AS copy
+|> SET status = coalesce(status, '-')
+|> AGGREGATE count_if(copy = 1) AS uplinks, count(*) AS receptions,
+     count_if(level2 != 'NotAsked') AS asked GROUP BY run, strategy, status"""
+
+_ANSWERS = """
+-- How many receptions of each strategy and kind ended in each answer.
+FROM outcomes |> AGGREGATE count(*) AS count GROUP BY night, run, strategy, confirmed, answer"""
+
+QUERIES = {
+    "outcomes": _OUTCOMES,
+    "dnmsgs": DNMSGS,
+    "texts": _TEXTS,
+    "texts_heard": heard("texts"),
+    "texts_sent": _HEARD,
+    "matched": _MATCHED,
+    "answers": _ANSWERS,
+    "store_calls": _STORE_CALLS,
+}

@@ -1,23 +1,17 @@
 """What do the scores of a run say in short? The content of score.json, one object per run."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import Row
 
-from bench.score.ledger import of_duplicates, of_uplinks
-from bench.score.margins import RX2_AFTER_RX1_US, of_run
-from bench.score.outcomes import told
-from bench.score.scores import confusion
-from bench.score.stalls import STALL_US_MAX
+from bench.score.margins import RX2_AFTER_RX1_US
+from bench.score.read import STALL_US_MAX
 
 SCHEMA = 1
 Found = dict[str, Any]
-_ONE_A_RUN = ("counts", "receptions", "uplinks")
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 _FINDING = (
     "case", "owner", "rule", "frame_id", "station", "n", "expected", "observed", "t_us", "text",
@@ -29,7 +23,6 @@ _VERDICT = (
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
-_UPLINKS = ("uplinks", "delivered", "consumed", "once", "copies", "more", "never")
 _COUNTED = {
     "outcomes": "lns.outcome",
     "transmissions": "radio.transmit",
@@ -38,238 +31,161 @@ _COUNTED = {
     "left_out": "case.left_out",
 }
 
+# An uplink has consumers or none. Of those with a consumer: once had one effect at each consumer,
+# copies at some consumer one for each of several messages, more one message that had several, never
+# none at some.
+_UPLINKS = {
+    "uplinks": "true",
+    "delivered": "delivered",
+    "consumed": "consumed",
+    "once": "consumed AND once",
+    "copies": "consumed AND NOT once AND NOT more AND NOT never",
+    "more": "consumed AND more",
+    "never": "consumed AND never AND NOT more",
+}
+_PARTS = {
+    "counts": f"""SELECT run,
+  sort_array(collect_list(struct(seq, case, {", ".join(f"rest.{one}" for one in _LEFT_OUT[1:])}))
+    FILTER (WHERE kind = 'case.left_out')) AS cases_left_out,
+  count(*) AS lines, count(torn) AS torn_lines, max(rest.run_id) AS run_id,
+  max(rest.late_us) AS worst_stall_us, count_if(rest.late_us > {STALL_US_MAX}) AS stalls,
+  {", ".join(f"count_if(kind = '{kind}') AS {name}" for name, kind in _COUNTED.items())}
+FROM read GROUP BY run""",
+    # How often the oracle and the network server agree, by the words of both.
+    "agreement": """SELECT run, unknowable, oracle_status,
+  coalesce(observed_status, 'missing') AS observed, status_agrees, disposition_agrees,
+  level2_agrees, count(*) AS count FROM oracle GROUP BY ALL""",
+    "verdicts": "SELECT * FROM verdicts",
+    "findings": "SELECT * FROM findings",
+    # How often each status stood where another was due.
+    "confusion": """SELECT run, due_status AS expected,
+  coalesce(observed_status, 'missing') AS observed, count(*) AS count
+FROM scores WHERE due IS NOT NULL GROUP BY ALL""",
+    "answers": "SELECT run, strategy, confirmed, answer, count FROM answers",
+    "margins": "SELECT * FROM margins_of_runs",
+    "store_calls": f"SELECT run, {', '.join(_STORE_CALLS)} FROM store_calls",
+    "uplinks": f"""SELECT run,
+  {", ".join(f"count_if({is_so}) AS {name}" for name, is_so in _UPLINKS.items())}
+FROM (
+  SELECT run, bool_or(delivered > 0) AS delivered, bool_or(consumer IS NOT NULL) AS consumed,
+    bool_and(effects = 1 OR (effects = 0 AND is_shared)) AS once, bool_or(effects > ids) AS more,
+    bool_or(effects = 0 AND NOT is_shared) AS never
+  FROM uplinks WHERE accepted > 0 GROUP BY run, case, which)
+GROUP BY run""",
+    # How many duplicates were born and died where.
+    "duplicates": """SELECT run, born, died, count(*) AS count FROM ledger
+WHERE what = 'duplicate' GROUP BY ALL""",
+}
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables that a score is made of, as Spark left them."""
 
-    lines: DataFrame
-    judged: DataFrame
-    outcomes: DataFrame
-    expectations: DataFrame
-    scores: DataFrame
-    answers: DataFrame
-    verdicts: DataFrame
-    findings: DataFrame
-    margins: DataFrame
-    store_calls: DataFrame
-    accounts: DataFrame
-    ledger: DataFrame
+def summary_query(counted: Mapping[str, str]) -> str:
+    """All that the scores are made of, as rows of `part`, `run` and a JSON text.
 
-
-def summaries(
-    tables: Tables,
-    into_lake: Mapping[str, DataFrame],
-    runs: Sequence[str],
-    collect: Callable[[str, DataFrame], list[Row]],
-) -> dict[str, dict[str, Any]]:
-    """The scores of each run by its name, but for `spark`, wholeness and what the manifest says.
-
-    `rows` are those of each table of the lake. All that they are made of is collected at once.
+    `counted`: the tables of the lake, each with one that has as many rows of each run.
     """
-    parts = {
-        "counts": _counts(tables.lines),
-        "receptions": _receptions(tables.judged),
-        "agreement": _agreement(tables.judged),
-        "verdicts": tables.verdicts,
-        "findings": tables.findings,
-        "confusion": confusion(tables.scores),
-        "answers": tables.answers,
-        "margins": of_run(tables.margins),
-        "asked": tables.store_calls,
-        "uplinks": of_uplinks(tables.accounts),
-        "duplicates": of_duplicates(tables.ledger),
-        "rows": reduce(
-            DataFrame.unionAll,
-            (
-                table.groupBy("run").agg(F.lit(name).alias("table"), F.count("*").alias("count"))
-                for name, table in into_lake.items()
-            ),
-        ),
-    }
-    as_text = [
-        part.select(
-            F.lit(name).alias("part"),
-            "run",
-            F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row"),
-        )
-        for name, part in parts.items()
-    ]
-    by_run: dict[str, dict[str, list[Found]]] = {name: {} for name in parts}
-    for part, run, row in collect("summary", reduce(DataFrame.unionAll, as_text)):
-        by_run[part].setdefault(run, []).append(json.loads(row))
-    found = {name: {run: rows[0] for run, rows in by_run[name].items()} for name in _ONE_A_RUN}
-    counts, uplinks = found["counts"], found["uplinks"]
-    heard = {run: row["receptions"] for run, row in found["receptions"].items()}
-    of_all_cases = [row for rows in by_run["verdicts"].values() for row in rows]
-    superseded = {(row["run"], row["case"]) for row in of_all_cases if row["superseded"]}
-    verdicts = {
-        run: [row for row in rows if not row["superseded"]]
-        for run, rows in by_run["verdicts"].items()
-    }
-    findings = {
-        run: [row for row in rows if (run, row["case"]) not in superseded]
-        for run, rows in by_run["findings"].items()
-    }
-    agreements, confusions = by_run["agreement"], by_run["confusion"]
-    answers, margins, asked = by_run["answers"], by_run["margins"], by_run["asked"]
-    duplicates = by_run["duplicates"]
-    rows_of = {
-        run: {row["table"]: row["count"] for row in rows} for run, rows in by_run["rows"].items()
-    }
-    return {
-        run: {
-            "schema": SCHEMA,
-            "run": run,
-            "totals": _totals(verdicts.get(run, [])),
-            "counts": {
-                **_counted(counts.get(run)),
-                "receptions": heard.get(run, 0),
-                "repeated": sum(of == run for of, _ in superseded),
-            },
-            "verdicts": _objects(sorted(verdicts.get(run, []), key=_by_time), _VERDICT),
-            "confusion": sorted(
-                (
-                    {
-                        "expected": row["due_status"],
-                        "observed": row["observed_status"],
-                        "count": row["count"],
-                    }
-                    for row in confusions.get(run, [])
-                ),
-                key=str,
-            ),
-            **_oracle(agreements.get(run, [])),
-            "findings": _objects(sorted(findings.get(run, []), key=_by_place), _FINDING),
-            "answers": sorted(
-                _objects(answers.get(run, []), ("strategy", "confirmed", "answer", "count")),
-                key=str,
-            ),
-            "margins": [_margins(row) for row in sorted(margins.get(run, []), key=_by_kind)],
-            "store_calls": sorted(_objects(asked.get(run, []), _STORE_CALLS), key=str),
-            "ledger": {
-                **{name: uplinks[run][name] if run in uplinks else 0 for name in _UPLINKS},
-                "duplicates": sorted(
-                    _objects(duplicates.get(run, []), ("born", "died", "count")), key=str
-                ),
-            },
-            "rows": {name: rows_of.get(run, {}).get(name, 0) for name in into_lake},
-            "left_out": _left_out(counts.get(run)),
-            "host": _host(counts.get(run)),
-        }
-        for run in runs
-    }
-
-
-def _counts(lines: DataFrame) -> DataFrame:
-    of_kind = [F.count(F.when(F.col("kind") == k, 1)).alias(name) for name, k in _COUNTED.items()]
-    facts = (F.col(name if name == "case" else f"rest.{name}") for name in _LEFT_OUT)
-    left_out = F.when(F.col("kind") == "case.left_out", F.struct("seq", *facts))
-    return (
-        lines.groupBy("run")
-        .agg(
-            F.sort_array(F.collect_list(left_out)).alias("cases_left_out"),
-            F.count("*").alias("lines"),
-            F.count("torn").alias("torn_lines"),
-            F.max("rest.run_id").alias("run_id"),
-            F.max("rest.late_us").alias("worst_stall_us"),
-            F.count(F.when(F.col("rest.late_us") > STALL_US_MAX, 1)).alias("stalls"),
-            *of_kind,
-        )
-        .select(
-            "run", "run_id", "cases_left_out", "worst_stall_us", "stalls", "lines", "torn_lines",
-            *_COUNTED,
-        )
-    )  # fmt: skip
-
-
-def _left_out(row: Found | None) -> list[dict[str, Any]]:
-    """The cases that the rig could not play, in order, and what it lacks for each."""
-    return _objects(row["cases_left_out"] if row is not None else [], _LEFT_OUT)
-
-
-def _host(row: Found | None) -> dict[str, int]:
-    """How often the host stalled for too long, and its worst stall of any length, in µs."""
-    names = ("stalls", "worst_stall_us")
-    return {name: (row[name] or 0) if row is not None else 0 for name in names}
-
-
-def _margins(row: Found) -> dict[str, Any]:
-    """The distribution of the margins of one kind ("data" or "join")."""
-    names = ("answers", "disturbed", "late", "late_for_rx1", "from_air")
-    told = {"kind": row["kind"], **{name: row[name] for name in names}}
-    if row["answers"]:
-        figures = row["min_us"], *(round(share_us) for share_us in row["shares_us"])
-        for window, later_us in (("rx1", 0), ("rx2", RX2_AFTER_RX1_US)):
-            told[window] = {
-                name: figure + later_us for name, figure in zip(_FIGURES, figures, strict=True)
-            }
-        told["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
-    return told
-
-
-def _receptions(judged: DataFrame) -> DataFrame:
-    return judged.groupBy("run").agg(F.count("*").alias("receptions")).select("run", "receptions")
-
-
-def _agreement(judged: DataFrame) -> DataFrame:
-    """How often the oracle and the network server agree, by the words of both."""
-    key = (
-        "run", "unknowable", "oracle_status", "observed",
-        "status_agrees", "disposition_agrees", "level2_agrees",
-    )  # fmt: skip
-    return (
-        judged.withColumn("observed", F.coalesce(told("status"), F.lit("missing")))
-        .groupBy(*key)
-        .count()
-        .select(*key, "count")
+    rows = "\nUNION ALL\n".join(
+        f"SELECT run, '{name}' AS table, count(*) AS count FROM {table} GROUP BY run"
+        for name, table in counted.items()
+    )
+    return "\nUNION ALL\n".join(
+        f"SELECT '{name}' AS part, run, to_json(struct(*), map('ignoreNullFields', 'false'))"
+        f" AS row FROM ({query})"
+        for name, query in {**_PARTS, "rows": rows}.items()
     )
 
 
-def _oracle(rows: Sequence[Found]) -> dict[str, Any]:
-    known = [row for row in rows if row["unknowable"] is None]
-    cells: dict[tuple[str, str], int] = {}
-    reasons: dict[str, int] = {}
-    for row in known:
-        cell = row["oracle_status"], row["observed"]
-        cells[cell] = cells.get(cell, 0) + row["count"]
+def summaries(
+    collected: Sequence[Row], runs: Sequence[str], tables: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """The scores of each run by its name, but for `spark`, wholeness and what the manifest says.
+
+    `tables` are those of the lake whose rows were counted.
+    """
+    parts: dict[str, dict[str, list[Found]]] = {run: defaultdict(list) for run in runs}
+    for part, run, row in collected:
+        parts[run][part].append(json.loads(row))
+    return {run: _summary(run, found, tables) for run, found in parts.items()}
+
+
+def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]) -> Found:
+    counts: Found = {"cases_left_out": [], "stalls": 0, "worst_stall_us": 0}
+    counts |= dict.fromkeys(("lines", "torn_lines", *_COUNTED), 0)
+    counts.update(*found["counts"])
+    uplinks = Counter(*found["uplinks"])
+    superseded = {row["case"] for row in found["verdicts"] if row["superseded"]}
+    verdicts = [row for row in found["verdicts"] if not row["superseded"]]
+    findings = [row for row in found["findings"] if row["case"] not in superseded]
+    totals = Counter(row["verdict"] for row in verdicts)
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "totals": {word: totals[word] for word in VERDICTS},
+        "counts": {
+            **{name: counts[name] for name in ("lines", "torn_lines", *_COUNTED)},
+            "receptions": sum(row["count"] for row in found["agreement"]),
+            "repeated": len(superseded),
+        },
+        "verdicts": _objects(verdicts, _VERDICT, lambda row: (row["begin_us"], row["case"])),
+        "confusion": _objects(found["confusion"], ("expected", "observed", "count"), str),
+        **_oracle(found["agreement"]),
+        "findings": _objects(findings, _FINDING, _by_place),
+        "answers": _objects(found["answers"], ("strategy", "confirmed", "answer", "count"), str),
+        "margins": [_margins(row) for row in sorted(found["margins"], key=lambda row: row["kind"])],
+        "store_calls": _objects(found["store_calls"], _STORE_CALLS, str),
+        "ledger": {
+            **{name: uplinks[name] for name in _UPLINKS},
+            "duplicates": _objects(found["duplicates"], ("born", "died", "count"), str),
+        },
+        "rows": dict.fromkeys(tables, 0) | {row["table"]: row["count"] for row in found["rows"]},
+        "left_out": [{name: case[name] for name in _LEFT_OUT} for case in counts["cases_left_out"]],
+        "host": {name: counts[name] or 0 for name in ("stalls", "worst_stall_us")},
+    }
+
+
+def _margins(row: Found) -> Found:
+    """The distribution of the margins of one kind ("data" or "join")."""
+    names = ("kind", "answers", "disturbed", "late", "late_for_rx1", "from_air")
+    said: Found = {name: row[name] for name in names}
+    if row["answers"]:
+        figures = row["min_us"], *(round(share_us) for share_us in row["shares_us"])
+        for window, later_us in (("rx1", 0), ("rx2", RX2_AFTER_RX1_US)):
+            said[window] = {
+                name: figure + later_us for name, figure in zip(_FIGURES, figures, strict=True)
+            }
+        said["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
+    return said
+
+
+def _oracle(rows: Sequence[Found]) -> Found:
+    cells: Counter[tuple[str, str]] = Counter()
+    agreement: Counter[str] = Counter()
+    unknowable: Counter[str] = Counter()
     for row in rows:
         if row["unknowable"] is not None:
-            reasons[row["unknowable"]] = reasons.get(row["unknowable"], 0) + row["count"]
+            unknowable[row["unknowable"]] += row["count"]
+            continue
+        cells[row["oracle_status"], row["observed"]] += row["count"]
+        agreement["receptions"] += row["count"]
+        for word in ("status", "disposition", "level2"):
+            agreement[f"{word}_agree"] += row["count"] * row[f"{word}_agrees"]
+    names = ("receptions", "status_agree", "disposition_agree", "level2_agree")
     return {
         "oracle": [
             {"oracle": due, "observed": observed, "count": count}
             for (due, observed), count in sorted(cells.items())
         ],
         "oracle_agreement": {
-            "receptions": sum(row["count"] for row in known),
-            "status_agree": sum(row["count"] for row in known if row["status_agrees"]),
-            "disposition_agree": sum(row["count"] for row in known if row["disposition_agrees"]),
-            "level2_agree": sum(row["count"] for row in known if row["level2_agrees"]),
-            "unknowable": dict(sorted(reasons.items())),
+            **{name: agreement[name] for name in names},
+            "unknowable": dict(sorted(unknowable.items())),
         },
     }
 
 
-def _counted(row: Found | None) -> dict[str, int]:
-    names = ("lines", "torn_lines", *_COUNTED)
-    return {name: row[name] if row is not None else 0 for name in names}
-
-
-def _totals(rows: Sequence[Found]) -> dict[str, int]:
-    return {word: sum(row["verdict"] == word for row in rows) for word in VERDICTS}
-
-
-def _objects(rows: Sequence[Found], names: Sequence[str]) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in names} for row in rows]
-
-
-def _by_time(row: Found) -> tuple[int, str]:
-    return row["begin_us"], row["case"]
-
-
-def _by_kind(row: Found) -> str:
-    return str(row["kind"])
+def _objects(
+    rows: Sequence[Found], names: Sequence[str], order: Callable[[Found], Any]
+) -> list[Found]:
+    found = [{name: row[name] for name in names} for row in rows]
+    return sorted(found, key=order)
 
 
 def _by_place(row: Found) -> tuple[str, int, str, str]:

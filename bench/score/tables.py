@@ -303,6 +303,17 @@ WHERE NOT superseded AND run IN (SELECT run FROM parquet.`lake/runs`)
 GROUP BY night, verdict ORDER BY night, verdict;
 ```
 
+Months before the newest one are closed: their rows lie in one file a table,
+`lake/closed/<table>/month=2026-10/`, with `night` and `run` as columns. Once there is one, read
+both (DuckDB):
+
+```sql
+CREATE VIEW verdicts AS
+SELECT * FROM read_parquet('lake/verdicts/*/*/*.parquet', hive_partitioning = true)
+UNION ALL BY NAME
+SELECT * FROM read_parquet('lake/closed/verdicts/*/*.parquet', hive_partitioning = false);
+```
+
 ## On a cluster
 
 `lorabench score RUN --master spark://host:7077 --lake /mnt/shared/lake`: the captures and the lake

@@ -118,7 +118,7 @@ def score_with_spark(path: Path) -> dict[str, Any]:
     """Seconds of each run, peak memory in MB with the Java machine, and the confusion matrix."""
     from pyspark import SparkContext
 
-    from bench.score.level1 import with_status
+    from bench.score.oracle import with_status
     from bench.spark import session
 
     began = perf_counter()
@@ -126,10 +126,11 @@ def score_with_spark(path: Path) -> dict[str, Any]:
         up_s = perf_counter() - began
 
         def run() -> Matrix:
-            receptions = spark.read.parquet(str(path))
-            judged = with_status(receptions, station="station_no", retention_us=RETENTION_US)
-            counts = judged.groupBy("run", "case", "status", "observed").count()
-            return [list(row) for row in counts.collect()]
+            spark.read.parquet(str(path)).createOrReplaceTempView("receptions")
+            judged = with_status("FROM receptions", station="station_no")
+            counts = f"""{judged}
+                |> AGGREGATE count(*) AS count GROUP BY run, case, status, observed"""
+            return [list(row) for row in spark.sql(counts).collect()]
 
         seconds, matrix = _timed(run)
         peak_mb = _own_peak_mb() + _peak_mb(SparkContext._gateway.proc.pid)  # type: ignore[union-attr]

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,9 @@ class Scored:
         return sorted(rows, key=lambda row: row.get("t_us") or 0)
 
 
-_WRITTEN: list[Callable[[Path], dict[str, Path]]] = []
+_WRITTEN: dict[str, Callable[[Path], dict[str, Path]]] = {}
+_OF_RESCORED = ("test_compacted", "test_job")
+"""Whose captures are scored again: they are there whichever files are collected."""
 
 
 def captures(write: Callable[[Path], dict[str, Path]]) -> Callable[[Path], dict[str, Path]]:
@@ -81,16 +84,18 @@ def captures(write: Callable[[Path], dict[str, Path]]) -> Callable[[Path], dict[
 
     The folders are named anew, so that each is a run of its own in the lake.
     """
-    _WRITTEN.append(write)
+    _WRITTEN[f"{write.__code__.co_filename}:{write.__qualname__}"] = write
     return write
 
 
 @pytest.fixture(scope="session")
 def scored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scored:
-    """All captures of the modules that were collected, in one job."""
+    """All captures of the modules that were collected, and of `_OF_RESCORED`, in one job."""
     root = tmp_path_factory.mktemp("scored")
     folders: dict[str, Path] = {}
-    for number, written in enumerate(_WRITTEN):
+    for module in _OF_RESCORED:
+        import_module(f"tests.bench.score.{module}")
+    for number, written in enumerate(_WRITTEN.values()):
         for name, folder in written(root / f"written-{number}").items():
             assert name not in folders, f"two captures are called {name}"
             folders[name] = folder.rename(root / f"20261120T{len(folders):06d}Z-7f3a")

@@ -20,7 +20,7 @@ import pytest
 
 from bench.spark import java_runtime
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 ROOT = Path(__file__).resolve().parents[3]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -39,8 +39,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def locally(run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = copytree(run, tmp_path_factory.mktemp("locally") / RUN)
-    done = scored_by(folder, "local[2]")
-    assert done.wait(600) == 0, done.communicate()
+    scoring = scored_by(folder, "local[2]")
+    output, _ = scoring.communicate(timeout=1500)
+    assert scoring.returncode == 0, output
     return said(folder)
 
 
@@ -82,7 +83,7 @@ def kill_an_executor_after(
     table: str, scoring: subprocess.Popen[str], lake: Path, parents: list[int]
 ) -> None:
     """Wait until a table of the score has been made, then end an executor."""
-    while not list(lake.glob(f"_unfinished/*/{table}/_SUCCESS")):
+    while not list(lake.glob(f"_unfinished/*/kept/{table}/_SUCCESS")):
         assert still_runs(scoring), scoring.communicate()
     victims = executors(parents)
     assert victims, "no executor is left to be killed"
@@ -103,8 +104,8 @@ def test_a_local_cluster_that_loses_an_executor_scores_the_same(
 ) -> None:
     folder = copytree(run, tmp_path / RUN)
     scoring = scored_by(folder, "local-cluster[2,1,1024]")
-    kill_an_executor_after("receptions", scoring, tmp_path / "lake", [scoring.pid])
-    output, _ = scoring.communicate(timeout=600)
+    kill_an_executor_after("matched", scoring, tmp_path / "lake", [scoring.pid])
+    output, _ = scoring.communicate(timeout=1500)
     assert scoring.returncode == 0, output
     assert said(folder) == locally
     assert not (tmp_path / "lake" / "_unfinished").exists()
@@ -116,8 +117,8 @@ def test_a_standalone_cluster_that_loses_an_executor_scores_the_same(
     folder = copytree(run, tmp_path / RUN)
     with standalone(tmp_path) as (master, parents):
         scoring = scored_by(folder, master)
-        kill_an_executor_after("receptions", scoring, tmp_path / "lake", parents)
-        output, _ = scoring.communicate(timeout=600)
+        kill_an_executor_after("matched", scoring, tmp_path / "lake", parents)
+        output, _ = scoring.communicate(timeout=1500)
         assert scoring.returncode == 0, output
         assert said(folder) == locally
 

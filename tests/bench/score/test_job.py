@@ -14,12 +14,14 @@ from bench.chance import stream
 from bench.expectation import HOST_STALL_MAX_US, judge
 from bench.report import exit_code
 from bench.score.job import score
-from bench.score.read import lines
-from bench.score.stalls import STALL_US_MAX
+from bench.score.read import STALL_US_MAX, lines
 from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 
 pytestmark = pytest.mark.spark
+
+# Planning and starting them is what a small score waits for: a table more is worth a thought.
+JOBS_MAX, STAGES_MAX = 40, 53
 
 WEST, EAST = "B827EBFFFE000001", "B827EBFFFE000002"
 ALPHA = "70B3D57ED0000001"
@@ -592,3 +594,10 @@ def _damaged(middle: Case, chance: random.Random) -> Case:
                 later = (line[0], line[1] + 150, *line[2:])
                 middle = [*middle[:place], later, *middle[place + 1 :]]
     return sorted(middle, key=lambda line: line[1])
+
+
+def test_a_score_takes_few_jobs_and_stages(scored: Scored) -> None:
+    cost = scored.scores["verdicts"]["spark"]
+    assert cost["jobs"] <= JOBS_MAX, cost["tables"]
+    assert cost["stages"] <= STAGES_MAX, cost["tables"]
+    assert {f"lake {name}" for name in (*TABLES, "runs")} <= set(cost["tables"])

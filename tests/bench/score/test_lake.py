@@ -1,12 +1,13 @@
 """The lake: what its page says is what lies in it, and what a crash leaves is healed."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from bench.cli.exit_code import ExitCode
 from bench.cli.program import main
@@ -51,11 +52,59 @@ def test_every_run_has_a_row_that_counts_its_rows(rescored: Rescored) -> None:
 
 @pytest.mark.spark
 def test_the_examples_of_the_page_are_queries(scored: Scored, spark: SparkSession) -> None:
-    in_duckdb, in_spark = (part.partition("```")[0] for part in document().split("```sql")[1:])
+    in_duckdb, in_spark, _ = (part.partition("```")[0] for part in document().split("```sql")[1:])
     query = in_duckdb.replace("'lake/", f"'{scored.lake}/")
     rows = duckdb.execute(query).fetchall()
     by_spark = spark.sql(in_spark.strip().rstrip(";").replace("`lake/", f"`{scored.lake}/"))
     assert [tuple(row) for row in by_spark.collect()] == rows != []
+
+
+def rows_of(spark: SparkSession, table: str, night: str, run: str, **values: str) -> DataFrame:
+    """One row of a table of the lake: null where no value is given as SQL."""
+    given = ", ".join(
+        f"CAST({values.get(name, 'NULL')} AS {type_}) `{name}`"
+        for name, type_, _ in TABLES[table].columns
+    )
+    return spark.sql(f"SELECT {given}, '{night}' night, '{run}' run")
+
+
+@pytest.mark.spark
+def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+
+    def score(night: str, run: str, count: int) -> None:
+        answers = rows_of(spark, "answers", night, run, count=str(count))
+        lake.replace({"answers": answers}, rows_of(spark, RUNS, night, run), {run: night})
+        lake.compact()
+
+    def counts() -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = []
+        for files, is_hive in (
+            ("answers/*/*/*.parquet", True),
+            ("closed/answers/*/*.parquet", False),
+        ):
+            if list(tmp_path.glob(files)):
+                found += duckdb.execute(
+                    "SELECT night::VARCHAR, run, count FROM read_parquet(?, hive_partitioning = ?)",
+                    [str(tmp_path / files), is_hive],
+                ).fetchall()
+        return sorted(found, key=str)
+
+    october = [("2026-10-30", "20261030T0", 1), ("2026-10-31", "20261031T0", 2)]
+    for row in october:
+        score(*row)
+    assert not (tmp_path / "closed").exists()
+    score("2026-11-01", "20261101T0", 3)
+    assert counts() == [*october, ("2026-11-01", "20261101T0", 3)]
+    for table in ("answers", RUNS):
+        assert len(list(tmp_path.glob(f"closed/{table}/month=2026-10/*.parquet"))) == 1
+        assert len(list(tmp_path.glob(f"{table}/*/*/*.parquet"))) == 1
+    score("2026-10-31", "20261031T0", 5)  # scored again: it replaces its rows
+    assert counts() == [
+        october[0],
+        ("2026-10-31", "20261031T0", 5),
+        ("2026-11-01", "20261101T0", 3),
+    ]
 
 
 @pytest.mark.spark
@@ -63,24 +112,27 @@ def test_a_crash_between_two_tables_leaves_no_row_in_runs_and_is_healed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, nights = Lake(spark, str(tmp_path)), {"r": "2026-11-20"}
-    words = ", ".join(
-        f"CAST(NULL AS {type_}) `{name}`" for name, type_, _ in TABLES["answers"].columns
-    )
-    of_run = "'2026-11-20' night, 'r' run"
-    good = spark.sql(f"SELECT {words}, {of_run}")
-    named = ", ".join(f"CAST(NULL AS {type_}) `{name}`" for name, type_, _ in TABLES[RUNS].columns)
-    runs = spark.sql(f"SELECT {named}, {of_run}")
-    lake.replace({"answers": good}, runs, nights)
+    runs = rows_of(spark, RUNS, "2026-11-20", "r")
+    tables = {name: rows_of(spark, name, "2026-11-20", "r") for name in ("answers", "ledger")}
+    lake.replace(tables, runs, nights)
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
-    broken = good.withColumn("count", good["count"] + spark.sql("SELECT 1").count())
-    broken = broken.selectExpr("* EXCEPT (count)", "raise_error('killed') AS count")
+    # What ends in the midst of making the tables has replaced none of them.
+    tables["answers"] = rows_of(spark, "answers", "2026-11-20", "r", count="7")
+    broken = rows_of(spark, "ledger", "2026-11-20", "r", effects="raise_error('killed')")
     with pytest.raises(Exception, match="killed"):
-        lake.replace({"answers": broken}, runs, nights)
-    assert not list((tmp_path / RUNS).glob("*/*/*.parquet"))
-    lake.replace({"answers": good}, runs, nights)
-    lake.tidy()
+        lake.replace({**tables, "ledger": broken}, runs, nights)
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
-    assert len(list((tmp_path / "answers").glob("*/*/*.parquet"))) == 1
+    # What ends between two tables leaves them without the row that commits the run.
+    shutil.rmtree(tmp_path / "ledger")
+    (tmp_path / "ledger").touch()
+    with pytest.raises(Exception, match="ledger"):
+        lake.replace(tables, runs, nights)
+    assert not list((tmp_path / RUNS).glob("*/*/*.parquet"))
+    (tmp_path / "ledger").unlink()
+    lake.replace(tables, runs, nights)
+    for name in ("answers", "ledger", RUNS):
+        assert len(list((tmp_path / name).glob("*/*/*.parquet"))) == 1
+    lake.tidy()
     assert not (tmp_path / "_unfinished").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.capture.reading import Event, cases, read
 from bench.evidence import Evidence
-from bench.score.closing import RULES
+from bench.score.deliveries import RULES
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]

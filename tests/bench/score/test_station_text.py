@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Row, SparkSession
 
-from bench.score.station_text import eui_no, spoken
+from bench.score.station_text import eui_no, heard
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +28,12 @@ def changed(text: str, **fields: object) -> str:
     return json.dumps({**json.loads(text), **fields})
 
 
+def heard_of(spark: SparkSession, texts: dict[str, str]) -> list[Row]:
+    rows = spark.createDataFrame(list(texts.items()), "name STRING, text STRING")
+    rows.createOrReplaceTempView("texts")
+    return spark.sql(heard("texts")).collect()
+
+
 def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
     texts = {
         "updf": UPDF,
@@ -38,8 +43,7 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
         "jreq": JREQ,
         "id6": changed(JREQ, JoinEui="::1", DevEui="16:c001:f150:1"),
     }
-    rows = spark.createDataFrame(list(texts.items()), "name STRING, text STRING")
-    said = {row["name"]: row for row in spoken(rows).collect()}
+    said = {row["name"]: row for row in heard_of(spark, texts)}
     assert all(row["readable"] for row in said.values())
     assert said["updf"]["frame_id"] == "49BE7DF1:2:2B11FF0D"
     assert said["updf"]["phy"] == "40F17DBE49000200" + "01954378762B11FF0D"
@@ -62,7 +66,7 @@ def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSess
         changed(JREQ, DevEui="33-31"), changed(JREQ, DevNonce=-1),
         changed(UPDF, upinfo={"xtime": -1}),
     ]  # fmt: skip
-    rows = spoken(spark.createDataFrame([(text,) for text in texts], "text STRING")).collect()
+    rows = heard_of(spark, {text: text for text in texts})
     assert {row["text"] for row in rows} == set(texts)
     for row in rows:
         read = (row["readable"], row["frame_id"], row["xtime"])
@@ -71,13 +75,11 @@ def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSess
 
 def test_other_messages_are_no_receptions(spark: SparkSession) -> None:
     texts = ['{"msgtype":"version"}', '{"msgtype":"dntxed","diid":1}', "[1]", "12", "null", "{}"]
-    rows = spark.createDataFrame([(text,) for text in texts], "text STRING")
-    assert spoken(rows).collect() == []
+    assert heard_of(spark, {text: text for text in texts}) == []
 
 
 def test_an_eui_is_a_number_of_64_bits(spark: SparkSession) -> None:
     euis = ["70B3D57ED0000001", "F0B3D57ED0000001", "FFFFFFFFFFFFFFFF", "west", None]
     rows = spark.createDataFrame([(eui,) for eui in euis], "eui STRING")
-    numbers = [row[0] for row in rows.select(eui_no("eui")).collect()]
+    numbers = [row[0] for row in rows.selectExpr(eui_no("eui")).collect()]
     assert numbers == [0x70B3D57ED0000001, 0xF0B3D57ED0000001 - (1 << 64), -1, None, None]
-    assert rows.select(F.col("eui")).count() == 5
