@@ -223,7 +223,9 @@ class UpstreamSection(Section):
 
 def _capture_path(path: str) -> str:
     if not path.endswith(".jsonl"):
-        raise ValueError("the name of a capture ends in .jsonl, by which scores and reports find it")
+        raise ValueError(
+            "the name of a capture ends in .jsonl, by which scores and reports find it"
+        )
     return path
 
 

@@ -315,8 +315,8 @@ def test_a_misspelled_section_is_told_where_it_stands(folder: Path) -> None:
         (
             LNS + '[capture]\npath = "a"\nsize_max_mib = 0\nsize_max = 7\n',
             [
-                "lns.toml:4: capture.path: the name of a capture ends in .jsonl, by which scores and "
-                "reports find it",
+                "lns.toml:4: capture.path: the name of a capture ends in .jsonl, "
+                "by which scores and reports find it",
                 "lns.toml:5: capture.size_max_mib: Input should be greater than or equal to 1",
                 "lns.toml:6: capture.size_max: unknown key; did you mean 'size_max_mib'?",
             ],
