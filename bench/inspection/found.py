@@ -60,8 +60,12 @@ class Scrutiny:
         )  # fmt: skip
 
     def same(self, field: str, expected: object, observed: object) -> Iterator[Found]:
-        """Nothing, or the field if it has another value than due."""
-        if type(expected) is not type(observed) or expected != observed:
+        """Nothing, or the field if it has another value than due.
+
+        A word of an enum is that word, as a capture that was read back has it.
+        """
+        words = isinstance(expected, str) and isinstance(observed, str)
+        if not (words or type(expected) is type(observed)) or expected != observed:
             yield self.wrong(field, expected, observed)
 
     def about(self, rule: str) -> "Scrutiny":
