@@ -1,0 +1,120 @@
+import json
+from typing import Any
+
+import pytest
+
+from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.found import Found
+from bench.inspection.inspector import Inspector
+from bench.virtual.lorawan.channel_plan import EU868
+from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.lorawan.frames import Kind, data_frame
+
+WEST, ALPHA, ADDRESS = "B827EBFFFE000001", "70B3D57ED0000001", "26000001"
+KEYS = Keys(bytes(range(16)), bytes(range(16, 32)))
+PHY = data_frame(Kind.CONFIRMED_UP, ADDRESS, KEYS, 10, f_port=2, payload=b"21.5")
+FRAME_ID = f"{ADDRESS}:10:{PHY[-4:].hex().upper()}"
+ANSWER = data_frame(Kind.UNCONFIRMED_DOWN, ADDRESS, KEYS, 3, ack=True)
+UPDF = {
+    "msgtype": "updf", "MHdr": PHY[0], "DevAddr": 0x26000001, "FCtrl": PHY[5], "FCnt": 10,
+    "FOpts": "", "FPort": 2, "FRMPayload": PHY[9:-4].hex(),
+    "MIC": int.from_bytes(PHY[-4:], "little", signed=True), "DR": 5, "Freq": 868_300_000,
+    "upinfo": {"rctx": 0, "xtime": 7_000_000, "rssi": -51, "snr": 9.5},
+}  # fmt: skip
+DNMSG = {
+    "msgtype": "dnmsg", "DevEui": "70-B3-D5-7E-D0-00-00-01", "dC": 0, "diid": 1,
+    "pdu": ANSWER.hex(), "RxDelay": 1, "priority": 0, "xtime": 7_000_000, "rctx": 0, "RX1DR": 5,
+    "RX1Freq": 868_300_000, "RX2DR": 0, "RX2Freq": 869_525_000,
+}  # fmt: skip
+DNTXED = {"msgtype": "dntxed", "diid": 1}
+LINE = "+EVT:SEND_CONFIRMED_OK"
+
+
+def event(t_us: int, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "t_us": t_us, "source": "s", "seq": t_us, **fields}
+
+
+def text(t_us: int, direction: str, told: dict[str, Any]) -> dict[str, Any]:
+    said = json.dumps(told)
+    return event(t_us, "station.text", station=WEST, direction=direction, text=said)
+
+
+def found(dnmsg: dict[str, Any], *more: dict[str, Any], dnmsg_us: int = 65_000) -> list[Found]:
+    device = KnownDevice(ALPHA, bytes(16), [Session(ADDRESS, KEYS, 0, f_cnt_down=2)])
+    events = [
+        event(0, "radio.transmit", direction="up", genuine=True, origin="device", phy=PHY.hex(),
+              dev_eui=ALPHA, f_cnt=10, session=0, frame_id=FRAME_ID, airtime_us=50_000),
+        text(60_000, "up", UPDF),
+        text(dnmsg_us, "down", dnmsg),
+        *more,
+    ]  # fmt: skip
+    return Inspector(EU868, "000013", [device], {WEST: "west"}).inspect(events)
+
+
+def test_a_right_answer_is_nothing_to_speak_of() -> None:
+    assert found(DNMSG) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("RX1DR", 4, "RX1DR: expected 5, observed 4"),
+        ("RX1Freq", 868_100_000, "RX1Freq: expected 868300000, observed 868100000"),
+        ("RX2DR", 3, "RX2DR: expected 0, observed 3"),
+        ("RX2Freq", 869_425_000, "RX2Freq: expected 869525000, observed 869425000"),
+        ("RxDelay", 5, "RxDelay: expected 1, observed 5"),
+        ("rctx", 1, "rctx: expected 0, observed 1"),
+        ("xtime", 7_050_000, "xtime: expected 7000000, observed 7050000, +50000 µs"),
+        ("dC", 2, "dC: expected 0, observed 2"),
+        ("priority", 256, "priority: expected 0 to 255, observed 256"),
+        ("DevEui", "01-02-03-04-05-06-07-08",
+         "DevEui: expected 70B3D57ED0000001, observed 0102030405060708"),
+        ("pdu", data_frame(Kind.UNCONFIRMED_DOWN, ADDRESS, KEYS, 3).hex(),
+         "ACK: expected yes, observed no"),
+        ("pdu", data_frame(Kind.UNCONFIRMED_DOWN, ADDRESS, KEYS, 2, ack=True).hex(),
+         "FCntDown: expected more than 2, observed 2"),
+        ("pdu", (ANSWER[:-1] + bytes([ANSWER[-1] ^ 1])).hex(),
+         f"MIC: expected {ANSWER[-4:].hex()}, observed"),
+        ("pdu", data_frame(Kind.UNCONFIRMED_DOWN, ADDRESS, KEYS, 3, ack=True, f_port=7,
+                           payload=b"on").hex(),
+         "FPort and payload: expected nothing of the application, observed 7:6f6e unconfirmed"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_with_both_values(field: str, value: object, says: str) -> None:
+    [first, *_] = found({**DNMSG, field: value})
+    assert says in first.text
+    assert (first.owner, first.station) == ("LNS", WEST)
+
+
+def test_an_answer_that_comes_after_its_window_is_late() -> None:
+    [late] = found(DNMSG, dnmsg_us=1_100_000)
+    assert late.text.endswith("time: expected 20 ms before RX1 opens, observed 70 ms after that")
+
+
+def expected(line: str) -> dict[str, Any]:
+    return event(90_000, "case.expect", expect="device", dev_eui=ALPHA, line=line)
+
+
+def test_a_right_downlink_that_never_went_on_the_air_is_the_gateways() -> None:
+    [kept] = found(DNMSG, expected(LINE))
+    assert (kept.owner, kept.rule) == ("gateway", "downlink on the air")
+    assert found(DNMSG, expected(LINE), text(1_060_000, "up", DNTXED)) == []
+
+
+def test_a_station_without_a_clock_is_why_nothing_was_answered() -> None:
+    clockless = {**UPDF, "upinfo": {"rctx": 0, "rssi": -51, "snr": 9.5}}
+    words = {"status": "NonDuplicate", "upstream": "forwarded", "station": WEST}
+    events = [
+        event(0, "radio.transmit", direction="up", genuine=True, origin="device", phy=PHY.hex(),
+              dev_eui=ALPHA, f_cnt=10, session=0, frame_id=FRAME_ID, airtime_us=50_000),
+        text(60_000, "up", clockless),
+        event(61_000, "lns.outcome", **words, xtime=0, answer="TooLate", frame_id=FRAME_ID),
+        event(62_000, "case.expect", **words, expect="outcome", answer="RX1", reason="-",
+              frame_id=FRAME_ID),
+    ]  # fmt: skip
+    device = KnownDevice(ALPHA, bytes(16), [Session(ADDRESS, KEYS, 0)])
+    told = Inspector(EU868, "000013", [device], {WEST: "west"}).inspect(events)
+    [deaf] = [one for one in told if one.owner == "gateway"]
+    assert (deaf.owner, deaf.text) == (
+        "gateway", f"{WEST} cannot answer {FRAME_ID}: its clock is not known",
+    )  # fmt: skip
