@@ -199,7 +199,8 @@ class Claiming:
             return claim
         if others.level2 is Level2.UNAVAILABLE:
             return replace(claim, is_new=True)  # only the reply was lost
-        return replace(claim, given_back=True)
+        # What the store still knows nobody gave back: it was refused as a frame of another life.
+        return replace(claim, given_back=claim.is_new)
 
     def _note_not_owned(self, bid: Bid, level2: Level2) -> None:
         session = bid.dev_eui, bid.dev_addr

@@ -23,7 +23,7 @@ from bench.explore.shrink import shortest
 BATCH = 100
 BATCHES_OF_A_ROUND = 4
 WISHES = 40
-WISHED_SHARE = 0.35
+WISHED_SHARE = 0.25
 SHRUNK_MAX = 20  # causes; of more than that only the first history is told
 
 
@@ -96,6 +96,12 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
         for batch in _rounds(order, explored, pool, began):
             explored.add(batch)
             progress("histories", explored.histories, order.histories or 0)
+            if order.until_first and explored.found:
+                if pool is not None:
+                    pool.shutdown(cancel_futures=True)
+                break
+    if order.until_first:
+        explored.found = dict(sorted(explored.found.items(), key=_by_receptions)[:1])
     findings = _shrunk(explored, progress)
     return Explored(explored, findings, time.monotonic() - began)
 
@@ -150,10 +156,13 @@ def _rounds(order: Order, explored: Batch, pool: Executor | None, began: float) 
         number += len(sizes)
 
 
+def _by_receptions(found: tuple[Cause, tuple[int, History]]) -> tuple[int, int]:
+    _, (_, history) = found
+    return history.receptions, len(history.steps)
+
+
 def _is_done(order: Order, explored: Batch, began: float) -> bool:
     if order.histories is not None and explored.histories >= order.histories:
-        return True
-    if order.until_first and explored.found:
         return True
     return order.seconds is not None and time.monotonic() - began >= order.seconds
 

@@ -88,8 +88,9 @@ class Draw:
         steps += [self._step() for _ in range(chance.randint(1, STEPS_MAX))]
         if wish is not None:
             wished = [step for situation in wish for step in RECIPES[situation](self)]
-            # What follows an outage of the store is unknowable for a while: it comes last.
-            first = len(steps) if "store away" in wish else chance.randint(0, len(steps))
+            # What follows trouble with the store is unknowable for a while: it comes last.
+            is_last = "store away" in wish or "slow store" in wish
+            first = len(steps) if is_last else chance.randint(0, len(steps))
             place = chance.randint(first, len(steps))
             steps[place:place] = wished
         return History(self.servers, self.devices, tuple(steps), chance.random() < 0.2)

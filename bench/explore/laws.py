@@ -53,6 +53,8 @@ class _Facts:
         self.by_number = {r.number: r for r in self.receptions}
         self.of_frame: defaultdict[int, list[Reception]] = defaultdict(list)
         for reception in self.receptions:
+            if trace.device_of(reception.frame).pinned not in (None, reception.server):
+                continue  # it is none of that server's business
             self.of_frame[reception.frame.number].append(reception)
         self.restarts = [e for e in trace.events if isinstance(e, ServerRestarted)]
         self.store_was_away = any(

@@ -133,15 +133,17 @@ class Station:
         self.downlinks: list[Dnmsg] = []
         self.link: MemoryLink | None = None
         self._began_us = now_us()
+        self._counter_at_start_us = COUNTER_AT_START_US
 
     def xtime_now(self) -> int:
         """The clock of its radio."""
-        return self.session << 48 | now_us() - self._began_us + COUNTER_AT_START_US
+        return self.session << 48 | now_us() - self._began_us + self._counter_at_start_us
 
     def begin(self, *, again: bool) -> None:
         """Begin a new session, of the same byte or of the next one."""
         self.session = self.session if again else self.session % 255 + 1
         self._began_us = now_us()
+        self._counter_at_start_us += COUNTER_AT_START_US  # no two frames have one xtime
 
     def read(self, link: MemoryLink, text: str) -> None:
         """Take what the server says, and answer it."""

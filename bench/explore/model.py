@@ -47,7 +47,7 @@ TURN = 1 << 16
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
 
 
-FORMER_LIFE = "a copy of a former life that another server has ended"
+FORMER_LIFE = "a copy at a server that was not told what came since"
 ENDED = "a copy of a session that has ended since"
 COPY_OF_UNKNOWABLE = "a copy of something unknowable"
 SLOW_JOIN = "a join between servers with a slow store"
@@ -56,7 +56,9 @@ UNSURE_UPSTREAM = "which message the application disturbs"
 LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
 WAITED = "a repetition waits while a newer frame is accepted"
 NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
-HARMLESS = (FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
+SAME_BYTE = "a radio session that is over has the number of the one that runs"
+MOVED_ON = "another server has the session before the answer is under way"
+HARMLESS = (MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
 """What does not touch the session, whatever becomes of it."""
 
 
@@ -181,7 +183,7 @@ class Model:
         if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
             raise Unknowable(COPY_OF_UNKNOWABLE)
         if frame.is_join:
-            return self._join(r, server)
+            return self._join(r, server, place)
         session = self._sessions.get((frame.device, frame.session))
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
@@ -224,7 +226,7 @@ class Model:
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
 
-    def _join(self, r: Reception, server: Server) -> Words:
+    def _join(self, r: Reception, server: Server, place: int) -> Words:
         frame = r.frame
         if frame.forged:
             return _refused("MicMismatch")
@@ -250,7 +252,7 @@ class Model:
         self._sessions[frame.device, frame.number] = Session(frame.number, None)
         server.knows.add(frame.number)
         late_us = 3 * server.lateness_us(r.at_us)
-        answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us)
+        answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us, place)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
 
     def _doubt_joins(self, frame: Frame) -> None:
@@ -271,7 +273,8 @@ class Model:
             raise Unknowable(ENDED)
         begins_us = max(at_us, server.busy.get(frame.number, 0))
         waited = begins_us > at_us and copy != "first"
-        if waited and self._is_disturbed(r, place, begins_us, UpstreamDisturbed):
+        until_us = begins_us + 3 * server.lateness_us(at_us)
+        if until_us > at_us and self._is_disturbed(r, place, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
         if waited and copy == "same" and self._shared and self._hears_more_of(r, place, begins_us):
             raise Unknowable(WAITED)
@@ -289,6 +292,8 @@ class Model:
         refused = server.refused if goes_up else False
         if goes_up:
             server.slow_us, server.refused = 0, False
+        if refused and self._shared and server.lateness_us(at_us):
+            raise Unknowable("a frame is given back by way of a slow store")
         if refused:
             self._give_up(session, before, decided, frame)
             if copy == "first":
@@ -317,18 +322,24 @@ class Model:
             self._look_up(r, server, session, where)
         if copy == "other":
             life, heard = session.heard.get(r.server, (session.life, None))
-            if shared and life != session.life and (where == TOO_FAR or f_cnt < (heard or 0)):
+            is_told = session.synced.get(r.server) == session.changes
+            is_odd = where == TOO_FAR or f_cnt < (heard or 0) or not is_told
+            is_missed = not is_told and where == NEWER
+            if shared and (is_missed or (life != session.life and is_odd)):
                 raise Unknowable(FORMER_LIFE)
             return self._of_other_station(strategy, where, restarts=restarts)
-        if shared and where == TOO_FAR and session.synced.get(r.server) != session.changes:
-            if copy == "same":
-                raise Unknowable(LIFE_NOT_TOLD)
+        if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same":
+            if session.synced.get(r.server) != session.changes:
+                life, heard = session.heard.get(r.server, (session.life, None))
+                if life == session.life or heard is None:
+                    raise Unknowable(LIFE_NOT_TOLD)
+                where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
         may_repeat = where == EQUAL and confirmed
         if copy == "first":
             advances = where in (NEWER, UNTOLD) or restarts
             decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
             if shared and where == TOO_FAR and self._is_claimed(r, session):
-                advances = True  # of a former life, and heard there a moment ago
+                advances = decided.advances = True  # of a former life, heard there a moment ago
             if not advances and not may_repeat:
                 return _invalid(decided)
             decided.spends = not advances
@@ -348,7 +359,7 @@ class Model:
             return Decided(decided.status, "dropped", "ResubmissionLimit")
         if shared and (decided.answers or decided.upstream != "dropped"):
             return self._ask(r, server, session, decided, restarts=restarts)
-        if decided.advances:
+        if decided.advances and not shared:
             (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
             session.owner = r.server
         if decided.spends:
@@ -369,11 +380,12 @@ class Model:
         waiting[r.frame.number] = r.at_us + late_us
         if where != NEWER and r.at_us < max(others_us, default=0):
             raise Unknowable("a frame before it waits for a slow store")
+        _, heard = session.heard.get(r.server, (0, None))
+        is_far = r.frame.f_cnt - (heard or 0) > GAP_MAX
         if late_us and session.synced.get(r.server) != session.changes:
-            _, heard = session.heard.get(r.server, (0, None))
-            if session.lives or r.frame.f_cnt - (heard or 0) > GAP_MAX:
+            if session.lives or is_far:
                 raise Unknowable("a counter is looked up in a slow store")
-        if where == TOO_FAR and not server.is_away(r.at_us):
+        if where == TOO_FAR and is_far and not server.is_away(r.at_us):
             self._learn(r.server, r.frame.device)
 
     def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
@@ -453,7 +465,10 @@ class Model:
     ) -> Decided:
         """Without the store: forwarded and not answered, or dropped."""
         if session.synced.get(number) != session.changes or session.is_over:
-            raise Unknowable("a server without its store knows only a part")
+            _, heard = session.heard.get(number, (0, None))
+            is_near = frame.f_cnt - (heard or 0) <= GAP_MAX and not session.lives
+            if session.is_over or session.place(frame.f_cnt) != NEWER or not is_near:
+                raise Unknowable("a server without its store knows only a part")
         if self._closed:
             return Decided(decided.status, "dropped", "StoreUnavailable", level2="Unavailable")
         if decided.advances:
@@ -492,6 +507,9 @@ class Model:
     ) -> str:
         """In which window the answer leaves; one that cannot be kept in the store does not."""
         device, late_us = r.frame.device, server.lateness_us(r.at_us)
+        if done_us > r.at_us and self._shared and self._device(r.frame).kind == "relaxed":
+            if self._is_heard_elsewhere(r, place, done_us):
+                raise Unknowable(MOVED_ON)
         if self._is_disturbed(r, place, done_us + 3 * late_us, StoreDisturbed):
             raise Unknowable("the store goes away while the answer is under way")
         if server.is_away(done_us):
@@ -537,26 +555,51 @@ class Model:
             for event in self._until(place, until_us)
         )
 
+    def _is_heard_elsewhere(self, r: Reception, place: int, until_us: int) -> bool:
+        return any(
+            isinstance(event, Reception)
+            and event.server != r.server
+            and event.frame.device == r.frame.device
+            for event in self._until(place, until_us)
+        )
+
     def _until(self, place: int, until_us: int) -> list[Event]:
         """What happens after an event and until a time."""
         after = self._trace.events[place + 1 :]
         return [event for event in after if event.at_us <= until_us]
 
     def _window(
-        self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int, place: int = 0
+        self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int, place: int
     ) -> str:
         """The first window that opens late enough; a radio session that is over has none."""
         if server.radios[r.station] != r.radio:
+            self._look_at_byte(r, place)
             return "TooLate"
         if at_us > r.at_us and any(
             isinstance(event, RadioLost) and (event.server, event.station) == r.place
             for event in self._until(place, at_us)
         ):
+            self._look_at_byte(r, len(self._trace.events))
             return "TooLate"
+        wait_us = 3 * server.lateness_us(r.at_us)
+        if wait_us and any(
+            isinstance(event, RadioLost) and (event.server, event.station) == r.place
+            for event in self._until(place, at_us + wait_us)
+        ):
+            raise Unknowable("a station leaves while its answer waits for a slow store")
         windows = {_window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
         if len(windows) > 1:
             raise Unknowable("a slow store decides about the window")
         return windows.pop()
+
+    def _look_at_byte(self, r: Reception, place: int) -> None:
+        """Whether a radio session that is over looks like one with the same number."""
+        if any(
+            isinstance(event, RadioRestarted) and event.again and event.radio > r.radio
+            for event in self._trace.events[:place]
+            if (event.server, getattr(event, "station", None)) == r.place
+        ):
+            raise Unknowable(SAME_BYTE)
 
     def _note_sighting(self, r: Reception, server: Server) -> str:
         """Level 1: which copy is it here? Every hit renews it, the first station stays."""

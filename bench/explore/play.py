@@ -162,6 +162,7 @@ class Conductor:
         self._heard: dict[int, Frame] = {}
         self._radios: dict[tuple[int, int], int] = {}
         self._away: set[tuple[int, int]] = set()
+        self._disturbed_us: dict[int, int] = {}
         self._players = [self._player(n) for n in range(len(history.devices))]
         self._time_us = 0
 
@@ -233,9 +234,14 @@ class Conductor:
                 disturbed_store = StoreDisturbed(self._time_us, server, until_us, late_us)
                 trace.events.append(disturbed_store)
                 stage.disturb_store(server, late_us)
-                self._later(lasts_us, lambda: stage.restore_store(server))
+                self._disturbed_us[server] = until_us
+                self._later(lasts_us, partial(self._restore_store, server))
             case Wait(us):
                 await self._pass(us)
+
+    async def _restore_store(self, server: int) -> None:
+        if self._time_us >= self._disturbed_us[server]:  # or another fault has come since
+            await self._stage.restore_store(server)
 
     def _forget(self, player: Player) -> None:
         player.last = None

@@ -140,6 +140,13 @@ MUTANTS = (
         EXPLORED,
     ),
     Mutant(
+        "old frame granted at last counts as given back",
+        CLAIMING,
+        "return replace(claim, given_back=claim.is_new)",
+        "return replace(claim, given_back=True)",
+        EXPLORED,
+    ),
+    Mutant(
         "copy of a refused frame goes up",
         UPLINK,
         "waited = not (first.lost or first.refused)",
