@@ -16,6 +16,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="catalogue of edge cases to play instead of scenarios/edge_cases.json",
     )
+    parser.addoption(
+        "--explored",
+        metavar="FILE",
+        help="histories to play instead of scenarios/explored.json",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,25 +1,33 @@
 """`lorabench explore`: what happens in histories that nobody thought of?"""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bench.chance import stream
 from bench.cli.exit_code import ExitCode, Refused
-from bench.cli.options import AsJson, Seed
-from bench.cli.output import command_line, labelled, print_json, print_lines
+from bench.cli.options import RUNS, AsJson, Seed
+from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
+from bench.cli.run import Selection, run_scenarios
+from bench.cli.verdicts import in_words, totals
 from bench.explore.coverage import ALL_PAIRS, holes, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order
 from bench.explore.explore import explore as explore_histories
-from bench.explore.generate import Limits
+from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, read_history
 from bench.explore.judge import Judged, play_and_judge
 from bench.explore.kept import KeptHistory
 from bench.explore.kept import keep as keep_histories
+from bench.explore.rig_stage import WAITS_MAX_US, for_wires, missing
 
+Rig = Literal["simulated", "emulated"]
+WAIT_ON_WIRES_US = 2_000_000
 EXAMPLES = (
+    "lorabench explore --rig emulated --histories 10",
     "lorabench explore --minutes 1 --seed 7",
     "lorabench explore --histories 2000 --servers 2 --no-faults --table",
     "lorabench explore --history 'servers=1 a=relaxed/Mark : a send A1 A2 ; wait 60s ; a again A2'",
@@ -59,6 +67,16 @@ def explore(
         bool,
         Parameter(name="--table", negative="", help="Print how often each pair of situations met."),
     ] = False,
+    rig: Annotated[
+        Rig | None,
+        Parameter(
+            help="Play histories on a rig, ten if nothing else is said, with captures and verdicts."
+            " Left out: in memory, hundreds a second."
+        ),
+    ] = None,
+    capture_dir: Annotated[Path, Parameter(help="Where the folder of a run on a rig is made.")] = (
+        RUNS
+    ),
     as_json: AsJson = False,
 ) -> int:
     """Play random histories of devices, stations and servers, and judge every reception.
@@ -68,13 +86,15 @@ def explore(
     as a case to be kept. What nobody can know is told too.
     """
     _look_through(minutes, histories, servers, devices, workers)
-    if history is not None:
+    if history is not None and rig is None:
         return _play_one(history, as_json=as_json)
     limits = Limits(
         servers=Limits().servers if servers is None else (servers,),
         devices_max=devices,
         faults=faults,
     )
+    if rig is not None:
+        return _on_rig(rig, Order(seed, histories, limits=limits), history, capture_dir)
     if minutes is None and histories is None:
         minutes = 1
     seconds = None if minutes is None else minutes * 60
@@ -87,6 +107,51 @@ def explore(
     else:
         _print(explored, kept, order, show_table=show_table)
     return ExitCode.FAILED if explored.findings else ExitCode.PASSED
+
+
+def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
+    """Play histories as scenarios: with taps, captures and verdicts, and the same judgement."""
+    wires = rig == "emulated"
+    if text is not None:
+        found = [_read(text)]
+    else:
+        limits = replace(order.limits, faults=order.limits.faults and not wires)
+        limits = replace(limits, waits_max_us=WAIT_ON_WIRES_US) if wires else limits
+        found = []
+        chance = stream(order.seed, "explore", rig)
+        while len(found) < (order.histories or 10):
+            history = random_history(chance, limits)
+            history = for_wires(history) if wires else history
+            is_long = wires and history.waits_us > WAITS_MAX_US
+            if missing(history) is None and not is_long and play_and_judge(history).due:
+                found.append(history)
+    capture_dir.mkdir(parents=True, exist_ok=True)
+    file = capture_dir / f"explored-{order.seed}.json"
+    file.unlink(missing_ok=True)
+    keep_histories(file, [(f"history {n}", one) for n, one in enumerate(found, 1)])
+    selection = Selection(
+        "scenarios/test_explored.py", rig, order.seed, None, capture_dir, explored=file
+    )
+    with ProgressDisplay() as display:
+        ran = run_scenarios(selection, display)
+    print_lines([f"{len(ran.verdicts)} histories: {in_words(totals(ran.verdicts))}"])
+    print_lines(
+        labelled(
+            [
+                ("histories", shown_path(file)),
+                ("captures", shown_path(ran.folder)),
+                ("one alone", command_line("explore", "--rig", rig, "--history", "…")),
+            ]
+        )
+    )
+    return ran.exit_code
+
+
+def _read(text: str) -> History:
+    try:
+        return read_history(text)
+    except ValueError as error:
+        raise Refused(f"--history: {error}") from None
 
 
 def _look_through(
@@ -105,11 +170,7 @@ def _look_through(
 
 
 def _play_one(text: str, *, as_json: bool) -> int:
-    try:
-        history = read_history(text)
-    except ValueError as error:
-        raise Refused(f"--history: {error}") from None
-    judged = play_and_judge(history)
+    judged = play_and_judge(_read(text))
     if as_json:
         print_json(_history_json(judged))
     else:

@@ -58,6 +58,7 @@ class Selection:
     each_once: bool = False
     limit: int | None = None
     origin: Origin = field(default_factory=Origin)
+    explored: Path | None = None
 
     @property
     def repeat(self) -> str:
@@ -244,6 +245,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *("--rig", selection.rig, "--seed", str(selection.seed)),
         *(["--strategy", selection.strategy] if selection.strategy else []),
         *(["--each-once"] if selection.each_once else []),
+        *(["--explored", str(selection.explored)] if selection.explored else []),
         *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
         *(["--tls"] if selection.tls else []),
         *(["--redis", selection.redis_url] if selection.redis_url else []),

@@ -64,8 +64,6 @@ class Limits:
     devices_max: int = 3
     faults: bool = True
     waits_max_us: int = 1 << 62
-    lasting_faults: bool = True
-    slow_upstream: bool = True
 
 
 class Draw:
@@ -154,10 +152,10 @@ class Draw:
                               "refuse", "store", "late"))  # fmt: skip
         if kind == "server":
             return ServerRestart(server)
-        if kind in ("upstream", "refuse") and self._limits.slow_upstream:
+        if kind in ("upstream", "refuse"):
             refused = kind == "refuse"
             return Upstream(server, 0 if refused else chance.choice(_SLOW_US), refused)
-        if kind in ("store", "late") and chance.random() < 0.5 and self._limits.lasting_faults:
+        if kind in ("store", "late") and chance.random() < 0.5:
             lasts_us = chance.choice((200 * MILLISECOND_US, SECOND_US, 5 * SECOND_US))
             late_us = chance.choice((5, 40, 80)) * MILLISECOND_US if kind == "late" else 0
             return Store(server, lasts_us, late_us)

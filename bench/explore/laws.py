@@ -95,6 +95,8 @@ class _Facts:
         had heard: by the rules that life may have sent an equal frame.
         """
         mine = self.of_frame[frame.number]
+        if not mine:
+            return True
         began_us, ended_us = mine[0].at_us, mine[-1].at_us
         if frame.same or any(began_us <= r.at_us <= ended_us for r in self.restarts):
             return True
@@ -197,6 +199,8 @@ def _deliveries(facts: _Facts) -> Iterator[Broken]:
         if not message.marked and facts.trace.device_of(frame).strategy != "None":
             unmarked[frame.number, group] += 1
     for number, receptions in facts.of_frame.items():
+        if not receptions:
+            continue
         frame = receptions[0].frame
         if number not in facts.due or frame.same or _is_refused(facts, receptions):
             continue
@@ -224,7 +228,8 @@ def _sessions(facts: _Facts) -> Iterator[Broken]:
     newest: dict[int, tuple[int, int]] = {}
     for message in sorted(facts.trace.delivered, key=lambda m: facts.by_number[m.reception].at_us):
         reception = facts.by_number[message.reception]
-        frame, at_us = reception.frame, facts.of_frame[reception.frame.number][0].at_us
+        frame = reception.frame
+        at_us = min((r.at_us for r in facts.of_frame[frame.number]), default=reception.at_us)
         session, since_us = newest.get(frame.device, (-1, 0))
         if facts.trace.device_of(frame).kind != "otaa":
             continue

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from bench.chance import stream
 from bench.clock import VirtualTimeLoop
 from bench.explore.history import SERVERS, Device, History
-from bench.explore.play import Conductor, Secrets
-from bench.explore.trace import Answered, Delivered, Kept, Trace, Words
+from bench.explore.play import ON_AIR_US, Conductor, Secrets
+from bench.explore.trace import Answered, Delivered, Frame, Kept, Trace, Words
 from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
@@ -225,6 +225,7 @@ class MemoryStage:
     """Plays in this process; see `bench.explore.play.Stage`."""
 
     retention_us = RETENTION_US
+    on_air_us = ON_AIR_US
 
     def __init__(self, history: History, tasks: asyncio.TaskGroup) -> None:
         self.history = history
@@ -274,12 +275,12 @@ class MemoryStage:
             record.session_keys,
         )
 
-    def text(self, server: int, station: int, phy: bytes, number: int) -> str:
+    def text(self, server: int, station: int, frame: Frame, number: int) -> str:
         told_by = self.servers[server].stations[station]
         xtime = told_by.xtime_now()
         self._numbers[told_by.eui, xtime] = number
         info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
-        text = frame_text(phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
+        text = frame_text(frame.phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
         assert text is not None
         return text
 
@@ -325,7 +326,7 @@ class MemoryStage:
     async def restore_store(self, server: int) -> None:
         self.servers[server].wire.restore()
 
-    def want_downlink(self, server: int, device: int) -> None:
+    async def want_downlink(self, server: int, device: int) -> None:
         wanted = ApplicationDownlink(7, b"on")
         self.servers[server].server.enqueue(self.devices[device].dev_eui, wanted)
 

@@ -78,6 +78,7 @@ class Stage(Protocol):
     """Network servers with stations, and a clock."""
 
     retention_us: int
+    on_air_us: int
 
     def now_us(self) -> int:
         """The time of the servers."""
@@ -88,7 +89,7 @@ class Stage(Protocol):
     def secrets(self, device: int) -> Secrets:
         """What a device was provisioned with."""
 
-    def text(self, server: int, station: int, phy: bytes, number: int) -> str:
+    def text(self, server: int, station: int, frame: Frame, number: int) -> str:
         """What a station will tell of a frame that ends now; `number` names the reception."""
 
     async def tell(self, server: int, station: int, text: str) -> None:
@@ -112,7 +113,7 @@ class Stage(Protocol):
     async def restore_store(self, server: int) -> None:
         """Let it answer again."""
 
-    def want_downlink(self, server: int, device: int) -> None:
+    async def want_downlink(self, server: int, device: int) -> None:
         """Let the application want a device to be sent something by a server."""
 
     def accepts(self) -> list[tuple[int, bytes]]:
@@ -212,7 +213,7 @@ class Conductor:
                 self._players[device].next_f_cnt(frames)
             case Down(device, server):
                 trace.events.append(DownlinkWanted(self._time_us, server, device))
-                stage.want_downlink(server, device)
+                await stage.want_downlink(server, device)
                 await self._pass(GAP_US)
             case ServerRestart(server):
                 await self._pass(BEFORE_RESTART_US)
@@ -284,7 +285,7 @@ class Conductor:
             if not step.deaf:
                 self._adopt(self._players[step.device], frame)
         else:
-            await self._pass(ON_AIR_US)
+            await self._pass(self._stage.on_air_us)
 
     def _frame(self, step: OnAir) -> Frame | None:
         """The frame of a step; None where there is nothing to send."""
@@ -369,7 +370,7 @@ class Conductor:
             if place in self._away:
                 continue
             radio = self._radios.setdefault(place, 0)
-            text = self._stage.text(*place, frame.phy, number)
+            text = self._stage.text(*place, frame, number)
             ended_us = self._time_us
 
             told = partial(Reception, number, ended_us=ended_us, radio=radio, frame=frame)

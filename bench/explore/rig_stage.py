@@ -1,0 +1,252 @@
+"""How is a history played on a rig, with its taps, captures and verdicts?
+
+The same steps as in memory, through the verbs of the rig: frames are built by the conductor and
+told by stations as if they had just been heard. What a rig cannot do it says (`missing`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from bench.capture.reading import Event
+from bench.device.seam import Joining, Sent
+from bench.expectation import Due, words
+from bench.explore.history import (
+    SERVERS,
+    Down,
+    History,
+    OnAir,
+    StationRestart,
+    Step,
+    Store,
+    Upstream,
+)
+from bench.explore.memory_stage import answered
+from bench.explore.model import Model
+from bench.explore.play import ON_AIR_US, Conductor, Secrets
+from bench.explore.trace import Delivered, Frame, Trace, Words
+from bench.rig.rig import Rig
+from lns.clock import now_us
+from lns.lorawan.frame import parse
+from lns.lorawan.identifiers import Eui
+from lns.station.messages import Dnmsg, UpInfo, frame_text, parse_down
+
+FIRST_STATIONS = ("west", "east", "north")
+DR, FREQ_HZ = 5, 868_100_000
+APART_US = 150_000  # two stations on wires that tell of a frame
+ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
+WAITS_MAX_US = 5_000_000  # of a history on wires
+
+
+def missing(history: History) -> str | None:
+    """Why a rig cannot play a history; None where it can."""
+    for step in history.steps:
+        if isinstance(step, StationRestart):
+            return "restarts of stations take their own time on a rig"
+        if isinstance(step, Upstream | Store | Down) and history.servers > 1:
+            return "on a rig faults and downlinks of one of several servers are not told apart"
+    return None
+
+
+def needs(history: History) -> Iterator[str]:
+    """What a rig must be capable of for a history."""
+    if any(isinstance(step, Upstream) for step in history.steps):
+        yield "slow application"
+    if history.waits_us > WAITS_MAX_US or any(_is_exact(step) for step in history.steps):
+        yield "virtual time"
+
+
+def for_wires(history: History) -> History:
+    """The same with stations that tell so long after each other that wires keep the order."""
+    steps = []
+    for step in history.steps:
+        if isinstance(step, OnAir):
+            heard = [replace(h, late_us=n * APART_US) for n, h in enumerate(step.heard)]
+            step = replace(step, heard=tuple(heard))
+        steps.append(step)
+    return replace(history, steps=tuple(steps))
+
+
+def _is_exact(step: Step) -> bool:
+    """Whether milliseconds decide what becomes of a step."""
+    told_us = sorted(heard.late_us for heard in getattr(step, "heard", ()))
+    apart = all(later - sooner >= APART_US for sooner, later in pairwise(told_us))
+    return not apart or any(us > ON_WIRES_US for us in told_us)
+
+
+async def play_on(rig: Any, history: History) -> Trace:
+    """Play a history on a rig, and let the rig expect what the model says."""
+    stage = RigStage(rig, history)
+    await rig.start()
+    trace = await Conductor(history, stage).play()
+    due = Model(trace).judge()
+    for reception in trace.receptions:
+        seen = trace.outcomes[reception.number]
+        wanted = due[reception.number].words or (seen[0] if seen else None)
+        if wanted is None:
+            continue
+        name = stage.station(reception.server, reception.station)
+        rig.expect_due(stage.sent(reception.frame), Due(name, words(str(wanted))))
+    return trace
+
+
+class RigStage:
+    """See `bench.explore.play.Stage`."""
+
+    def __init__(self, rig: Any, history: History) -> None:
+        self._rig: Any = rig
+        assert isinstance(rig, Rig)
+        self._history = history
+        self.retention_us: int = self._rig._retention_us
+        is_virtual = "virtual time" in rig.capabilities
+        self.on_air_us = ON_AIR_US if is_virtual else ON_WIRES_US
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._sent: dict[int, Sent | Joining] = {}
+        for server in range(1, history.servers):
+            names = [self.station(*place) for place in history.places if place[0] == server]
+            rig.put_on(self._lns(server), *names)
+        for place in history.places:
+            rig.station(self.station(*place))
+        if history.closed:
+            rig.on_outage("closed")
+        self._devices = [self._provision(number) for number in range(len(history.devices))]
+
+    def station(self, server: int, station: int) -> str:
+        """The name of a station."""
+        if server == 0:
+            return FIRST_STATIONS[station]
+        return f"{SERVERS[server].lower()}{station + 1}"
+
+    def sent(self, frame: Frame) -> Sent | Joining:
+        """A frame as the rig knows it; announced, so that its books know who sent it."""
+        if frame.number not in self._sent:
+            dev_eui = self._devices[frame.device].provisioned.dev_eui
+            frame_id = parse(frame.phy).frame_id  # type: ignore[union-attr]
+            if frame.is_join:
+                made: Sent | Joining = Joining(dev_eui, frame_id, frame.phy, frame.f_cnt)
+            else:
+                session, confirmed = max(frame.session, 0), frame.confirmed
+                made = Sent(dev_eui, frame_id, frame.phy, frame.f_cnt, session, confirmed)
+            self._sent[frame.number] = made
+        return self._sent[frame.number]
+
+    def now_us(self) -> int:
+        return now_us()
+
+    async def until(self, us: int) -> None:
+        await self._rig.pause(us - now_us())
+
+    def secrets(self, device: int) -> Secrets:
+        known = self._devices[device].provisioned
+        keys = None if self._history.devices[device].kind == "otaa" else known.keys
+        join_eui = known.identity.join_eui
+        return Secrets(known.dev_eui, join_eui, known.app_key, known.dev_addr, keys)
+
+    def text(self, server: int, station: int, frame: Frame, number: int) -> str:
+        name = self.station(server, station)
+        self._rig.announce(self.sent(frame), genuine=not frame.forged)
+        xtime = self._rig._stations[name].tap.xtime_now()
+        self._numbers[self._rig._stations[name].eui, xtime] = number
+        info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
+        text = frame_text(frame.phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
+        assert text is not None
+        return text
+
+    async def tell(self, server: int, station: int, text: str) -> None:
+        self._rig._stations[self.station(server, station)].tap.inject(text)
+
+    async def restart_server(self, server: int) -> None:
+        await self._rig.restart_lns(lns=self._lns(server))
+
+    async def take_away(self, server: int, station: int) -> None:
+        raise NotImplementedError("see `missing`")
+
+    async def bring_back(self, server: int, station: int, *, again: bool) -> None:
+        raise NotImplementedError("see `missing`")
+
+    def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
+        if refused:
+            self._rig.refuse_upstream()
+        else:
+            self._rig.delay_upstream(slow_us)
+
+    def disturb_store(self, server: int, late_us: int) -> None:
+        if late_us:
+            self._rig.slow_store(late_us)
+        else:
+            self._rig.cut_store()
+
+    async def restore_store(self, server: int) -> None:
+        await self._rig.restore_store()
+
+    async def want_downlink(self, server: int, device: int) -> None:
+        await self._rig.queue_downlink(self._devices[device], payload=b"on", port=7)
+
+    def accepts(self) -> list[tuple[int, bytes]]:
+        return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+
+    def keep(self, trace: Trace, devices: int) -> None:
+        """What the store has, no rig can see."""
+
+    def see(self, trace: Trace) -> None:
+        for event in self._rig.case.events:
+            if event["kind"] == "lns.outcome":
+                number = self._numbers.get((event["station"], event.get("xtime", 0)))
+                if number is None:
+                    trace.strays += 1
+                else:
+                    trace.outcomes[number].append(_words(event))
+            elif event["kind"] == "upstream.published":
+                trace.delivered.append(self._delivered(event))
+        trace.answered += [answered(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+
+    def _delivered(self, event: Event) -> Delivered:
+        body = event.get("body", event)
+        server = SERVERS.index(str(body["lns"])[-1].upper())
+        return Delivered(
+            round(-body["rssi"]),
+            server,
+            body["messageId"],
+            body["removeDuplicatesKey"],
+            body.get("dupMsg", False),
+        )
+
+    def _downlinks(self) -> Iterator[tuple[int, Dnmsg]]:
+        for event in self._rig.case.events:
+            if event["kind"] != "station.text" or event["direction"] != "down":
+                continue
+            said = parse_down(event["text"])
+            if isinstance(said, Dnmsg) and said.xtime is not None:
+                number = self._numbers.get((Eui(event["station"]), said.xtime))
+                if number is not None:
+                    yield number, said
+
+    def _provision(self, number: int) -> Any:
+        device = self._history.devices[number]
+        facts: dict[str, Any] = {
+            "strategy": self._rig.strategy.__class__(device.strategy),
+            "f_cnt_bits": device.bits,
+            "lorawan": "1.0.3",
+        }
+        if device.pinned is not None:
+            facts["server"] = self._lns(device.pinned)
+        if device.kind == "otaa":
+            facts["activation"] = "otaa"
+        else:
+            facts["relaxed_f_cnt"] = device.kind == "relaxed"
+            facts |= {"f_cnt": device.begins_at} if device.begins_at else {}
+        return self._rig.provision(f"explored-{'abc'[number]}", **facts)
+
+    def _lns(self, server: int) -> str:
+        return f"lns-{SERVERS[server].lower()}"
+
+
+def _words(event: Event) -> Words:
+    return Words(
+        event.get("status", "-"),
+        event["upstream"],
+        event.get("reason", "-"),
+        event["answer"],
+        event.get("level2", "NotAsked"),
+    )
