@@ -33,6 +33,7 @@ from tests.mutants import (
     level_1,
     level_2,
     listeners,
+    museum,
     neighbours,
     situations,
 )
@@ -50,6 +51,7 @@ LISTS = {
     "neighbours": neighbours.MUTANTS,
     "listeners": listeners.MUTANTS,
     "devices": devices.MUTANTS,
+    "museum": museum.MUTANTS,
     "situations": situations.MUTANTS,
     "boards": boards.MUTANTS,
     "far_end": far_end.MUTANTS,

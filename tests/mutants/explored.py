@@ -33,6 +33,7 @@ RECEPTIONS_MAX = 8
 _REDIS = "stores of histories are in memory; what Redis decides is held to that by a contract"
 _SIZE = "no history is as long or as large as this takes"
 BEYOND = {
+    "key without DevEUI": "no two devices of a history have frames with one MIC",
     "all that is due leaves at once": "it is slower, and nothing else",
     "an expired entry counts as evicted": "it is about what is told of a full cache",
     "copies of a former life numbered anew": "the numbers of copies go on in other ways too",
