@@ -19,9 +19,12 @@ from bench.cli.readiness import healthy, ready
 from bench.cli.report import write_report
 from bench.cli.run import Ran, Rig, Selection, run_scenarios
 from bench.cli.score import score_runs
+from bench.explore.explore import Order, explore
+from bench.explore.judge import MODEL
 from bench.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
 from bench.night.publishing import publish
+from lns.clock import utc_of_this_host
 
 EXAMPLES = (
     "lorabench nightly",
@@ -30,6 +33,7 @@ EXAMPLES = (
     "lorabench nightly --bench bench.toml",
 )
 SHORT_LIMIT = 500
+SHORT_HISTORIES, EXPLORED_S = 300, 60
 KEEP_NIGHTS = 14
 CAPTURE_FILES = ("*.ndjson.gz", "*.ndjson", "conformance-frames.json")
 
@@ -180,6 +184,8 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
             limit=night.limit,
             progress=display,
         )
+    stage("histories that nobody thought of")
+    explored = _explored(night, display)
     stage("scores, by Spark")
     scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
     stage("reports")
@@ -188,8 +194,27 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
     stage(f"old runs: those of the {night.keep} newest nights stay as they are")
     compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
     judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
-    code = worst([ran.exit_code, *(run.exit_code for run in judged)])
+    code = worst([ran.exit_code, explored, *(run.exit_code for run in judged)])
     return Outcome(judged=judged, code=code, compacted=compacted)
+
+
+def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
+    """Explore for a minute with a seed of the date, or so many that are the same every time.
+
+    A broken law is a FAIL; a word that is not the model's is told, for somebody to look at.
+    """
+    if night.limit:
+        order = Order(night.seed, histories=SHORT_HISTORIES)
+    else:
+        order = Order(int(f"{utc_of_this_host():%Y%m%d}"), seconds=EXPLORED_S)
+    explored = explore(order, display)
+    share = f"{explored.unknowable_share:.1%} of the receptions unknowable"
+    display.line(f"    {explored.batch.histories} histories, seed {order.seed}, {share}")
+    for finding in explored.findings:
+        repeat = command_line("explore", "--history", finding.history)
+        display.line(f"    {finding.cause}, in {finding.count}: {repeat}")
+    broken = any(finding.cause.law != MODEL for finding in explored.findings)
+    return ExitCode.FAILED if broken else ExitCode.PASSED
 
 
 def _scenarios(night: Night, display: ProgressDisplay) -> Ran:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from bench.explore.history import History, OnAir
 from bench.explore.laws import broken_laws
 from bench.explore.memory_stage import play_in_memory
-from bench.explore.model import Due, Model
+from bench.explore.model import Model
+from bench.explore.model_books import Due
 from bench.explore.trace import Trace, Words
 
 MODEL = "the model"

@@ -9,18 +9,33 @@ Where nobody outside can know what is right, it says *unknowable*, with the reas
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bench.explore.history import Device
 from bench.explore.model_books import (
+    COPY_OF_UNKNOWABLE,
+    ENDED,
     EQUAL,
+    FORMER_LIFE,
     GAP_MAX,
+    HARMLESS,
+    LIFE_NOT_TOLD,
+    MOVED_ON,
     NEWER,
+    NOT_TOLD,
     OLDER,
+    SAME_BYTE,
+    SLOW_JOIN,
+    TAKEN_TURNS,
     TOO_FAR,
+    UNSURE_UPSTREAM,
     UNTOLD,
+    WAITED,
+    Decided,
+    Due,
     Server,
     Session,
+    Unknowable,
     bring_back,
     copy_of,
 )
@@ -45,47 +60,6 @@ ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 TURN = 1 << 16
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
-
-
-FORMER_LIFE = "a copy at a server that was not told what came since"
-ENDED = "a copy of a session that has ended since"
-COPY_OF_UNKNOWABLE = "a copy of something unknowable"
-SLOW_JOIN = "a join between servers with a slow store"
-TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
-UNSURE_UPSTREAM = "which message the application disturbs"
-LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
-WAITED = "a repetition waits while a newer frame is accepted"
-NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
-SAME_BYTE = "a radio session that is over has the number of the one that runs"
-MOVED_ON = "another server has the session before the answer is under way"
-HARMLESS = (MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
-"""What does not touch the session, whatever becomes of it."""
-
-
-class Unknowable(Exception):
-    """Nobody outside can know what is right; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What a reception must become, or why that is unknowable."""
-
-    words: Words | None
-    why: str = ""
-
-
-@dataclass(slots=True)
-class Decided:
-    """What was decided about one reception: what goes up, what may go down, what was changed."""
-
-    status: str
-    upstream: str
-    reason: str = "-"
-    answers: bool = False
-    spends: bool = False
-    advances: bool = False
-    level2: str = "NotAsked"
-    new: bool = False
 
 
 class Model:

@@ -6,8 +6,37 @@ Plain state for `bench.explore.model`, and the two rules that place a counter in
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
+from bench.explore.trace import Words
+
 GAP_MAX = 16_384
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
+
+
+FORMER_LIFE = "a copy at a server that was not told what came since"
+ENDED = "a copy of a session that has ended since"
+COPY_OF_UNKNOWABLE = "a copy of something unknowable"
+SLOW_JOIN = "a join between servers with a slow store"
+TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
+UNSURE_UPSTREAM = "which message the application disturbs"
+LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
+WAITED = "a repetition waits while a newer frame is accepted"
+NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
+SAME_BYTE = "a radio session that is over has the number of the one that runs"
+MOVED_ON = "another server has the session before the answer is under way"
+HARMLESS = (MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
+"""What does not touch the session, whatever becomes of it."""
+
+
+class Unknowable(Exception):
+    """Nobody outside can know what is right; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a reception must become, or why that is unknowable."""
+
+    words: Words | None
+    why: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +141,20 @@ class Server:
     def lateness_us(self, at_us: int) -> int:
         """How late the store answers."""
         return self.late_us if at_us < self.store_us else 0
+
+
+@dataclass(slots=True)
+class Decided:
+    """What was decided about one reception: what goes up, what may go down, what was changed."""
+
+    status: str
+    upstream: str
+    reason: str = "-"
+    answers: bool = False
+    spends: bool = False
+    advances: bool = False
+    level2: str = "NotAsked"
+    new: bool = False
 
 
 def copy_of(session: Session) -> Session:
