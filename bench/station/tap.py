@@ -297,7 +297,8 @@ class Tap:
         try:
             await _read(connection.lns, self._down)
         except LinkClosed:
-            if not connection.station.closed:
+            # When the case is over the bench ends all links itself.
+            if self._tasks is not None and not connection.station.closed:
                 self._note_link("closed")
             raise
 

