@@ -52,7 +52,8 @@ class EmulatedRun:
             self._bench.start()
             self._is_open = True
         self._bench.call(lambda bench: bench.expect(len(plays)))
-        for play in plays:
+        # What starts programs lasts longest: at the end the bench would wait for nothing else.
+        for play in sorted(plays, key=lambda play: not _has_own_server(play)):
             self._begin(play)
 
     def play(self, play: Play) -> Verdict:
@@ -67,11 +68,9 @@ class EmulatedRun:
             self._bench.close()
 
     def _begin(self, play: Play) -> None:
-        own_server = not play.faults.isdisjoint(("lns", "store"))
-
         async def perform_it(bench: WiredBench) -> Verdict:
             async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
-                own = own_server
+                own = _has_own_server(play)
                 if again is not play:
                     # The network server that others share does not know the devices of this one.
                     bench.expect(1)
@@ -111,6 +110,10 @@ class EmulatedRun:
             redis_url=self._redis_url,
         ) as bench:
             yield bench
+
+
+def _has_own_server(play: Play) -> bool:
+    return not play.faults.isdisjoint(("lns", "store"))
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> EmulatedRun:
