@@ -16,6 +16,7 @@ from bench.virtual.lorawan.frames import (
     read_join_request,
 )
 from bench.wire import Uplink
+from lns.dedup.strategy import Strategy
 
 KEYS = Keys(bytes(16), bytes(range(16)))
 DEV_EUI, JOIN_EUI, STATION = "70B3D57ED0000001", "70B3D57ED0000000", "0016C001F1500001"
@@ -59,6 +60,10 @@ def data(**changed: object) -> dict[str, Any]:
 def test_every_field_is_that_of_the_frame(changed: dict[str, object]) -> None:
     assert wrong(DATA, data()) == []
     assert wrong(DATA, data(**changed)) == list(changed)
+
+
+def test_a_word_is_the_same_from_another_process() -> None:
+    assert wrong(DATA, data(strategy=Strategy.DROP)) == []
 
 
 def test_nobody_is_named_who_is_not_known() -> None:
