@@ -2,17 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 import bench
+from bench.capture.run_folder import Origin
+from bench.cli.against import against_run, against_server, is_command
 from bench.cli.bench_file import inventory_of
 from bench.cli.exit_code import ExitCode, Refused, worst
 from bench.cli.imports import import_files
+from bench.cli.mornings import (
+    Morning,
+    annotate,
+    as_document,
+    label_of_tonight,
+    morning_of,
+    states_of,
+    write_nights,
+)
 from bench.cli.nightly_summary import Judged, document, sentence, summary
-from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten, Seed
+from bench.cli.nights import KNOWN, KnownFile, known_of
+from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed
 from bench.cli.output import command_line, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.readiness import healthy, ready
@@ -23,11 +36,15 @@ from bench.explore.explore import Order, explore
 from bench.explore.judge import MODEL
 from bench.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
+from bench.night.comparison import Outcome as Verdict
+from bench.night.known import Known
 from bench.night.publishing import publish
 from lns.clock import utc_of_this_host
 
 EXAMPLES = (
     "lorabench nightly",
+    "lorabench nightly --gate new",
+    "lorabench nightly multi_concentrator --limit 20",
     "lorabench nightly --short --seed 7",
     "lorabench nightly --rig emulated",
     "lorabench nightly --bench bench.toml",
@@ -35,6 +52,8 @@ EXAMPLES = (
 SHORT_LIMIT = 500
 SHORT_HISTORIES, EXPLORED_S = 300, 60
 KEEP_NIGHTS = 14
+NOT_GATED = (ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BENCH_ERROR)
+Gate = Literal["all", "new"]
 CAPTURE_FILES = ("*.ndjson.gz", "*.ndjson", "conformance-frames.json")
 
 
@@ -50,11 +69,36 @@ class Night:
     files: tuple[Path, ...]
     limit: int | None
     keep: int
+    pattern: str | None = None
+    cases_max: int | None = None
+    line: str | None = None
+    dut: str | None = None
+    gate: Gate = "all"
+    known: tuple[Known, ...] = ()
+    against: str | None = None
+    label: str = ""
+
+    def origin(self, *, explores: bool = False) -> Origin:
+        """What its runs say that they are part of."""
+        part = [self.pattern or "", f"first {self.cases_max}" if self.cases_max else ""]
+        return Origin(
+            night=self.label,
+            line=self.line,
+            dut=self.dut,
+            part=", ".join(filter(None, part)),
+            explores=explores,
+        )
+
+    @property
+    def explores(self) -> bool:
+        """Whether a second run has a seed of the day: only where a difference is a fact."""
+        return self.rig == "simulated" and not self.origin().part
 
     @property
     def repeat(self) -> str:
         """The command that does the same again."""
-        words: list[object] = []
+        words: list[object] = [self.pattern] if self.pattern else []
+        words += ["--limit", self.cases_max] if self.cases_max else []
         if self.inventory is not None:
             words += ["--bench", shown_path(self.inventory.path)]
         elif self.rig != "simulated":
@@ -70,9 +114,18 @@ class Outcome:
     judged: tuple[Judged, ...]
     code: ExitCode
     compacted: tuple[str, ...]
+    morning: Morning | None = None
+    compared: tuple[str, ...] = ()
 
 
 def nightly(
+    pattern: Annotated[
+        str | None,
+        Parameter(
+            help="Only these scenarios, for a first evening: no real traffic, no other seed."
+        ),
+    ] = None,
+    /,
     *,
     rig: Annotated[
         Rig | None,
@@ -99,6 +152,25 @@ def nightly(
             help=f"At most {SHORT_LIMIT} uplinks of each capture.",
         ),
     ] = False,
+    limit: Limit = None,
+    line: Line = None,
+    dut: Dut = None,
+    gate: Annotated[
+        Gate,
+        Parameter(
+            help="What decides the exit code: `all` verdicts, or only what is `new`: new and"
+            " changed failures, lost cases, broken determinism, answers too late."
+        ),
+    ] = "all",
+    known: KnownFile = KNOWN,
+    against: Annotated[
+        str | None,
+        Parameter(
+            help="Compare the night with this run, night, line or LINE@BUILD; or, on real time,"
+            " with another network server, by the command that starts it (`python -m lns`): both"
+            " are then played in turn until it is clear whether one is worse."
+        ),
+    ] = None,
     keep: Annotated[
         int,
         Parameter(help="Compress the captures of runs older than so many nights; delete nothing."),
@@ -118,9 +190,17 @@ def nightly(
         seed=seed,
         runs=runs,
         lake=lake,
-        files=tuple(captures_in(captures)),
+        files=() if pattern or limit else tuple(captures_in(captures)),
         limit=SHORT_LIMIT if short else None,
         keep=keep,
+        pattern=pattern,
+        cases_max=limit,
+        line=line,
+        dut=dut,
+        gate=gate,
+        known=known_of(known),
+        against=against,
+        label=label_of_tonight(runs),
     )
     with ProgressDisplay() as display:
         try:
@@ -132,14 +212,16 @@ def nightly(
             raise
     findings = sum(run.findings for run in outcome.judged)
     told = sentence(outcome.code, findings)
-    published = _published(night, outcome.code, told, outcome.judged)
+    morning = outcome.morning
+    published = _published(night, outcome.code, told, outcome.judged, morning)
     if as_json:
-        shown = document(outcome.judged, outcome.code)
+        shown = document(outcome.judged, outcome.code) | as_document(morning)
         print_json(shown | {"compacted": outcome.compacted, "published": published})
     else:
-        print_lines(summary(outcome.judged, outcome.code, night.repeat))
+        print_lines(summary(outcome.judged, outcome.code, night.repeat, morning))
+        print_lines(outcome.compared)
         print_lines([*outcome.compacted, *published])
-        if not night.files:
+        if not night.files and not night.origin().part:
             print_lines(["No real traffic was there to import; --captures names a folder with it."])
     return outcome.code
 
@@ -173,7 +255,13 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
         healthy(night.inventory, lambda line: display.line(f"    {line}"))
     stage(f"scenarios on the {night.rig} rig, seed {night.seed}")
     ran = _scenarios(night, display)
-    folders = {"scenarios": ran.folder}
+    folders, codes = {"scenarios": ran.folder}, [ran.exit_code]
+    if night.explores:
+        seed = seed_of(night.label)
+        stage(f"each scenario once with the seed of the day, {seed}")
+        other = _scenarios(night, display, explores=seed)
+        folders["seed of the day"] = other.folder
+        codes.append(other.exit_code)
     if night.files:
         stage(f"real traffic: {', '.join(file.name for file in night.files)}")
         folders["real traffic"] = import_files(
@@ -182,6 +270,7 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
             strategy="None",
             seed=night.seed,
             limit=night.limit,
+            origin=night.origin(),
             progress=display,
         )
     stage("histories that nobody thought of")
@@ -189,13 +278,38 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
     stage("scores, by Spark")
     scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
     stage("reports")
+    judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
+    morning = morning_of(night.runs, ran.folder, night.known, night.gate)
+    states = {} if morning is None else states_of(morning, night.known)
     for folder in folders.values():
-        write_report(folder)
+        write_report(folder, states)
+    if morning is not None:
+        write_nights(night.runs, night.known)
+        annotate(morning, [folder / "summary.md" for folder in folders.values()])
     stage(f"old runs: those of the {night.keep} newest nights stay as they are")
     compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
-    judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
-    code = worst([ran.exit_code, explored, *(run.exit_code for run in judged)])
-    return Outcome(judged=judged, code=code, compacted=compacted)
+    code = worst([*codes, explored, *(run.exit_code for run in judged)])
+    if morning is not None and night.gate == "new" and code not in NOT_GATED:
+        code = worst([morning.code, explored])
+    if night.against is None:
+        return Outcome(judged=judged, code=code, compacted=compacted, morning=morning)
+    stage(f"against {night.against}")
+    verdict, lines = _against(night, night.against, ran.folder, display)
+    if verdict is Verdict.WORSE and code not in NOT_GATED:
+        code = ExitCode.FAILED
+    return Outcome(
+        judged=judged, code=code, compacted=compacted, morning=morning, compared=tuple(lines)
+    )
+
+
+def _against(
+    night: Night, against: str, folder: Path, display: ProgressDisplay
+) -> tuple[Verdict, list[str]]:
+    if is_command(against, night.runs):
+        found, lines = against_server(against, _selection(night), display)
+    else:
+        found, lines = against_run(against, folder, night.runs)
+    return found.outcome, lines
 
 
 def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
@@ -217,13 +331,31 @@ def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
     return ExitCode.FAILED if broken else ExitCode.PASSED
 
 
-def _scenarios(night: Night, display: ProgressDisplay) -> Ran:
-    file = None if night.inventory is None else night.inventory.path
-    selection = Selection(None, night.rig, night.seed, None, night.runs, bench=file)
-    ran = run_scenarios(selection, display)
+def seed_of(label: str) -> int:
+    """The seed of a day: six days in a row play every row of every scenario."""
+    return date.fromisoformat(label[:10]).toordinal()
+
+
+def _scenarios(night: Night, display: ProgressDisplay, *, explores: int | None = None) -> Ran:
+    ran = run_scenarios(_selection(night, explores), display)
     if ran.interrupted:
         raise KeyboardInterrupt
     return ran
+
+
+def _selection(night: Night, explores: int | None = None) -> Selection:
+    file = None if night.inventory is None else night.inventory.path
+    return Selection(
+        night.pattern,
+        night.rig,
+        night.seed if explores is None else explores,
+        None,
+        night.runs,
+        bench=file,
+        each_once=explores is not None,
+        limit=night.cases_max,
+        origin=night.origin(explores=explores is not None),
+    )
 
 
 class _Stages:
@@ -232,18 +364,28 @@ class _Stages:
     def __init__(self, night: Night, display: ProgressDisplay) -> None:
         self._display = display
         self._number = 0
-        self._all = 4 + bool(night.files) + 2 * (night.inventory is not None)
+        self._all = 5 + bool(night.files) + night.explores + 2 * (night.inventory is not None)
+        self._all += night.against is not None
 
     def __call__(self, what: str) -> None:
         self._number += 1
         self._display.line(f"{self._number}/{self._all} {what}")
 
 
-def _published(night: Night, code: ExitCode, told: str, judged: Sequence[Judged]) -> list[str]:
+def _published(
+    night: Night,
+    code: ExitCode,
+    told: str,
+    judged: Sequence[Judged],
+    morning: Morning | None = None,
+) -> list[str]:
     """Tell whom the inventory names how the night went; that never changes how it went."""
     if night.inventory is None:
         return []
+    report = night.inventory.report
+    if report.only_on_change and morning is not None and not morning.night.changes:
+        return ["Nothing changed, so nobody is told (only_on_change)."]
     name = night.inventory.name
     said: dict[str, Any] = {"schema": 1, "bench": name, "text": f"{name}: {told}"}
     said |= {"rig": night.rig, "seed": night.seed, **document(judged, code)}
-    return publish(night.inventory.report, name, said)
+    return publish(report, name, said | as_document(morning))

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli.exit_code import ExitCode
+from bench.cli.mornings import Morning
 from bench.cli.output import labelled, shown_path
 from bench.cli.report import PAGE
 from bench.cli.score import missing_rows, timing_rows
 from bench.cli.verdicts import in_words
+from bench.night.words import change_lines
+from bench.night.words import sentence as morning_sentence
 from bench.report import exit_code
 
 
@@ -32,8 +35,10 @@ class Judged:
         return len(self.score.get("findings", []))
 
 
-def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
-    """How the night went, in lines for a person."""
+def summary(
+    judged: Sequence[Judged], code: ExitCode, repeat: str, morning: Morning | None = None
+) -> list[str]:
+    """How the night went and what changed, in lines for a person."""
     lines: list[str] = []
     for run in judged:
         counts = run.score.get("counts", {})
@@ -57,7 +62,17 @@ def summary(judged: Sequence[Judged], code: ExitCode, repeat: str) -> list[str]:
             ),
         ]
     findings = sum(run.findings for run in judged)
-    return [*lines, "", sentence(code, findings), f"Repeat it: {repeat}"]
+    return [*lines, "", *_changed(morning), sentence(code, findings), f"Repeat it: {repeat}"]
+
+
+def _changed(morning: Morning | None) -> list[str]:
+    """What changed since the baseline, and where to see it."""
+    if morning is None:
+        return []
+    night = morning.night
+    told = [one for one in night.changes if one.kind != "new_case"]
+    page = shown_path(morning.page)
+    return [morning_sentence(morning.line, night), *change_lines(told), f"All nights: {page}", ""]
 
 
 def sentence(code: ExitCode, findings: int) -> str:

@@ -22,6 +22,12 @@ COMMANDS: dict[str, str] = {
     "score": "score.score",
     "report": "report.report",
     "timeline": "timeline.timeline",
+    "nights": "nights.nights",
+    "history": "nights.history",
+    "compare": "nights.compare",
+    "flaky": "nights.flaky",
+    "lab": "nights.lab",
+    "known": "nights.known",
     "devices": "devices.devices",
     "stations": "stations.stations",
     "power": "power.power",
@@ -111,11 +117,19 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            epilogue = _epilogue(found.EXAMPLES)
+            epilogue = _epilogue(_examples(found.EXAMPLES, name))
             app.command(getattr(found, function), name=name, help_epilogue=epilogue)
         else:
             app.command(f"{path}:{function}", name=name)
+    if only is None:
+        app.register_install_completion_command(help="Let the shell complete commands and options.")
     return app
+
+
+def _examples(examples: Sequence[str], name: str) -> list[str]:
+    """Of the examples of a module those of one command; all where none names it."""
+    own = [example for example in examples if example.split()[1:2] == [name]]
+    return own or list(examples)
 
 
 def _epilogue(examples: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from bench.cli.options import RUNS, AsJson, RunNames, RunsRead
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.run_folders import resolve
 from bench.cli.verdicts import in_words
+from bench.report.junit import CaseState
 
 EXAMPLES = ("lorabench report latest", "lorabench report runs/20261120T020003Z-7f3a")
 PAGE = "report.html"
@@ -59,14 +61,14 @@ def report(
     return worst(codes)
 
 
-def write_report(folder: Path) -> dict[str, Any]:
+def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) -> dict[str, Any]:
     """Write report.html, junit.xml and summary.md; returns the score, or what stands for it.
 
     NotScored when the run has no verdict yet, or a score that cannot be read.
     """
     try:
         score = bench.report.score_of(folder)
-        bench.report.write(folder, score)
+        bench.report.write(folder, score, states)
     except bench.report.ReportError as error:
         raise NotScored(str(error)) from None
     if score.is_scored:

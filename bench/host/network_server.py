@@ -1,6 +1,7 @@
 """A network server as a process of its own: started, killed, paused and restarted for real."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from bench.host.toml_text import toml_text
 from lns.address import DISCOVERY_PATH, host_and_port
 
 START_S = 60
+COMMAND = "LORABENCH_SERVER"
+"""The environment variable with the command of another network server than that of this tree."""
 _LISTENING = "listening "
 
 Sections = Mapping[str, Mapping[str, object]]
@@ -24,6 +27,8 @@ class ServerDied(ProgramDied):
 
 class LnsProcess(Listener):
     """`python -m lns` on the files `lns.toml` and `devices.toml` in `folder`, log beside them.
+
+    Another command may stand in the environment (LORABENCH_SERVER).
 
     `settings` are the sections of `lns.toml`, `devices` the tables of `devices.toml`; both files
     are written anew, readable by their owner only, at each start. Without a port in `[lns] listen`
@@ -48,13 +53,18 @@ class LnsProcess(Listener):
         self.settings = settings
         self.devices = devices
         self.uri = ""
-        self._env = {"PYTHONPATH": _source_folder(), **(env or {})}
+        given = shlex.split(os.environ.get(COMMAND, ""))
+        self._command = given or [sys.executable, "-m", "lns"]
+        # Another server finds its own package, and not the one in the folder where this runs.
+        apart = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+        own = apart if given else {"PYTHONPATH": _source_folder()}
+        self._env = {**own, **(env or {})}
 
     async def _serve(self) -> None:
         """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
         self._write_files()
         self.launch(
-            [sys.executable, "-m", "lns", str(self.folder / "lns.toml")],
+            [*self._command, str(self.folder / "lns.toml")],
             speaks=True,
             env=self._env,
         )

@@ -143,10 +143,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTo:
-    """Where the summary of a night goes; a URL may contain a password, so none is shown."""
+    """Where the summary of a night goes; a URL may contain a password, so none is shown.
+
+    `only_on_change`: nowhere after a night in which nothing changed.
+    """
 
     mqtt: str | None = field(default=None, repr=False)
     webhook: str | None = field(default=None, repr=False)
+    only_on_change: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,11 @@ def _inventory(path: Path, file: BenchFile) -> Inventory:
             )
             for section in file.attenuator
         ),
-        report=ReportTo(mqtt=file.report.mqtt, webhook=file.report.webhook),
+        report=ReportTo(
+            mqtt=file.report.mqtt,
+            webhook=file.report.webhook,
+            only_on_change=file.report.only_on_change,
+        ),
     )
 
 

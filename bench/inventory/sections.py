@@ -185,6 +185,7 @@ class ReportSection(Section):
     webhook: Annotated[str, AfterValidator(lambda text: _url(text, ("http", "https")))] | None = (
         None
     )
+    only_on_change: bool = False
 
 
 class BenchFile(Section):

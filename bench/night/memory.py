@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from bench.capture.whole_file import replace
-from bench.night.known import Known
 from bench.night.morning import Line, with_one_more
 from bench.night.record import Recorded, manifest_of, record_of
 
@@ -37,7 +36,7 @@ class Memory(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(Memory).decode
 
 
-def remembered(runs: Path, known: Sequence[Known] = (), *, write: bool = True) -> Memory:
+def remembered(runs: Path, *, write: bool = True) -> Memory:
     """The memory of a folder of runs, brought up to date; what cannot be read counts for nothing.
 
     Where a night came late, or was scored again, everything is read anew: that takes longer.
@@ -52,7 +51,7 @@ def remembered(runs: Path, known: Sequence[Known] = (), *, write: bool = True) -
         if gone:
             memory.lines = gone
     if new:
-        _fold(memory, runs, new, stamps, known)
+        _fold(memory, runs, new, stamps)
         if write:
             replace(path, msgspec.json.encode(memory))
     return memory
@@ -102,7 +101,6 @@ def _fold(
     runs: Path,
     new: Sequence[str],
     stamps: Mapping[str, tuple[int, int]],
-    known: Sequence[Known],
 ) -> None:
     nights: dict[tuple[str, str, str, str], list[Recorded]] = {}
     for run in new:
@@ -113,4 +111,4 @@ def _fold(
         if found is not None and found.night is not None:
             nights.setdefault((found.bench, found.rig, found.line, found.night), []).append(found)
     for (bench, rig, name, _), recorded in nights.items():
-        with_one_more(memory.line((bench, rig, name)), recorded, known)
+        with_one_more(memory.line((bench, rig, name)), recorded)

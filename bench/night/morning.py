@@ -1,7 +1,7 @@
 """What changed tonight, beside all nights of the same line before it?"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -131,8 +131,8 @@ class Line(msgspec.Struct, kw_only=True):
 KEPT_CHANGES = 500
 
 
-def with_one_more(line: Line, runs: Sequence[Recorded], known: Sequence[Known] = ()) -> Night:
-    """Fold one night into its line; what changed stands in the night."""
+def with_one_more(line: Line, runs: Sequence[Recorded]) -> Night:
+    """Fold one night into its line; what changed stands in the night, whoever knows of it."""
     night = _night(runs)
     base = baseline(line, night.part)
     night.baseline = "" if base is None else base.night
@@ -143,12 +143,11 @@ def with_one_more(line: Line, runs: Sequence[Recorded], known: Sequence[Known] =
         changes += _of_chance(line, night, runs)
         changes += _timing_changes(line, night)
         changes += _lab_changes(line, night)
-        night.changes = _known_or_not(line, night, changes, known)
+        night.changes = sorted(changes, key=_rank)[:KEPT_CHANGES]
+        night.counts = dict(Counter(change.kind for change in changes))
     else:
         for series in line.series.values():
             series.strip = (series.strip + NOT_RUN)[-STRIP_MAX:]
-    night.counts = dict(Counter(change.kind for change in night.changes))
-    night.changes = sorted(night.changes, key=_rank)[:KEPT_CHANGES]
     return night
 
 
@@ -472,15 +471,19 @@ def _drift(line: Line, name: str) -> str | None:
     return None if any(place >= new.begin for place in told) else labels[new.begin]
 
 
-def _known_or_not(
-    line: Line, night: Night, changes: Iterable[Change], known: Sequence[Known]
-) -> list[Change]:
-    """The changes, those out of the gate that somebody knows of; and what is known in vain."""
+def with_known(line: Line, known: Sequence[Known]) -> Night:
+    """The newest night of a line, with what somebody knows of out of the gate.
+
+    A rule that is over, or that no failure fits any more, is a change as well.
+    """
+    night = line.nights[-1]
+    if not night.proves or not known:
+        return night
     valid = [one for one in known if not one.is_over(night.night)]
     told = []
-    for change in changes:
+    for change in night.changes:
         rules = line.series[change.case].rules if change.case in line.series else ()
-        fits = (k for k in valid if k.fits(change.case, change.signature, rules))
+        fits = (one for one in valid if one.fits(change.case, change.signature, rules))
         one = next(fits, None) if change.gated else None
         replaced = {"known": one.told, "gated": False} if one is not None else {}
         told.append(msgspec.structs.replace(change, **replaced))
@@ -492,7 +495,8 @@ def _known_or_not(
         elif not any(one.fits(case, *found) for case, found in failing.items()):
             text = f"{one.told}: nothing of tonight is this failure"
             told.append(Change(kind="known_unused", case=one.case, text=text))
-    return told
+    counts = dict(Counter(change.kind for change in told))
+    return msgspec.structs.replace(night, changes=sorted(told, key=_rank), counts=counts)
 
 
 def as_json(night: Night) -> dict[str, Any]:

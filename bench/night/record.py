@@ -163,16 +163,17 @@ class Recorded:
         return Counter(result.glyph for result in self.results.values())
 
 
-def record_of(folder: Path) -> Recorded | None:
+def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
     """A run as a night remembers it; None where its manifest cannot be read.
 
-    A run that was not scored, or whose score cannot be read, has no results: it proves nothing.
+    `said` stands in for its score. A run that was not scored, or whose score cannot be read, has no
+    results: it proves nothing.
     """
     manifest = manifest_of(folder)
     if not manifest:
         return None
     try:
-        score = _decode((folder / "score.json").read_bytes())
+        score = _decode((folder / "score.json").read_bytes() if said is None else said)
     except FileNotFoundError:
         return _recorded(folder, manifest, None, _ending(manifest))
     except (msgspec.MsgspecError, OSError) as error:

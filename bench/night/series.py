@@ -41,7 +41,7 @@ class State(StrEnum):
     """Never yet a conclusive result."""
 
 
-_QUIETLY = {
+QUIETLY = {
     State.NEW_CASE: State.PASSING,
     State.FIXED: State.PASSING,
     State.NEW_CASE_FAILING: State.STILL_FAILING,
@@ -80,7 +80,7 @@ def state_of(facts: Facts, *, real_time: bool) -> State:
     if facts.glyph not in CONCLUSIVE:
         if facts.quiet >= QUIET_UNSETTLED and (facts.last or facts.glyph != LEFT_OUT):
             return State.UNSETTLED
-        return _QUIETLY.get(facts.before, facts.before)
+        return QUIETLY.get(facts.before, facts.before)
     failed = facts.glyph == FAIL
     if not facts.last:
         return State.NEW_CASE_FAILING if failed else State.NEW_CASE
@@ -154,8 +154,8 @@ def recent(strip: str, builds: Sequence[str], *, real_time: bool) -> Recent:
     last = fails[-RECENT:]
     flips = [n for n in range(1, len(fails)) if fails[n] != fails[n - 1]]
     late_flips = [n for n in flips if n > len(fails) - len(last)]
-    found = segments([(fail, 1) for fail in fails]) if real_time else _streaks(fails)
     streaks = _streaks(fails)
+    found = segments([(fail, 1) for fail in fails]) if real_time and any(fails) else streaks
     brief = {at for one in streaks[:-1] if one.n < STEADY for at in (one.begin, one.end)}
     now = found[-1] if found else Segment(0, 0, 0, 0, 0, 0)
     outcomes: dict[str, set[int]] = {}
@@ -203,7 +203,7 @@ def with_night(series: Series, tonight: Tonight, *, real_time: bool) -> Series:
     signatures = {night: sig for night, sig in series.signatures.items() if night in kept}
     after = msgspec.structs.replace(series, strip=strip, signatures=signatures)
     if glyph == NOT_RUN:
-        after.state = _QUIETLY.get(series.state, series.state)
+        after.state = QUIETLY.get(series.state, series.state)
         return after
     after.quiet = 0 if glyph in CONCLUSIVE else series.quiet + 1
     found = recent(strip, tonight.builds[-len(strip) :], real_time=real_time)
@@ -230,9 +230,10 @@ def _note(after: Series, before: Series, tonight: Tonight, *, real_time: bool) -
         return
     after.last, after.passes, after.signature = FAIL, 0, tonight.signature
     after.signatures[tonight.night] = tonight.signature
-    if after.state is State.STILL_FAILING and before.last != FAIL:
+    bridged = after.state is State.STILL_FAILING and before.last != FAIL
+    if bridged:
         after.since, after.since_build = _failing_since(before, tonight)
-    elif after.state not in (State.STILL_FAILING, State.FLAKY) or before.last != FAIL:
+    elif before.last != FAIL or before.signature != tonight.signature:
         after.since, after.since_build = tonight.night, build
     after.told = before.told or after.state is not State.FLAKY
 

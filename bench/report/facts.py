@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -40,6 +41,7 @@ def facts(score: Score, manifest: dict[str, Any]) -> Facts:
         ("Seed", _seed(score, manifest)),
         ("Started", manifest.get("started") or manifest.get("started_at")),
         ("Ended", _ended(manifest.get("ended"))),
+        ("Wall time", _wall_time(manifest)),
         ("Host", manifest.get("host")),
         ("Server under test", _server(dut)),
         ("Git commit", commit),
@@ -62,6 +64,18 @@ def _ended(ended: object) -> str:
         return ""
     reason = ended.get("reason")
     return f"{ended.get('at')}, {ended.get('how')}" + (f": {reason}" if reason else "")
+
+
+def _wall_time(manifest: dict[str, Any]) -> str:
+    """How long the run took by the clock on the wall."""
+    ended = manifest.get("ended")
+    at = ended.get("at") if isinstance(ended, dict) else None
+    try:
+        took = datetime.fromisoformat(str(at)) - datetime.fromisoformat(str(manifest["started"]))
+    except (KeyError, ValueError, TypeError):
+        return ""
+    minutes, whole_s = divmod(max(0, int(took.total_seconds())), 60)
+    return f"{minutes} min {whole_s:02d} s" if minutes else f"{whole_s} s"
 
 
 def _server(dut: dict[str, Any]) -> str:

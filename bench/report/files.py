@@ -1,23 +1,27 @@
 """Where do the three readings of a run go? Into its folder, each one whole or not at all."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.capture.whole_file import replace
-from bench.report.junit import junit
+from bench.report.junit import CaseState, junit
 from bench.report.page import page
 from bench.report.score_file import Score, read_manifest, score_of
 from bench.report.summary import summary
 
 
-def write(run_folder: Path, score: Score | None = None) -> Path:
+def write(
+    run_folder: Path, score: Score | None = None, states: Mapping[str, CaseState] | None = None
+) -> Path:
     """Write junit.xml, summary.md and report.html into a run folder; the path of the page.
 
-    `score` is that of the folder, for who has read it already. The same folder gives the same
-    bytes. ReportError if the run has no verdict yet.
+    `score` is that of the folder, for who has read it already; `states` is how the cases stand
+    beside other nights. The same folder gives the same bytes.
+    ReportError if the run has no verdict yet.
     """
     score = score or score_of(run_folder)
     manifest = read_manifest(run_folder)
-    replace(run_folder / "junit.xml", junit(score))
+    replace(run_folder / "junit.xml", junit(score, states))
     replace(run_folder / "summary.md", _utf8(summary(score, manifest)))
     replace(run_folder / "report.html", _utf8(page(run_folder, score, manifest)))
     return run_folder / "report.html"

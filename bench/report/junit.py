@@ -1,7 +1,8 @@
 """What does a build server want to know of a run? One testcase per verdict, in JUnit's XML."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from bench.report.foreign_text import shown
@@ -10,11 +11,27 @@ from bench.report.score_file import Finding, LeftOut, Score, Verdict
 FINDINGS_MAX = 20  # of one case
 TEXT_MAX = 2000  # characters of one message
 
+
+@dataclass(frozen=True, slots=True)
+class CaseState:
+    """How a case stands beside the nights before; `known`: the issue that excuses its failure."""
+
+    state: str
+    since: str = ""
+    since_build: str = ""
+    series: str = ""
+    dut: str = ""
+    known: str = ""
+
+
 _OUTCOMES = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}  # ERROR, and no known word: error
 
 
-def junit(score: Score) -> bytes:
+def junit(score: Score, states: Mapping[str, CaseState] | None = None) -> bytes:
     """JUnit XML, UTF-8: FAIL is a failure, ERROR an error, INCONCLUSIVE skipped with its reason.
+
+    With `states` each case says how it stands, and a failure that somebody knows of is skipped. A
+    pass on a repeated stimulus is a pass with a `flakyFailure`.
 
     So is a case that the rig could not play; one that was planned and is not there is an error.
     Cases may run side by side: the suite takes as long as from the first begin to the last end, not
@@ -27,7 +44,8 @@ def junit(score: Score) -> bytes:
     suite = SubElement(suites, "testsuite", name=shown(score.run, 200))
     _properties(suite, _run_properties(score))
     for verdict in score.verdicts:
-        _testcase(suite, verdict, found[verdict.case], score)
+        state = (states or {}).get(verdict.case)
+        _testcase(suite, verdict, found[verdict.case], score, state)
     for case in score.left_out:
         _left_out(suite, case)
     for name in score.wholeness.unplayed:
@@ -43,7 +61,13 @@ def junit(score: Score) -> bytes:
     return content + b"\n"
 
 
-def _testcase(suite: Element, verdict: Verdict, findings: Sequence[Finding], score: Score) -> None:
+def _testcase(
+    suite: Element,
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    score: Score,
+    state: CaseState | None,
+) -> None:
     testcase = SubElement(
         suite,
         "testcase",
@@ -59,16 +83,33 @@ def _testcase(suite: Element, verdict: Verdict, findings: Sequence[Finding], sco
         ("attempt", verdict.attempt),
         ("owner", verdict.owner),
     ]
-    _properties(testcase, [*own, *_run_properties(score)])
+    _properties(testcase, [*own, *_state_properties(state), *_run_properties(score)])
     if verdict.verdict == "PASS":
+        if verdict.attempt > 1:
+            why = f"passed at attempt {verdict.attempt}; what came before proved nothing"
+            SubElement(testcase, "flakyFailure", message=why, type="repeated stimulus")
         return
     message = "; ".join(verdict.reasons) or verdict.verdict
+    if verdict.verdict == "FAIL" and state is not None and state.known:
+        SubElement(testcase, "skipped", message=shown(f"known: {state.known}", TEXT_MAX))
+        return
     outcome = SubElement(
         testcase, _OUTCOMES.get(verdict.verdict, "error"), message=shown(message, TEXT_MAX)
     )
     if verdict.verdict != "INCONCLUSIVE":
         outcome.set("type", shown(verdict.owner or verdict.verdict, 40))
     outcome.text = "\n".join(_finding(finding) for finding in findings[:FINDINGS_MAX])
+
+
+def _state_properties(state: CaseState | None) -> list[tuple[str, object]]:
+    if state is None:
+        return []
+    return [
+        ("state", state.state),
+        ("since", state.since or None),
+        ("series", state.series),
+        ("dut", state.dut),
+    ]
 
 
 def _left_out(suite: Element, case: LeftOut) -> None:

@@ -12,8 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.night.exit_code import exit_code
+from bench.report.causes import CAUSES_SHOWN, KINDS_SHOWN, Cause, causes
 from bench.report.conclusion import WORDS, conclusion, the
-from bench.report.facts import facts
+from bench.report.facts import UNCOMMITTED, facts
 from bench.report.foreign_text import shown
 from bench.report.histogram import AIM_GAP_MS
 from bench.report.left_out import SCENARIOS_MAX, left_out_groups
@@ -35,6 +36,7 @@ from bench.report.timing import host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
 REASONS_MAX = 5  # of one case, in the list of every case
+SLOWEST_SHOWN = 5
 MISSING_MAX = 100  # cases that are named, of each kind
 
 _SYMBOLS = {"PASS": "✓", "PASS on repeat": "↻", "FAIL": "✗", "INCONCLUSIVE": "?", "ERROR": "!"}
@@ -53,12 +55,14 @@ class Rule:
 
 def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     """The whole page as HTML text. It asks for nothing from outside and works from a disk."""
-    environment = _environment()
+    templates = environment()
     told = stories(run_folder, score)
-    script = environment.get_template("report.js.j2").render()
+    script = templates.get_template("report.js.j2").render()
     index_of = {verdict.case: index for index, verdict in enumerate(score.verdicts)}
     words = Counter(verdict.wording for verdict in score.verdicts)
-    return environment.get_template("report.html.j2").render(
+    found = causes(score, told.anchors)
+    about = facts(score, manifest)
+    return templates.get_template("report.html.j2").render(
         script=script,
         script_hash=_hash(script),
         score=score,
@@ -70,7 +74,16 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
             }
         ),
         tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
-        facts=facts(score, manifest),
+        facts=about,
+        causes=found,
+        headline=_headline(found, conclusion(score).verdict),
+        ladders={story.anchor: story.ladder for story in told.told if story.ladder},
+        dispositions=_dispositions(score),
+        answer_tiles=_answers(score),
+        slowest=_slowest(score),
+        about_run=_about(dict(about.rows)),
+        uncommitted=dict(about.rows).get(UNCOMMITTED, ""),
+        nights="../nights.html" if manifest.get("night") else "",
         situations=situations(score.verdicts, told.anchors, imported=False),
         imported=situations(score.verdicts, told.anchors, imported=True),
         confusion=heat((row.expected, row.observed, row.count) for row in score.confusion),
@@ -90,8 +103,9 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     )
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """The templates of this package, with the words that they use."""
+    made = Environment(
         loader=PackageLoader("bench.report", package_path=""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -99,7 +113,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "shown": lambda value, text_max=600: shown(str(value), text_max),
         "thousands": lambda number: f"{number:,}".replace(",", "\N{NO-BREAK SPACE}"),
         "seconds": seconds,
@@ -111,14 +125,56 @@ def _environment() -> Environment:
         "owner": the,
         "plural": lambda number, noun: f"{number} {noun}" + ("" if number == 1 else "s"),
     }
-    environment.globals |= {
+    made.globals |= {
         "IMPORTED": IMPORTED,
         "REASONS_MAX": REASONS_MAX,
         "AIM_GAP_MS": AIM_GAP_MS,
         "SCENARIOS_MAX": SCENARIOS_MAX,
         "MISSING_MAX": MISSING_MAX,
+        "CAUSES_SHOWN": CAUSES_SHOWN,
+        "KINDS_SHOWN": KINDS_SHOWN,
     }
-    return environment
+    return made
+
+
+def _headline(found: Sequence[Cause], verdict: str) -> str:
+    """The causes of a red run in one sentence; "" of any other, which says how it went."""
+    failing = [cause for cause in found if cause.fails]
+    if verdict != "FAIL" or not failing:
+        return ""
+    more = len(failing) - 1
+    others = f", and {more} more cause{'' if more == 1 else 's'}" if more else ""
+    return f"{failing[0].sentence}: {failing[0].count}{others}."
+
+
+def _about(rows: dict[str, str]) -> str:
+    """When it began, how long it took and where, and what was tested."""
+    named = [("Night", "night of {}"), ("Started", "began {}"), ("Wall time", "took {}")]
+    named += [("Host", "on {}"), ("Server under test", "tested {}"), ("Git commit", "commit {}")]
+    told = ", ".join(text.format(rows[name]) for name, text in named if rows.get(name))
+    return f"{told[:1].upper()}{told[1:]}"
+
+
+def _dispositions(score: Score) -> list[tuple[str, int]]:
+    return [(one.upstream, one.count) for one in score.dispositions]
+
+
+def _answers(score: Score) -> list[tuple[str, int]]:
+    counted: Counter[str] = Counter()
+    for row in score.answers:
+        counted[row.answer] += row.count
+    return [(name, counted[name]) for name in ANSWERS if counted[name]]
+
+
+def _slowest(score: Score) -> list[tuple[Verdict, str]]:
+    """The cases that took longest by the run's own clock, and how long."""
+    spans = [
+        (verdict.end_us - verdict.begin_us, verdict)
+        for verdict in score.verdicts
+        if verdict.begin_us is not None and verdict.end_us is not None
+    ]
+    longest = sorted(spans, key=lambda one: (-one[0], one[1].case))[:SLOWEST_SHOWN]
+    return [(verdict, seconds(span_us)) for span_us, verdict in longest]
 
 
 def _clean(value: object) -> object:

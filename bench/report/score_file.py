@@ -122,6 +122,14 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class Disposition:
+    """How many receptions were forwarded, marked or dropped."""
+
+    upstream: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Percentiles:
     """A distribution in short, in µs."""
 
@@ -263,6 +271,7 @@ class Score:
     oracle_agreement: OracleAgreement = field(default_factory=OracleAgreement)
     findings: tuple[Finding, ...] = ()
     answers: tuple[Answers, ...] = ()
+    dispositions: tuple[Disposition, ...] = ()
     store_calls: tuple[StoreCalls, ...] = ()
     margins: tuple[Margins, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)

@@ -61,6 +61,11 @@ class Situation:
     totals: tuple[tuple[str, int], ...]
     rows: tuple[ScenarioRow, ...]
 
+    @property
+    def is_green(self) -> bool:
+        """Whether every case passed at the first attempt."""
+        return {word for word, _ in self.totals} == {"PASS"}
+
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:

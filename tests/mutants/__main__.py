@@ -35,6 +35,7 @@ from tests.mutants import (
     listeners,
     museum,
     neighbours,
+    nights,
     situations,
 )
 from tests.mutants.mutant import SCENARIOS, Mutant
@@ -49,6 +50,7 @@ LISTS = {
     "exchanges": exchanges.MUTANTS,
     "delivery": delivery.MUTANTS,
     "neighbours": neighbours.MUTANTS,
+    "nights": nights.MUTANTS,
     "listeners": listeners.MUTANTS,
     "devices": devices.MUTANTS,
     "museum": museum.MUTANTS,

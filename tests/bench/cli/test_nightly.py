@@ -149,7 +149,7 @@ def test_a_bench_that_is_not_ready_is_told_whole_and_nothing_is_run(
         code = main(["nightly", *words])
     said = capsys.readouterr().err
     assert code == ExitCode.BENCH_ERROR
-    assert "1/6 is the bench lab-1 ready" in said
+    assert "1/7 is the bench lab-1 ready" in said
     assert "dut: there is no /dev/lora/nothing; plug the board in" in said
     assert "second: no serial port with USB serial number 0123ABCD" in said
     assert "no [[gateway]]: nothing could be heard" in said

@@ -1,5 +1,6 @@
 """What changed tonight, state by state, as the definitions have it."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.night.morning import Night, gate
+from bench.night.morning import Night, gate, with_known
 from bench.night.series import State
 from tests.bench.night.written_nights import night_of, write_night
 
@@ -193,16 +194,15 @@ def test_a_seed_that_finds_something_is_told_with_the_command_that_repeats_it(
 
 
 def test_what_is_known_is_out_of_the_gate_until_its_day(tmp_path: Path) -> None:
-    from datetime import date
-
-    for number, glyph in enumerate("..FG"):
-        write_night(tmp_path, number, {"case": WORDS[glyph]}, rig="simulated")  # type: ignore[dict-item]
     known = (
         Known(case="ca*", issue="LNS-4", until=date(2026, 9, 3)),
         Known(case="nothing", issue="LNS-5"),
     )
-    [line] = remembered(tmp_path, known).lines
-    third, fourth = line.nights[2:]
+    nights = []
+    for number, glyph in enumerate("..FG"):
+        write_night(tmp_path, number, {"case": WORDS[glyph]}, rig="simulated")  # type: ignore[dict-item]
+        nights.append(with_known(remembered(tmp_path).lines[0], known))
+    _, _, third, fourth = nights
     assert [(one.kind, one.known, one.gated) for one in third.changes] == [
         ("new_failure", "LNS-4 until 2026-09-03", False),
         ("known_unused", "", False),

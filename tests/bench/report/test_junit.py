@@ -2,6 +2,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.report import write
+from bench.report.junit import CaseState
 
 
 def suite_of(folder: Path) -> ElementTree.Element:
@@ -34,7 +35,7 @@ def test_each_verdict_has_its_element(bad_night: Path) -> None:
     assert skipped is not None
     assert skipped.get("message") == "station B was deaf"
     assert cases["import-None"].find("error") is not None
-    assert [child.tag for child in cases["join-Drop"]] == ["properties"]
+    assert [child.tag for child in cases["join-Drop"]] == ["properties", "flakyFailure"]
 
 
 def test_the_properties_name_strategy_confirmation_seed_and_run(bad_night: Path) -> None:
@@ -61,3 +62,20 @@ def test_text_that_xml_forbids_does_not_break_the_file(write_score) -> None:
 
 def test_an_empty_run_is_an_empty_suite(empty_night: Path) -> None:
     assert suite_of(empty_night).get("tests") == "0"
+
+
+def test_a_known_failure_is_skipped_and_every_case_says_how_it_stands(bad_night: Path) -> None:
+    case = "two_stations-Mark-confirmed"
+    state = CaseState("still_failing", "2026-11-18", "7e07562", "lns@main / x", "4f1c2d9", "LNS-4")
+    write(bad_night, states={case: state})
+    suite = ElementTree.parse(bad_night / "junit.xml").getroot().find("testsuite")
+    assert suite is not None
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "2")
+    first = next(suite.iter("testcase"))
+    skipped = first.find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "known: LNS-4"
+    properties = {p.get("name"): p.get("value") for p in first.iter("property")}
+    assert {name: properties[name] for name in ("state", "since", "series", "dut")} == {
+        "state": "still_failing", "since": "2026-11-18", "series": "lns@main / x", "dut": "4f1c2d9",
+    }  # fmt: skip

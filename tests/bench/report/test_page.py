@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.report import write
 from tests.bench.report.page_outline import Outline, outline
 
-SECTIONS = "run scenarios statuses words findings answers imported ledger cases".split()
+SECTIONS = "causes run findings scenarios statuses words answers imported ledger cases".split()
 
 
 def written(folder: Path) -> Outline:

@@ -1,0 +1,432 @@
+"""What have the nights shown? `lorabench nights`, `history`, `flaky`, `lab`, `known`, `compare`."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.options import RUNS, AsJson, RunsRead
+from bench.cli.output import print_json, print_lines
+from bench.cli.run_folders import LATEST, resolve
+from bench.night.chances import wilson
+from bench.night.comparison import Outcome, compared, sentence, table
+from bench.night.known import Known, KnownUnreadable, add_known, read_known
+from bench.night.memory import remembered
+from bench.night.morning import Line, Night, gate, with_known
+from bench.night.record import FAIL, Recorded, record_of
+from bench.night.series import Series, State, recent
+from bench.night.words import brief
+from bench.night.words import sentence as morning_sentence
+
+EXAMPLES = (
+    "lorabench nights -n 7",
+    "lorabench nights --page",
+    "lorabench history second_station",
+    "lorabench compare latest lns@main@7e07562",
+    "lorabench compare 2026-11-20 2026-11-21",
+    "lorabench flaky",
+    "lorabench lab --json",
+    "lorabench known add 'restart/*' --issue LNS-42 --until 2026-12-24",
+    "lorabench known expired",
+)
+KNOWN = Path("known.toml")
+NIGHTS_SHOWN = 14
+LISTED_MAX = 20
+
+LineName = Annotated[
+    str | None, Parameter(name="--line", help="Only this line, such as lns@main. All if left out.")
+]
+KnownFile = Annotated[
+    Path, Parameter(name="--known", help="The file of failures that somebody knows of.")
+]
+
+
+def nights(
+    *,
+    number: Annotated[int, Parameter(name=["--number", "-n"], help="So many nights.")] = (
+        NIGHTS_SHOWN
+    ),
+    line: LineName = None,
+    runs: RunsRead = RUNS,
+    known: KnownFile = KNOWN,
+    page: Annotated[
+        bool, Parameter(negative="", help="Write the page of all nights anew, runs/nights.html.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """A line a night: when, what, which build, verdicts, what changed, how long answers took.
+
+    What changed: + new, − fixed, ~ flaky. The last column is the exit code of the night.
+    """
+    rules = known_of(known)
+    found = _lines(runs, line)
+    if page:
+        from bench.cli.mornings import write_nights  # templates, which nothing else here needs
+
+        write_nights(runs, rules)
+    if as_json:
+        print_json([_night_document(one, night) for one in found for night in _newest(one, number)])
+        return ExitCode.PASSED
+    rows: list[tuple[str, ...]] = [
+        ("night", "line", "build", "rig", "verdicts", "changed", "RX1 99 %", "exit")
+    ]
+    for one in found:
+        rows += [_night_row(one, night) for night in _newest(one, number)]
+    print_lines(_aligned(rows))
+    for one in found:
+        print_lines(["", morning_sentence(one, with_known(one, rules))])
+    return ExitCode.PASSED
+
+
+def history(
+    case: Annotated[str, Parameter(help="Name of a case, or a part of it that fits only one.")],
+    /,
+    *,
+    line: LineName = None,
+    runs: RunsRead = RUNS,
+    as_json: AsJson = False,
+) -> int:
+    """The nights of one case: strip, segments with their rates, first bad build, its runs."""
+    found = [(one, name) for one in _lines(runs, line) for name in one.series if case in name]
+    exact = [pair for pair in found if pair[1] == case]
+    chosen = exact or found
+    if not chosen:
+        names = sorted({name for one in _lines(runs, line) for name in one.series})
+        near = ", ".join(get_close_matches(case, names, n=3, cutoff=0.3))
+        raise Refused(f"No case of any night has {case!r} in its name. The nearest: {near}.")
+    if len({name for _, name in chosen}) > 1:
+        listed = sorted({name for _, name in chosen})
+        more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
+        raise Refused(f"{case!r} fits {', '.join(listed[:LISTED_MAX])}{more}: say more of it.")
+    documents = [_history(one, name, one.series[name], runs) for one, name in chosen]
+    if as_json:
+        print_json(documents)
+    else:
+        print_lines(text for document in documents for text in _history_lines(document))
+    return ExitCode.PASSED
+
+
+def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
+    """Cases that fail now and then, by their rate of failures, each with its 95 % interval."""
+    rows: list[dict[str, Any]] = []
+    for one in _lines(runs, line):
+        builds = [night.build for night in one.nights]
+        for case, series in sorted(one.series.items()):
+            if series.state is not State.FLAKY:
+                continue
+            found = recent(series.strip, builds[-len(series.strip) :], real_time=one.real_time)
+            low, high = wilson(found.fail30, found.n30)
+            rows.append(
+                {
+                    "case": case, "line": one.line, "rig": one.rig, "strip": series.strip,
+                    "fails": found.fail30, "nights": found.n30, "lo": low, "hi": high,
+                    "flips": found.flips30,
+                }
+            )  # fmt: skip
+    rows.sort(key=lambda row: (-row["fails"] / max(1, row["nights"]), row["case"]))
+    if as_json:
+        print_json(rows)
+        return ExitCode.PASSED
+    head = ("case", "fails", "95 %", "flips", "nights")
+    shown = [
+        (
+            str(row["case"]),
+            f"{row['fails']}/{row['nights']}",
+            f"{100 * row['lo']:.0f}–{100 * row['hi']:.0f} %",
+            str(row["flips"]),
+            str(row["strip"])[-30:],
+        )
+        for row in rows
+    ]
+    print_lines(_aligned([head, *shown]) if shown else ["No case flakes. (Seen 0/30: up to 11 %.)"])
+    return ExitCode.PASSED
+
+
+def lab(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
+    """The parts of the lab, worst first, by the stimuli that each missed in its newest night."""
+    rows = [row for one in _lines(runs, line) if one.real_time for row in _lab_rows(one)]
+    rows.sort(key=lambda row: (-float(row["lo"]), str(row["part"])))
+    if as_json:
+        print_json(rows)
+        return ExitCode.PASSED
+    shown = [
+        (
+            row["part"], row["bench"] or row["rig"], f"{row['missed']}/{row['opportunities']}",
+            f"{100 * row['lo']:.0f}–{100 * row['hi']:.0f} %", row["state"], row["strip"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    head = ("part", "bench", "missed", "95 %", "state", "nights")
+    print_lines(_aligned([head, *shown]) if shown else ["No night on real time has been scored."])
+    return ExitCode.PASSED
+
+
+def known(
+    action: Annotated[
+        Literal["list", "add", "expired"], Parameter(help="What to do; list, if left out.")
+    ] = "list",
+    case: Annotated[
+        str | None, Parameter(help="To add: name of the case; * fits anything.")
+    ] = None,
+    /,
+    *,
+    issue: Annotated[str | None, Parameter(help="To add: where it is written down.")] = None,
+    until: Annotated[date | None, Parameter(help="To add: the last day it is excused.")] = None,
+    owner: Annotated[str | None, Parameter(help="To add: who sees to it.")] = None,
+    rule: Annotated[str | None, Parameter(help="To add: only a failure that breaks this rule.")] = (
+        None
+    ),
+    signature: Annotated[
+        str | None, Parameter(help="To add: only this very failure, as `history` tells it.")
+    ] = None,
+    file: KnownFile = KNOWN,
+    as_json: AsJson = False,
+) -> int:
+    """Failures that somebody knows of: they count, and do not make a night red until their day."""
+    today = date.fromisoformat(_today())
+    if action == "add":
+        if case is None or issue is None:
+            raise Refused("To add one, say which and why: known add CASE --issue X --until DATE.")
+        one = Known(
+            case=case, issue=issue, until=until, owner=owner, rule=rule, signature=signature
+        )
+        known_of(file)
+        add_known(file, one)
+    rows = [
+        {
+            "case": one.case, "issue": one.issue, "owner": one.owner, "rule": one.rule,
+            "signature": one.signature, "until": one.until and one.until.isoformat(),
+            "days_left": (one.until - today).days if one.until else None,
+        }
+        for one in known_of(file)
+        if action != "expired" or one.is_over(today.isoformat())
+    ]  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return ExitCode.PASSED
+    head = ("case", "issue", "owner", "until", "days left")
+    shown = [
+        tuple("–" if row[name] is None else str(row[name]) for name in
+              ("case", "issue", "owner", "until", "days_left"))
+        for row in rows
+    ]  # fmt: skip
+    print_lines(_aligned([head, *shown]) if shown else [f"Nothing, in {file}."])
+    return ExitCode.PASSED
+
+
+def compare(
+    old: Annotated[str, Parameter(help="A run, `latest`, a night, a line, or LINE@BUILD.")],
+    new: Annotated[str, Parameter(help="The same, of the build in question.")],
+    /,
+    *,
+    runs: RunsRead = RUNS,
+    as_json: AsJson = False,
+) -> int:
+    """Say whether one build is worse than another, from what both have been through.
+
+    Exit code: 0 not worse, 1 worse, 10 different but undecided, 11 too few conclusive pairs,
+    4 nothing in common.
+    """
+    both = [runs_named(name, runs) for name in (old, new)]
+    found = compared(both[0], both[1])
+    labels = [label_of(name, records) for name, records in zip((old, new), both, strict=True)]
+    if as_json:
+        print_json(comparison_document(found, labels, both))
+    else:
+        print_lines(table(found, *labels))
+    return int(found.outcome)
+
+
+def comparison_document(
+    found: Any, labels: Sequence[str], both: Sequence[Sequence[Recorded]]
+) -> dict[str, Any]:
+    """A comparison as a program reads it."""
+    return {
+        "old": {"name": labels[0], "runs": [run.run for run in both[0]]},
+        "new": {"name": labels[1], "runs": [run.run for run in both[1]]},
+        "pairs": found.pairs, "worse": found.worse, "better": found.better, "p": found.p,
+        "evidence": found.evidence, "left_aside": dict(found.left),
+        "differences": [
+            {"case": one.case, "relation": one.relation, "old": one.old, "new": one.new,
+             "p": one.p, "text": one.text} for one in found.differences
+        ],
+        "sentence": sentence(found), "exit_code": int(found.outcome),
+        "outcome": Outcome(found.outcome).name.lower(),
+    }  # fmt: skip
+
+
+def runs_named(name: str, runs: Path) -> list[Recorded]:
+    """The runs that a person means by a name: a run, `latest`, a night, a line, or LINE@BUILD."""
+    every = remembered(runs).lines
+    of_nights = [
+        run.run
+        for line in every
+        for night in line.nights
+        for run in night.runs
+        if name == night.night or _is_build(name, line, night)
+    ]
+    lines = [line for line in every if line.line == name and line.nights]
+    of_nights = of_nights or [run.run for line in lines for run in line.nights[-1].runs]
+    if name == LATEST or not of_nights:
+        folders = resolve([name], runs=runs)
+    else:
+        folders = [runs / run for run in of_nights if (runs / run).is_dir()]
+    found = [record for record in map(record_of, folders) if record is not None]
+    if unscored := [record.run for record in found if not record.scored]:
+        raise Refused(f"{unscored[0]} was not scored. First: lorabench score {unscored[0]}")
+    return found
+
+
+def _is_build(name: str, line: Line, night: Night) -> bool:
+    """Whether a name is LINE@BUILD; a few letters of a commit are enough."""
+    build = name.removeprefix(f"{line.line}@")
+    return build != name and len(build) >= 4 and night.build.startswith(build)
+
+
+def label_of(name: str, records: Sequence[Recorded]) -> str:
+    """A side of a comparison for people: its name, what was tested, and how many runs there are."""
+    builds = sorted({record.build for record in records})
+    many = f"{len(records)} run{'' if len(records) == 1 else 's'}"
+    return f"{name}: build {', '.join(builds)} ({many})"
+
+
+def known_of(file: Path) -> tuple[Known, ...]:
+    """What is known; Refused where the file cannot be used."""
+    try:
+        return read_known(file)
+    except KnownUnreadable as error:
+        raise Refused(str(error)) from None
+
+
+def _today() -> str:
+    from lns.clock import utc_of_this_host
+
+    return f"{utc_of_this_host():%Y-%m-%d}"
+
+
+def _lines(runs: Path, name: str | None) -> list[Line]:
+    found = [line for line in remembered(runs).lines if name in (None, line.line) and line.nights]
+    if not found:
+        of_line = f" of {name}" if name else ""
+        raise Refused(f"There is no night{of_line} in {runs} yet. `lorabench nightly` makes one.")
+    return found
+
+
+def _newest(line: Line, number: int) -> list[Night]:
+    return list(reversed(line.nights[-number:]))
+
+
+def _night_row(line: Line, night: Night) -> tuple[str, ...]:
+    words = {"·": "PASS", "r": "repeat", "F": "FAIL", "?": "INC", "!": "ERR"}
+    verdicts = " ".join(f"{night.totals[g]} {w}" for g, w in words.items() if night.totals.get(g))
+    data = night.margins.get("data")
+    build = night.build + (" (uncommitted)" if night.dirty and "+" not in night.build else "")
+    return (
+        night.night,
+        line.line,
+        build,
+        f"{line.bench or line.rig}{f' [{night.part}]' if night.part else ''}",
+        verdicts or night.trouble[:40] or "nothing",
+        brief(night) or "–",
+        "–" if data is None else f"{data.p99_us / 1000:.1f} ms",
+        str(night.code),
+    )
+
+
+def _night_document(line: Line, night: Night) -> dict[str, Any]:
+    data = night.margins.get("data")
+    return {
+        "night": night.night, "line": line.line, "rig": line.rig, "bench": line.bench,
+        "build": night.build, "dirty": night.dirty, "part": night.part,
+        "baseline": night.baseline or None, "totals": night.totals, "changed": night.counts,
+        "rx1_p99_consumed_us": None if data is None else data.p99_us, "exit_code": night.code,
+        "gate_new": gate(night), "trouble": night.trouble,
+        "runs": [run.run for run in night.runs],
+    }  # fmt: skip
+
+
+def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any]:
+    nights = line.nights[-len(series.strip) :]
+    found = recent(series.strip, [night.build for night in nights], real_time=line.real_time)
+    low, high = wilson(found.fail30, found.n30)
+    of_case = [nights[place] for place in found.places]
+    segments = [
+        {
+            "since": of_case[one.begin].night, "build": of_case[one.begin].build,
+            "between": [of_case[one.earliest].build, of_case[one.latest].build],
+            "fails": one.fails, "nights": one.n, "lo": one.interval[0], "hi": one.interval[1],
+        }
+        for one in found.segments
+    ]  # fmt: skip
+    failed = [n for n, glyph in enumerate(series.strip) if glyph == FAIL]
+    shown = [n for n in failed[:1] + failed[-2:] if n < len(nights)]
+    return {
+        "case": case, "line": line.line, "rig": line.rig, "bench": line.bench,
+        "state": series.state.value, "confirmed": series.confirmed, "strip": series.strip,
+        "first_night": nights[0].night, "last_night": nights[-1].night,
+        "since": series.since, "since_build": series.since_build,
+        "last_pass": series.last_pass, "last_pass_build": series.last_pass_build,
+        "fails": found.fail30, "nights": found.n30, "lo": low, "hi": high,
+        "segments": segments, "signatures": series.signatures, "reason": series.reason,
+        "owner": series.owner,
+        "runs": [
+            str(runs / run.run / "report.html")
+            for n in dict.fromkeys(shown)
+            for run in nights[n].runs[:1]
+        ],
+    }  # fmt: skip
+
+
+def _history_lines(found: dict[str, Any]) -> Iterator[str]:
+    where = found["bench"] or found["rig"]
+    yield f"{found['case']}  ({found['line']}, {where})"
+    state = found["state"].replace("_", " ")
+    unconfirmed = "" if found["confirmed"] else ", unconfirmed until it has passed three times"
+    build = found["since_build"] or "–"
+    yield f"{state} since {found['since'] or '–'} (build {build}){unconfirmed}"
+    yield f"{found['first_night']}  {found['strip']}  {found['last_night']}"
+    interval = f"95 % {100 * found['lo']:.0f}–{100 * found['hi']:.0f} %"
+    yield f"{found['fails']}/{found['nights']} failed of the last 30 ({interval})"
+    for one in found["segments"]:
+        rate = f"{100 * one['fails'] / one['nights']:.0f} % ({one['fails']}/{one['nights']})"
+        between = " .. ".join(dict.fromkeys(one["between"]))
+        yield f"  since {one['since']}: {rate}, build {one['build']} (between {between})"
+    if found["last_pass"]:
+        yield f"last pass  {found['last_pass']}, build {found['last_pass_build']}"
+    for night, signature in sorted(found["signatures"].items())[-3:]:
+        yield f"failure    {night}, signature {signature}"
+    if found["reason"] and found["signatures"]:
+        yield f"reason     {found['reason']}"
+    for run in found["runs"]:
+        yield f"report     {run}"
+    yield ""
+
+
+def _lab_rows(line: Line) -> Iterator[dict[str, Any]]:
+    proven = [night for night in line.nights if night.proves]
+    names = sorted({name for night in proven[-30:] for name in night.lab})
+    for name in names:
+        of_part = [night for night in proven if name in night.lab]
+        part, night = of_part[-1].lab[name], of_part[-1]
+        low, high = wilson(part.missed, part.opportunities)
+        days = night.sick.get(name, 0)
+        yield {
+            "part": name, "bench": line.bench, "rig": line.rig, "line": line.line,
+            "night": night.night, "missed": part.missed, "opportunities": part.opportunities,
+            "repeats": part.repeats, "inconclusive": part.inconclusive, "errors": part.errors,
+            "rssi_p50": part.rssi_p50, "snr_p50": part.snr_p50, "lo": low, "hi": high,
+            "state": f"sick ({days} nights)" if days else "well",
+            "strip": "".join("x" if name in one.sick else "·" for one in of_part[-30:]),
+        }  # fmt: skip
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

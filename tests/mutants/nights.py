@@ -1,0 +1,57 @@
+"""Would anybody notice a memory of nights that turns red into green?"""
+
+from tests.mutants.mutant import Mutant
+
+MORNING = "tests/bench/night/test_morning.py"
+
+MUTANTS = (
+    Mutant(
+        "a broken night counts",
+        "bench/night/morning.py",
+        "        return bool(self.runs) and all(run.whole and run.scored for run in self.runs)",
+        "        return bool(self.runs)",
+        MORNING,
+    ),
+    Mutant(
+        "a broken night is a baseline",
+        "bench/night/morning.py",
+        "NO_BASELINE_CODES = frozenset({2, 4, 12})",
+        "NO_BASELINE_CODES = frozenset({2, 4})",
+        MORNING,
+    ),
+    Mutant(
+        "a lost case is not missed",
+        "bench/night/morning.py",
+        "        if glyph == NOT_RUN and was_there and before.state is not State.LOST:",
+        "        if False and was_there and before.state is not State.LOST:",
+        MORNING,
+    ),
+    Mutant(
+        "another signature is the same failure",
+        "bench/night/series.py",
+        "    same = facts.signature == facts.last_signature",
+        "    same = True",
+        MORNING,
+    ),
+    Mutant(
+        "inconclusive counts as passed",
+        "bench/night/record.py",
+        "CONCLUSIVE = PASSES | {FAIL}",
+        'CONCLUSIVE = PASSES | {FAIL, "?"}',
+        MORNING,
+    ),
+    Mutant(
+        "known for ever",
+        "bench/night/known.py",
+        "        return self.until is not None and night[:10] > self.until.isoformat()",
+        "        return False",
+        MORNING,
+    ),
+    Mutant(
+        "a part of the catalogue is compared with all of it",
+        "bench/night/morning.py",
+        "if n.part == part and n.code not in NO_BASELINE_CODES)",
+        "if n.code not in NO_BASELINE_CODES)",
+        MORNING,
+    ),
+)
