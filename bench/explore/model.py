@@ -1,11 +1,9 @@
 """What must become of every reception? A model in plain Python, to be read in ten minutes.
 
 Written from ADR 007 and the architecture alone; it shares no code with the network server. It knows
-everything at once: one record of a session that all servers see alike, and for each server only
-what that server heard itself. What is decided, is decided when a reception arrives; a message that
-takes its time only makes the answer later.
-
-Where nobody outside can know what is right, it says *unknowable*, with the reason.
+everything at once: one record of a session that all servers see alike, and for each server what
+that one heard itself. What is decided, is decided when a reception arrives; a message that takes
+its time makes the answer later. What nobody outside can know is *unknowable*, with the reason.
 """
 
 from collections import defaultdict
@@ -38,6 +36,7 @@ from bench.explore.model_books import (
     Unknowable,
     bring_back,
     copy_of,
+    window,
 )
 from bench.explore.trace import (
     DownlinkWanted,
@@ -54,8 +53,7 @@ from bench.explore.trace import (
 )
 
 ANSWERS_AGAIN_MAX = 3
-LEAD_US = 400_000  # an answer is on its way so long before its window opens
-DATA_RX1_US, JOIN_RX1_US, RX2_AFTER_US = 1_000_000, 5_000_000, 1_000_000
+DATA_RX1_US, JOIN_RX1_US = 1_000_000, 5_000_000
 ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 TURN = 1 << 16
 
@@ -175,6 +173,8 @@ class Model:
     def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
         """Whether a server knows a session; what it has not met it reads in the store."""
         if session.opened in server.ended:
+            if r.at_us < server.ending_us.get(session.opened, 0):
+                raise Unknowable(ENDED)  # the frame that ends it is on its way
             return False
         if session.opened in server.knows:
             return True
@@ -277,7 +277,7 @@ class Model:
         if decided.advances and slow_us:
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
-            self._settle(r, server, session, granted=decided.level2 != "NotOwner")
+            self._settle(r, server, session, done_us, granted=decided.level2 != "NotOwner")
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
             answer = self._answer(r, server, session, decided, done_us, withheld, place)
@@ -462,12 +462,15 @@ class Model:
         if decided.advances:
             session.heard = before.heard
 
-    def _settle(self, r: Reception, server: Server, session: Session, *, granted: bool) -> None:
+    def _settle(
+        self, r: Reception, server: Server, session: Session, done_us: int, *, granted: bool
+    ) -> None:
         """A frame that was accepted ends all sessions before its own."""
         mine = [s for (device, _), s in self._sessions.items() if device == r.frame.device]
         for other in mine[: mine.index(session)]:
             other.is_over = other.is_over or granted
             server.ended.add(other.opened)
+            server.ending_us.setdefault(other.opened, done_us)
 
     def _answer(
         self,
@@ -483,6 +486,7 @@ class Model:
         device, late_us = r.frame.device, server.lateness_us(r.at_us)
         if done_us > r.at_us and self._shared and self._device(r.frame).kind == "relaxed":
             if self._is_heard_elsewhere(r, place, done_us):
+                server.disputed.add(device)
                 raise Unknowable(MOVED_ON)
         if self._is_disturbed(r, place, done_us + 3 * late_us, StoreDisturbed):
             raise Unknowable("the store goes away while the answer is under way")
@@ -561,7 +565,7 @@ class Model:
             for event in self._until(place, at_us + wait_us)
         ):
             raise Unknowable("a station leaves while its answer waits for a slow store")
-        windows = {_window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
+        windows = {window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
         if len(windows) > 1:
             raise Unknowable("a slow store decides about the window")
         return windows.pop()
@@ -584,12 +588,6 @@ class Model:
         if not is_hit:
             return "first"
         return "same" if first == r.station else "other"
-
-
-def _window(left_us: int) -> str:
-    if left_us >= LEAD_US:
-        return "RX1"
-    return "RX2" if left_us + RX2_AFTER_US >= LEAD_US else "TooLate"
 
 
 def _invalid(decided: Decided) -> Decided:

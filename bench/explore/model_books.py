@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from bench.explore.trace import Words
 
 GAP_MAX = 16_384
+LEAD_US = 400_000  # an answer is on its way so long before its window opens
+RX2_AFTER_US = 1_000_000
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
 
 
@@ -122,6 +124,7 @@ class Server:
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
+    ending_us: dict[int, int] = field(default_factory=dict)
     asked_us: dict[int, int] = field(default_factory=dict)
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -168,3 +171,10 @@ def bring_back(session: Session, before: Session) -> None:
     session.former, session.owner = before.former, before.owner
     session.spent, session.claimed, session.heard = before.spent, before.claimed, before.heard
     session.changes += 1
+
+
+def window(left_us: int) -> str:
+    """The window of an answer, so long before RX1 opens."""
+    if left_us >= LEAD_US:
+        return "RX1"
+    return "RX2" if left_us + RX2_AFTER_US >= LEAD_US else "TooLate"
