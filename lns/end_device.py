@@ -126,7 +126,7 @@ class Session(Struct, kw_only=True):
     mic: Mic | None = None
     owner: str | None = None
     listening: Listening = AS_REGION_SAYS
-    more_channels_hz: tuple[int, ...] = ()
+    more_channels_hz: tuple[int, ...] | None = None  # Redis makes an object of an empty list
     heard: int | None = None
     heard_life: int = 0
 

@@ -134,7 +134,7 @@ class Joins:
             dev_addr=fields.dev_addr,
             keys=keys,
             listening=listening,
-            more_channels_hz=more_hz,
+            more_channels_hz=more_hz or None,
         )
         if not await self._registry.join(device, session, request.dev_nonce):
             return None

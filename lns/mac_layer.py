@@ -102,7 +102,7 @@ def wishes(
     if not wants_repetitions(asked, device, session):
         return []
     session.nb_trans_asked = True
-    more_channels = len(session.more_channels_hz)
+    more_channels = len(session.more_channels_hz or ())
     dr = reception.dr
     return [repetitions(device.nb_trans, dr=dr, region=region, more_channels=more_channels)]
 

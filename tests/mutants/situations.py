@@ -204,8 +204,8 @@ MUTANTS = (
     Mutant(
         "downlinks begin at one in a session",
         JOIN,
-        "            more_channels_hz=more_hz,\n",
-        "            more_channels_hz=more_hz,\n            f_cnt_down=1,\n",
+        "            more_channels_hz=more_hz or None,\n",
+        "            more_channels_hz=more_hz or None,\n            f_cnt_down=1,\n",
         JOINS,
     ),
     Mutant(
