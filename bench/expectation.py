@@ -16,6 +16,7 @@ from bench.capture.reading import Event
 from bench.device_lines import without_signal
 from bench.evidence import ABSENT, NO_LINK, Evidence, Heard, Words
 from bench.ledger import violations
+from bench.mistake import ScenarioMistake, not_there
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.receive_window import Answer
@@ -104,7 +105,7 @@ class Table:
 
     def _column(self, role: str) -> int:
         if role not in self._roles:
-            raise ValueError(f"{role!r} is no role; known: {', '.join(self._roles)}")
+            raise not_there("role", role, dict.fromkeys(self._roles))
         return self._roles.index(role)
 
     def row(
@@ -112,24 +113,38 @@ class Table:
     ) -> tuple[Due, ...]:
         """What is due; a role played by several stations goes round them.
 
-        KeyError when the table has no such row, or nobody plays a role.
+        ScenarioMistake when the table has no such row, or nobody plays a role.
         """
+        for role in stations:
+            self._column(role)
+        for role in self._roles:
+            if not stations.get(role):
+                raise ScenarioMistake(f'role {role!r} is bound to no station: add {role}="west"')
         players = {
             role: cycle((station,) if isinstance(station, str) else station)
             for role, station in stations.items()
         }
-        row = self._rows[strategy.value, kind]
+        row = self._row(strategy, kind)
         return tuple(
             Due(next(players[role]), due) for role, due in zip(self._roles, row, strict=True)
         )
 
+    def _row(self, strategy: Strategy, kind: str) -> Row:
+        row = self._rows.get((strategy.value, kind))
+        if row is None:
+            rows = ", ".join(" ".join(key) for key in self._rows)
+            raise ScenarioMistake(
+                f"the table has no row for {strategy.value} {kind}; it has {rows}"
+            )
+        return row
+
     def race(self, strategy: Strategy, kind: str, stations: Sequence[str]) -> tuple[Due, ...]:
         """What is due when stations deliver at one moment, each column for any one of them.
 
-        ValueError where there are not as many stations as columns, or only some columns name a
-        word of level 2.
+        ScenarioMistake where there is no such row, ValueError where there are not as many stations
+        as columns, or only some columns name a word of level 2.
         """
-        row = self._rows[strategy.value, kind]
+        row = self._row(strategy, kind)
         if len(set(stations)) != len(stations) or len(stations) != len(row):
             said = ", ".join(stations)
             raise ValueError(f"a race of {len(row)} needs as many stations, not {said or 'none'}")

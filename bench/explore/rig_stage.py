@@ -26,7 +26,6 @@ from bench.explore.memory_stage import answered
 from bench.explore.model import Model
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
 from bench.explore.trace import Delivered, Frame, Trace, Words
-from bench.rig.rig import Rig
 from lns.clock import now_us
 from lns.lorawan.frame import parse
 from lns.lorawan.identifiers import Eui
@@ -96,7 +95,6 @@ class RigStage:
 
     def __init__(self, rig: Any, history: History) -> None:
         self._rig: Any = rig
-        assert isinstance(rig, Rig)
         self._history = history
         self.retention_us: int = self._rig._retention_us
         is_virtual = "virtual time" in rig.capabilities

@@ -59,7 +59,7 @@ RIG_VERBS: Mapping[str, Item | None] = {
     **dict.fromkeys(("hear", "craft", "craft_join", "told", "say", "forge", "forge_join")),
     **dict.fromkeys(("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status")),
     # time
-    **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle")),
+    **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle", "start", "pause")),
     # network servers, their store, the application
     **dict.fromkeys(("on_outage", "restart_lns", "kill_lns", "start_lns")),
     **dict.fromkeys(("orphan_next_frame", "pause_lns_in_mid_claim", "pause_lns", "resume_lns")),

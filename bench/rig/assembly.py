@@ -5,14 +5,16 @@ which network server they meet, is the rig's.
 """
 
 import asyncio
+import difflib
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.case import Case
 from bench.chance import stream
+from bench.mistake import ScenarioMistake, not_there
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
 from bench.rig.device import DeviceOfCase
@@ -200,7 +202,28 @@ class Assembly(Rig):
             self.station(name).server = self.server_of(lns)
 
     def device(self, name: str) -> DeviceOfCase:
+        if name not in self._devices:
+            raise not_there("device", name, self._devices)
         return self._devices[name]
+
+    def known_station(self, name: str) -> TappedStation:
+        """A station by name; ScenarioMistake for one that nobody asked for before."""
+        if name not in self._stations:
+            raise not_there("station", name, self._stations)
+        return self._stations[name]
+
+    if not TYPE_CHECKING:  # a type checker finds it by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or self.__dict__.get("_case") is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            known = [word for word in dir(type(self)) if not word.startswith("_")]
+            near = [f"rig.{word}" for word in difflib.get_close_matches(name, known)]
+            meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+            raise ScenarioMistake(
+                f"rig.{name} is no verb, device or station{meant} a device of your own is"
+                " rig.device(name) after rig.provision(name, ...), a station rig.station(name)"
+            )
 
     def provision(self, name: str, **facts: Any) -> DeviceOfCase:
         self._before_start(f"device {name!r}")
@@ -276,7 +299,7 @@ class Assembly(Rig):
             raise ServerSilent(f"{who} getxtime to {station.name}, or not again")
 
     def _tap_of(self, name: str) -> Tap:
-        return self.station(name).tap
+        return self.known_station(name).tap
 
     def _before_start(self, what: str) -> None:
         if self._started:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from bench.device.seam import Sent
+from bench.mistake import not_there
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER, Named
 from bench.rig.injected import PRODUCER, Injected
@@ -77,6 +78,12 @@ class Consumption(Stimulation):
         settings.detectors()
         self._consumers[name] = self.new_consumer(settings)
 
+    def consumer_of(self, name: str) -> Any:
+        """A consumer by name; ScenarioMistake for one that nobody asked for before."""
+        if name not in self._consumers:
+            raise not_there("consumer", name, self._consumers)
+        return self._consumers[name]
+
     @abstractmethod
     def new_consumer(self, settings: ConsumerSettings) -> RigConsumer:
         """A consumer that the first act will start."""
@@ -92,10 +99,10 @@ class Consumption(Stimulation):
     async def kill_consumer(self, name: str = CONSUMER) -> None:
         await self.start()
         self.note_fault("consumer", "kill", consumer=name)
-        await self._consumers[name].kill()
+        await self.consumer_of(name).kill()
 
     async def start_consumer(self, name: str = CONSUMER, *, window: int | None = None) -> None:
-        consumer = self._consumers[name]
+        consumer = self.consumer_of(name)
         await consumer.until_crashed()
         if window is not None:
             consumer.settings = replace(consumer.settings, window_us=window)
@@ -104,7 +111,7 @@ class Consumption(Stimulation):
     async def crash_consumer(self, at: str, name: str = CONSUMER) -> None:
         await self.start()
         self.note_fault("consumer", "crash", consumer=name, at=at)
-        self._consumers[name].crash(at)
+        self.consumer_of(name).crash(at)
 
     def note_fault(
         self, seam: str, fault: str, kind: str = "fault.begin", **detail: object

@@ -5,6 +5,7 @@ meant to. A replay is sent by a second radio.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from bench.case import StimulusMissed
@@ -134,10 +135,15 @@ class HardwareRig(WiredRig):
     # --- who hears whom ------------------------------------------------------------------------
 
     def only(self, *stations: str) -> None:
+        for name in stations:
+            self.known_station(name)
         self._hearing.only(stations)
 
     def heard_by(self, *stations: str | Iterable[str]) -> None:
-        self._hearing.schedule((s,) if isinstance(s, str) else tuple(s) for s in stations)
+        schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
+        for name in chain.from_iterable(schedule):
+            self.known_station(name)
+        self._hearing.schedule(schedule)
 
     def _known(self, text: str) -> tuple[HardwareDevice, Known] | None:
         for device in self._own_devices():

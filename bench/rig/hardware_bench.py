@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections import deque
 from contextlib import nullcontext, suppress
 
@@ -65,6 +66,16 @@ class HardwareBench(WiredBench):
         self._is_ending = False
         self._hearing = Hearing()
         self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
+
+    async def _listen(self) -> None:
+        try:
+            await super()._listen()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else error
+            raise BenchUnfit(
+                f"{self.inventory.path}: [bench] tap: nothing can listen at {self.inventory.tap}:"
+                f" {why}. Give an address of this host (`ip address` lists them) and a free port"
+            ) from None
 
     def _new_tap_server(self) -> TapServer:
         host, port = host_and_port(self.inventory.tap)

@@ -1,9 +1,11 @@
 """One device, as its maker, the network server and the score each know it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from inspect import signature
 from typing import Any
 
 from bench.chance import stream
+from bench.mistake import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.stack import LORAMAC_NODE, Stack
@@ -23,6 +25,9 @@ JOIN_EUI = eui("70B3D57ED0000000")
 FIRST_DEV_EUI = 0x70B3D57ED0000000
 NET_ID = "000013"
 FIRST_DEV_ADDR = 0x26000000  # NwkID 0x13, as the network's NetID has it
+
+
+_OF_DEVICE = frozenset(field.name for field in fields(EndDevice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,14 @@ class Provisioned:
         return self.record.dev_eui
 
     @property
+    def join_eui(self) -> Eui:
+        """The JoinEUI of its join requests."""
+        return self.record.join_eui or JOIN_EUI
+
+    @property
     def identity(self) -> Identity:
         """What it takes to build join requests in its name."""
-        return Identity(self.dev_eui, JOIN_EUI, self.app_key)
+        return Identity(self.dev_eui, self.join_eui, self.app_key)
 
     def session(self) -> Session | None:
         """The session the server begins with; None for an OTAA device that has not joined."""
@@ -85,6 +95,9 @@ def provision(
     rx1_dr_offset: int = 0,
     rx_delay_s: int = 1,
     rx2_dr: int | None = None,
+    dev_eui: str | None = None,
+    join_eui: str | None = None,
+    app_key: str | None = None,
     **facts: Any,
 ) -> Provisioned:
     """A device with keys of its own, drawn from the seed.
@@ -93,19 +106,36 @@ def provision(
     by default); with neither nobody has ever heard it. `f_cnt_down` is the counter of its next
     downlink, `dr` its data rate (SF7 by default), `adr` whether it obeys LinkADRReq (if it is to be
     told to repeat, by default). `rx1_dr_offset`, `rx_delay_s` and `rx2_dr` are what its join
-    accepts are to say. Other facts are those of `EndDevice`.
+    accepts are to say. `dev_eui`, `join_eui` and `app_key` (hex) are those of a device that exists,
+    in place of drawn ones. Other facts are those of `EndDevice`. ScenarioMistake for what is none
+    of them, and for what cannot be.
     """
+    for fact in facts.keys() - _OF_DEVICE:
+        own = {
+            name
+            for name, one in signature(provision).parameters.items()
+            if one.kind is one.KEYWORD_ONLY
+        }
+        raise not_there("fact of a device", fact, sorted(_OF_DEVICE | own))
     chance = stream(seed, "keys", name)
     drawn = [chance.randbytes(16) for _ in range(3)]
     keys = keys or SessionKeys(drawn[0], drawn[1])
     address = dev_addr(dev_addr_text or f"{FIRST_DEV_ADDR + number:08X}")
+    try:
+        own_eui = eui(dev_eui or f"{FIRST_DEV_EUI + number:016X}")
+        own_join_eui = JOIN_EUI if join_eui is None else eui(join_eui)
+        own_key = drawn[2] if app_key is None else bytes.fromhex(app_key)
+    except ValueError as error:
+        raise ScenarioMistake(f"device {name!r}: {error}") from None
+    if len(own_key) != len(drawn[2]):
+        raise ScenarioMistake(f"device {name!r}: an app_key has 32 hex digits")
     otaa = activation == Activation.OTAA
     record = EndDevice(
         name=name,
-        dev_eui=eui(f"{FIRST_DEV_EUI + number:016X}"),
+        dev_eui=own_eui,
         activation=Activation(activation),
-        join_eui=JOIN_EUI if otaa else None,
-        app_key=drawn[2] if otaa else None,
+        join_eui=own_join_eui if otaa else None,
+        app_key=own_key if otaa else None,
         dev_addr=None if otaa else address,
         session_keys=None if otaa else keys,
         device_class=DeviceClass(device_class),
@@ -118,7 +148,7 @@ def provision(
         record=record,
         dev_addr=address,
         keys=keys,
-        app_key=drawn[2],
+        app_key=own_key,
         f_cnt_up=heard,
         f_cnt_down=f_cnt_down,
         dr=dr,

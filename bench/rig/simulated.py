@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from bench.mistake import not_there
 from bench.rig.application import Application
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER
@@ -111,7 +112,12 @@ class SimulatedRig(VirtualAir, Consumption):
 
     def _some(self, lns: str | None) -> list[SimulatedServer]:
         """One server by its id, or all of them."""
-        return list(self._servers.values()) if lns is None else [self._servers[lns]]
+        return list(self._servers.values()) if lns is None else [self._running(lns)]
+
+    def _running(self, lns: str) -> SimulatedServer:
+        if lns not in self._servers:
+            raise not_there("network server", lns, self._servers)
+        return self._servers[lns]
 
     def delay_upstream(self, us: int, messages: int = 1) -> None:
         self._longest_delay_us = max(self._longest_delay_us, us)
@@ -128,7 +134,7 @@ class SimulatedRig(VirtualAir, Consumption):
         self.application.free_disk(lns)
 
     def step_wall_clock(self, us: int, *, lns: str = LNS) -> None:
-        self._servers[lns].step_wall_clock(us)
+        self._running(lns).step_wall_clock(us)
 
     # --- consumers ------------------------------------------------------------------------------
 
@@ -142,7 +148,7 @@ class SimulatedRig(VirtualAir, Consumption):
 
     async def run_consumer(self, name: str) -> None:
         assert self._tasks is not None
-        await self._consumers[name].start(self._tasks)
+        await self.consumer_of(name).start(self._tasks)
 
     async def publish(self, topic: str, body: dict[str, object]) -> None:
         self._broker.publish(topic, body, injected=True)
@@ -153,7 +159,7 @@ class SimulatedRig(VirtualAir, Consumption):
         self._broker.lose_acks(name)
 
     async def redeliver(self, name: str = CONSUMER) -> None:
-        await self._consumers[name].settled()
+        await self.consumer_of(name).settled()
         self._broker.redeliver(name)
 
     async def stop_broker(self) -> None:

@@ -121,12 +121,12 @@ class Stimulation(Assembly):
     def told(
         self, frame: Frame, *, by: str, dr: int | None = None, freq_hz: int | None = None
     ) -> str:
-        xtime = self._stations[by].tap.xtime_now()
+        xtime = self.known_station(by).tap.xtime_now()
         return reception_text(frame.phy, self.region, xtime, dr=dr, freq_hz=freq_hz)
 
     async def say(self, text: str, *, by: str) -> None:
         await self.start()
-        self._stations[by].tap.inject(text)
+        self.known_station(by).tap.inject(text)
         await self.pause(0)
 
     def announce(self, frame: Frame, *, genuine: bool = True) -> None:
@@ -142,7 +142,7 @@ class Stimulation(Assembly):
 
     def deliver(self, frame: Frame, *, by: str) -> None:
         """Let a station deliver a frame now, as if it had just heard it."""
-        self._stations[by].tap.replay(self.told(frame, by=by))
+        self.known_station(by).tap.replay(self.told(frame, by=by))
 
     # --- what became of it -------------------------------------------------------------------
 
@@ -285,11 +285,11 @@ class Stimulation(Assembly):
 
     def expect_due(self, frame: Frame, due: Due) -> None:
         """Expect the words of the next reception of a frame."""
-        self.case.expect_outcome(frame.frame_id, self._stations[due.station].eui, due)
+        self.case.expect_outcome(frame.frame_id, self.known_station(due.station).eui, due)
 
     def expect_race(self, frame: Frame, table: Table, *, between: Sequence[str]) -> None:
         due = table.race(self.strategy, _kind_of(frame), between)
-        self.case.expect_race(frame.frame_id, {self._stations[d.station].eui: d for d in due})
+        self.case.expect_race(frame.frame_id, {self.known_station(d.station).eui: d for d in due})
 
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         self.case.expect_line(frame.dev_eui, self.reply_line(frame, line))
@@ -313,7 +313,7 @@ class Stimulation(Assembly):
         self.case.expect_evictions(times)
 
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
-        station = self._stations[through].eui
+        station = self.known_station(through).eui
         self.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
 
     def expect_answer(self, frame: Frame, **said: int | bool | None) -> None:

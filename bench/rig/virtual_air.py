@@ -1,6 +1,7 @@
 """Devices and stations in software, and the air between them: who hears whom?"""
 
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from bench.device.seam import Sent
@@ -51,11 +52,15 @@ class VirtualAir(Stimulation):
         )
 
     def only(self, *stations: str) -> None:
+        for name in stations:
+            self.known_station(name)
         self._hearing = stations
         self._connect_air()
 
     def heard_by(self, *stations: str | Iterable[str]) -> None:
         self._schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
+        for name in chain.from_iterable(self._schedule):
+            self.known_station(name)
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write an event; an uplink on the air is heard by whom the schedule names."""
@@ -86,7 +91,7 @@ class VirtualAir(Stimulation):
     async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
         await self.start()
         sent = [await self.craft(device) for _ in range(frames)]
-        station = self._stations[by]
+        station = self.known_station(by)
         assert isinstance(station, VirtualRigStation)
         for frame in sent:
             station.station.deliver(frame.phy, **first_channel(self.region))

@@ -6,7 +6,7 @@ from bench.device.activation import Abp, Otaa
 from bench.device.seam import Joining, Sent
 from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD, DeviceOfCase
-from bench.rig.provisioning import FASTEST, JOIN_EUI, Provisioned
+from bench.rig.provisioning import FASTEST, Provisioned
 from bench.virtual.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.session import Session
@@ -83,7 +83,9 @@ def firmware_of(
     """The device itself; its next counter follows the one the server has."""
     otaa = provisioned.record.activation is Activation.OTAA
     activation = (
-        Otaa(JOIN_EUI, provisioned.app_key) if otaa else Abp(provisioned.dev_addr, provisioned.keys)
+        Otaa(provisioned.join_eui, provisioned.app_key)
+        if otaa
+        else Abp(provisioned.dev_addr, provisioned.keys)
     )
     device = VirtualDevice(
         provisioned.record.name,

@@ -132,7 +132,7 @@ class WiredBench:
             store_url = valkey.url
         self.trust = Trust(subfolder(self.folder, "trust")) if self._tls else None
         self.taps = self._new_tap_server()
-        await self.taps.start()
+        await self._listen()
         keep.push_async_callback(self.taps.stop)
         for ending in (UP_TOPIC, STATUS_TOPIC):
             application = Subscription(
@@ -160,6 +160,10 @@ class WiredBench:
         for program in self._shared:
             await program.stop()
         await self._stack.__aexit__(kind, error, traceback)
+
+    async def _listen(self) -> None:
+        """Begin to listen for stations; OSError or HostError where that is not possible."""
+        await self.taps.start()
 
     def _new_tap_server(self) -> TapServer:
         """Where the stations connect; not started yet."""

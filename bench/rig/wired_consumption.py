@@ -57,7 +57,7 @@ class WiredConsumption(WiredFaults):
             await consumer.start()
 
     async def run_consumer(self, name: str) -> None:
-        await self._consumers[name].start()
+        await self.consumer_of(name).start()
 
     async def publish(self, topic: str, body: dict[str, object]) -> None:
         assert self._broker is not None
@@ -69,18 +69,18 @@ class WiredConsumption(WiredFaults):
         await super().crash_consumer(at, name)
 
     async def start_consumer(self, name: str = CONSUMER, *, window: int | None = None) -> None:
-        if self._consumers[name].crashes_at == "ack":
+        if self.consumer_of(name).crashes_at == "ack":
             await self._until_decided(name)
         await super().start_consumer(name, window=window)
 
     async def lose_acks(self, name: str = CONSUMER) -> None:
         await self.start()
         await self._until_decided(name)
-        self._consumers[name].lose_acks()
+        self.consumer_of(name).lose_acks()
 
     async def redeliver(self, name: str = CONSUMER) -> None:
         await self._until_decided(name)
-        await self._consumers[name].redeliver()
+        await self.consumer_of(name).redeliver()
 
     async def stop_broker(self) -> None:
         await self.start()
@@ -132,7 +132,7 @@ class WiredConsumption(WiredFaults):
 
     async def _until_decided(self, name: str) -> None:
         """Wait until a consumer has decided on all messages that there are; TimeoutError."""
-        consumer, until_us = self._consumers[name], now_us() + _DECIDED_WITHIN_US
+        consumer, until_us = self.consumer_of(name), now_us() + _DECIDED_WITHIN_US
         while consumer.runs and not consumer.has_decided_on(self._published()):
             if now_us() > until_us:
                 raise TimeoutError(f"consumer {name} has not decided on every message")

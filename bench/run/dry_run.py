@@ -19,7 +19,7 @@ from bench.rig.injection import DATA_RATE
 from bench.rig.retiming import Retiming
 from bench.rig.simulated import LNS, SimulatedRig
 from bench.run.planning import PLAN
-from bench.run.play import Play, innermost
+from bench.run.play import Play, first_cause, told_of
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.watched import DeviceNotes, Notes, Watched
@@ -127,8 +127,8 @@ class DryRun:
             try:
                 planned = clock.run(self._perform(play, capture))
             except (Exception, BaseExceptionGroup) as failure:
-                self.failed[play.title.case] = innermost(failure)
-                return Verdict(Result.ERROR, "bench", (innermost(failure),))
+                told = self.failed[play.title.case] = told_of(first_cause(failure), play)
+                return Verdict(Result.ERROR, "bench", (told,))
             finally:
                 capture.close()
         self.planned[planned.case] = planned

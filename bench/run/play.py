@@ -21,6 +21,7 @@ from bench.expectation import Result, Verdict
 from bench.host.network_server import ServerDied
 from bench.host.program import ConsumerDied, HostError
 from bench.inspection.found import Found
+from bench.mistake import ScenarioMistake, place_in
 from bench.owner import Owner
 from bench.rig.assembly import GatewayAway, ServerSilent
 from bench.rig.gateways import GatewaysAway
@@ -102,7 +103,8 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
         if isinstance(cause, StimulusMissed):
             case.missed(cause.owner, str(cause))
         else:
-            error, owner = innermost(cause), owner_of(cause)
+            owner = owner_of(cause)
+            error = told_of(cause, play) if owner == BENCH else innermost(cause)
     try:
         if owner in SERVING and error is not None:
             # What a network server or a consumer does is never an error of the bench.
@@ -168,6 +170,13 @@ def is_of_host(error: BaseException) -> bool:
     """
     of_host = isinstance(error, HostError | OSError) and not isinstance(error, TimeoutError)
     return of_host and owner_of(error) == BENCH
+
+
+def told_of(mistake: BaseException, play: Play) -> str:
+    """What is wrong, after the line of the scenario in which it came about."""
+    place = place_in(play.title.file, mistake.__traceback__)
+    told = str(mistake) if isinstance(mistake, ScenarioMistake) else innermost(mistake)
+    return f"{place}: {told}" if place else told
 
 
 def innermost(failure: BaseException) -> str:

@@ -5,6 +5,7 @@ import pytest
 
 from bench.evidence import Words
 from bench.expectation import HOST_STALL_MAX_US, Due, Result, Table, Verdict, judge, words
+from bench.mistake import ScenarioMistake
 from lns.dedup.strategy import Strategy
 from tests.bench.written_case import (
     ACKED,
@@ -75,12 +76,14 @@ def test_a_star_stands_for_every_strategy_or_kind() -> None:
     ],
 )
 def test_a_missing_row_is_no_expectation(strategy: Strategy, kind: str) -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        ScenarioMistake, match=f"no row for {strategy} {kind}; it has Drop confirmed"
+    ):
         FIRST_AND_COPY.row(strategy, kind, PLAYERS)
 
 
 def test_every_role_needs_a_station() -> None:
-    with pytest.raises(KeyError, match="copy"):
+    with pytest.raises(ScenarioMistake, match="role 'copy' is bound to no station"):
         FIRST_AND_COPY.row(Strategy.DROP, "confirmed", {"first": "west"})
 
 
@@ -89,7 +92,7 @@ def test_tables_follow_each_other_where_both_have_the_row() -> None:
     assert statuses(both, Strategy.MARK, "confirmed", **PLAYERS, again="north") == [
         "west NonDuplicate", "east SoftDuplicate", "north DuplicateDueToResubmission",
     ]  # fmt: skip
-    with pytest.raises(KeyError):
+    with pytest.raises(ScenarioMistake, match="no row"):
         both.row(Strategy.DROP, "join", {**PLAYERS, "again": "west"})
 
 
@@ -121,9 +124,9 @@ def test_one_column_alone() -> None:
 
 
 def test_a_misspelt_role_is_named() -> None:
-    with pytest.raises(ValueError, match="'cpoy' is no role; known: first, copy"):
+    with pytest.raises(ScenarioMistake, match="no role 'cpoy'; known: first, copy"):
         FIRST_AND_COPY.only("cpoy")
-    with pytest.raises(ValueError, match="'cpoy' is no role; known: first, copy"):
+    with pytest.raises(ScenarioMistake, match="no role 'cpoy'; known: first, copy"):
         FIRST_AND_COPY.again("cpoy", "late")
 
 
