@@ -1,12 +1,11 @@
-"""Gives every scenario its rig (see `bench.pytest_plugin`), and the options of the scenarios."""
+"""The options of the scenarios; their rig comes with the plugin `lorabench` of pytest."""
 
 import pytest
 
 from bench.case import Title
 from scenarios.catalogue import read_catalogue
 
-RIGS = "bench.pytest_plugin"
-pytest_plugins = [RIGS]
+RIGS = "lorabench"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

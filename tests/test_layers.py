@@ -79,6 +79,7 @@ LAYERS = {
         "owner",
         "inspection",
         "ledger",
+        "mistake",
         "expectation",
         "case",
         "inventory",
@@ -93,6 +94,7 @@ LAYERS = {
         "rig",
         "run",
         "explore",
+        "scenario",
         "pytest_plugin",
         "night",
         "score",
@@ -126,7 +128,7 @@ HOMES = {
     "jinja2": ("bench.report",),
     "cyclopts": ("bench.cli",),
     "rich": ("bench.cli",),
-    "pytest": ("bench.pytest_plugin", "bench.cli"),
+    "pytest": ("bench.pytest_plugin", "bench.run", "bench.cli"),
 }
 
 # Whoever stands first shares nothing with what follows: a fault in one is seen from the other, and

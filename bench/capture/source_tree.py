@@ -94,6 +94,8 @@ def _difference() -> str | None:
 
 def _git(*words: str) -> bytes | None:
     """What git says of the folder with this code; None where it says nothing."""
+    if not (_root() / ".git").exists():  # installed, perhaps in the repository of somebody else
+        return None
     command = ("git", "-C", str(_root()), *words)
     try:
         done = subprocess.run(command, capture_output=True, check=True, timeout=_PATIENCE_S)

@@ -26,7 +26,9 @@ RunNames = Annotated[list[str], Parameter(help="Run folders, or `latest`.")]
 RunsRead = Annotated[
     Path, Parameter(name="--runs", help="Where `latest` and bare names are looked up.")
 ]
-RunsWritten = Annotated[Path, Parameter(name="--runs", help="Where run folders are made.")]
+RunsWritten = Annotated[
+    Path, Parameter(name=("--runs", "--capture-dir"), help="Where run folders are made.")
+]
 Seed = Annotated[int, Parameter(name="--seed", help="All chance of the run comes from it.")]
 Line = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
 from bench.cli.exit_code import MEANINGS, ExitCode, Refused
-from bench.cli.output import PROGRAM, print_error
+from bench.cli.output import PROGRAM, print_error, print_json
 
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",
@@ -53,23 +53,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CycloptsError as error:
-        print_error(f"{PROGRAM}: {_one_line(error)}")
-        print_error(f"`{_help_command(words)}` shows what it takes.")
-        return ExitCode.USAGE
+        hint = f"`{_help_command(words)}` shows what it takes."
+        return _told(words, f"{_one_line(error)}", ExitCode.USAGE, hint)
     except Refused as refusal:
-        print_error(f"{PROGRAM}: {refusal}")
-        return refusal.exit_code
+        return _told(words, str(refusal), refusal.exit_code)
     except BrokenPipeError:
         # Whoever read the output has gone; nobody is left to tell. The interpreter would still try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.INTERRUPTED
     except OSError as error:
         # A folder that is not there or may not be written, a full disk: facts, not bugs.
-        print_error(f"{PROGRAM}: {error}")
-        return ExitCode.USAGE
+        return _told(words, str(error), ExitCode.USAGE)
     except KeyboardInterrupt:
-        print_error(f"{PROGRAM}: interrupted. What was captured so far stays.")
-        return ExitCode.INTERRUPTED
+        text = "interrupted. What was captured so far stays."
+        return _told(words, text, ExitCode.INTERRUPTED)
+
+
+def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> ExitCode:
+    """Tell a mistake: to a person on stderr, to a program that asked for JSON as such."""
+    if "--json" in words:
+        print_json({"error": text, **({"hint": hint} if hint else {}), "exit_code": int(code)})
+        return code
+    print_error(f"{PROGRAM}: {text}")
+    if hint:
+        print_error(hint)
+    return code
 
 
 def _run(words: list[str]) -> int:

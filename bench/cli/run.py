@@ -10,11 +10,11 @@ from cyclopts import Parameter
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
-from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, Seed, Strategy
+from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, RunsWritten, Seed, Strategy
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run_folders import run_folders_in
-from bench.cli.scenario_catalogue import chosen
+from bench.cli.scenario_catalogue import chosen, nothing_fits
 from bench.cli.scenario_lines import ScenarioLines
 from bench.cli.verdicts import (
     CaseVerdict,
@@ -35,6 +35,8 @@ EXAMPLES = (
     "lorabench run --rig emulated",
     "lorabench run --rig emulated --each-once",
     "lorabench run --bench bench.toml multi_concentrator",
+    "lorabench run my_scenarios/",
+    "lorabench run --catalogue my_cases.json",
 )
 
 
@@ -57,6 +59,7 @@ class Selection:
     bench: Path | None = None
     each_once: bool = False
     limit: int | None = None
+    catalogue: Path | None = None
     origin: Origin = field(default_factory=Origin)
     explored: Path | None = None
 
@@ -71,6 +74,7 @@ class Selection:
         words += ["--retention", self.retention_s] if self.retention_s else []
         words += ["--tls"] if self.tls else []
         words += ["--redis", without_login(self.redis_url)] if self.redis_url else []
+        words += ["--catalogue", shown_path(self.catalogue)] if self.catalogue else []
         words += ["--limit", self.limit] if self.limit is not None else []
         words += ["--line", self.origin.line] if self.origin.line else []
         words += ["--dut", self.origin.dut] if self.origin.dut else []
@@ -102,7 +106,10 @@ class Ran:
 def run(
     pattern: Annotated[
         str | None,
-        Parameter(help="Part of a name, a pytest -k expression, or a file. All if left out."),
+        Parameter(
+            help="Part of a name, a pytest -k expression, or a file or folder of your own. All that"
+            " come with the bench if left out."
+        ),
     ] = None,
     /,
     *,
@@ -120,7 +127,7 @@ def run(
             " of them, its name and the seed decide. Six seeds in a row play all.",
         ),
     ] = False,
-    capture_dir: Annotated[Path, Parameter(help="Where the folder of the run is made.")] = RUNS,
+    capture_dir: RunsWritten = RUNS,
     retention: Annotated[
         int | None,
         Parameter(
@@ -142,6 +149,10 @@ def run(
         Path | None,
         Parameter(help="Inventory of a real bench; the scenarios run on its boards and gateways."),
     ] = None,
+    catalogue: Annotated[
+        Path | None,
+        Parameter(help="Edge cases of your own (JSON), in place of scenarios/edge_cases.json."),
+    ] = None,
     limit: Limit = None,
     line: Line = None,
     dut: Dut = None,
@@ -159,7 +170,7 @@ def run(
         raise Refused("--limit is a number of cases, 1 at least.")
     selection = Selection(
         pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once, limit,
-        Origin(line=line, dut=dut),
+        catalogue, Origin(line=line, dut=dut),
     )  # fmt: skip
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
@@ -215,10 +226,13 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     before = set(run_folders_in(selection.capture_dir))
     lines = ScenarioLines(display)
     outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
-    if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
+    if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
         raise NothingToRun(
-            f"No scenario fits {selection.pattern!r}. `lorabench scenarios` lists all of them."
+            f"None of these scenarios can be played on the {selection.rig} rig: it has no"
+            f" {', '.join(lines.lacking)}."
         )
+    if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
+        raise NothingToRun(nothing_fits(selection.pattern))
     made = [folder for folder in run_folders_in(selection.capture_dir) if folder not in before]
     if outcome == pytest.ExitCode.USAGE_ERROR:
         raise Refused(
@@ -238,8 +252,8 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
 
 def _pytest_arguments(selection: Selection) -> list[str]:
     return [
-        *chosen(selection.pattern),
-        *("-p", "no:cacheprovider"),
+        *chosen(selection.pattern, catalogue=selection.catalogue),
+        *("-p", "lorabench", "-p", "no:cacheprovider"),
         # A look at the bench has imported what pytest would like to see first.
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("--rig", selection.rig, "--seed", str(selection.seed)),

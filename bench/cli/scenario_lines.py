@@ -16,6 +16,7 @@ import pytest
 
 from bench.cli.progress import ProgressDisplay
 from bench.cli.verdicts import in_words
+from bench.pytest_plugin import lacking
 
 REASON_LINES_MAX = 12
 PASSED = "PASS"
@@ -24,13 +25,17 @@ EXCEPTION_NAME = re.compile(r"^(?:Failed|(?:\w+\.)+\w+): ")
 
 @dataclass(slots=True, eq=False)
 class ScenarioLines:
-    """Remembers how many cases of a pytest run ended, and how those of this scenario went."""
+    """Remembers how many cases of a pytest run ended, and how those of this scenario went.
+
+    `lacking`: what the rig does not have for the scenarios that it left out.
+    """
 
     display: ProgressDisplay
     total: int = 0
     ended: int = 0
     failed: int = 0
     broken: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
     _stages: dict[str, list[pytest.TestReport]] = field(default_factory=dict)
     _scenario: str = ""
     _verdicts: Counter[str] = field(default_factory=Counter)
@@ -64,7 +69,8 @@ class ScenarioLines:
             del self._stages[report.nodeid]
             self._case_ended(stages)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self.lacking = lacking(session.config)
         self._print_scenario()
 
     def _case_ended(self, stages: Sequence[pytest.TestReport]) -> None:

@@ -14,7 +14,7 @@ from bench.cli.bench_file import inventory_of
 from bench.cli.exit_code import BenchBroken
 from bench.cli.output import labelled
 from bench.cli.progress import ProgressDisplay
-from bench.cli.scenario_catalogue import NoSuchScenario, chosen
+from bench.cli.scenario_catalogue import NoSuchScenario, chosen, nothing_fits
 from bench.cli.scenario_lines import ScenarioLines, short_name
 from bench.plan.abilities import Abilities, abilities_of, usual_bench
 from bench.plan.bound import Bound, bound
@@ -93,12 +93,19 @@ def _dry_run(
 ) -> tuple[list[PlannedCase], dict[str, str]]:
     markers = _Markers(display)
     with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
-        arguments = ["-p", "no:cacheprovider", "--rig", "plan", "--capture-dir", folder]
+        arguments = [
+            "-p",
+            "lorabench",
+            "-p",
+            "no:cacheprovider",
+            "--rig",
+            "plan",
+            "--capture-dir",
+            folder,
+        ]
         outcome = pytest.main([*chosen(pattern), *arguments], plugins=[markers])
         if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
-            raise NoSuchScenario(
-                f"No scenario fits {pattern!r}. `lorabench scenarios` lists all of them."
-            )
+            raise NoSuchScenario(nothing_fits(pattern))
         if outcome == pytest.ExitCode.USAGE_ERROR:
             raise NoSuchScenario("pytest did not accept this; its message stands above.")
         if outcome == pytest.ExitCode.INTERRUPTED and not markers.broken:

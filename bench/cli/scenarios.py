@@ -11,12 +11,13 @@ from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import print_json, print_lines
 from bench.cli.progress import ProgressDisplay
-from bench.cli.scenario_catalogue import Scenario, scenarios_folder, scenarios_in
+from bench.cli.scenario_catalogue import Scenario, matching
 from bench.cli.scenario_plan import as_json as plan_as_json
 from bench.cli.scenario_plan import bench_of, plan_of, told
 
 EXAMPLES = (
     "lorabench scenarios",
+    "lorabench scenarios replay",
     "lorabench scenarios --json",
     "lorabench scenarios --plan",
     "lorabench scenarios --plan replay --bench lab.toml",
@@ -26,7 +27,10 @@ EXAMPLES = (
 def scenarios(
     pattern: Annotated[
         str | None,
-        Parameter(help="With --plan: part of a name, a pytest -k expression, or a file."),
+        Parameter(
+            help="Part of a name or title, or a file or folder; with --plan also a pytest -k"
+            " expression."
+        ),
     ] = None,
     /,
     *,
@@ -54,9 +58,9 @@ def scenarios(
     """
     if plan:
         return _plan(pattern, bench, as_json=as_json)
-    if pattern is not None or bench is not None:
-        raise Refused("A pattern and --bench say what to plan for: add --plan.")
-    found = scenarios_in(scenarios_folder())
+    if bench is not None:
+        raise Refused("--bench says what to plan for: add --plan.")
+    found = matching(pattern)
     if as_json:
         print_json([asdict(scenario) for scenario in found])
     else:

@@ -13,7 +13,7 @@ from bench.capture.reading import Event
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsRead
-from bench.cli.output import print_json, shown_path
+from bench.cli.output import command_line, print_json, print_lines, shown_path
 from bench.cli.run_folders import resolve
 from bench.cli.styled import Span, print_styled
 from bench.report.cast import cast_of
@@ -35,6 +35,7 @@ from bench.timeline.drawing import WIDTH_MAX, WIDTH_MIN, Drawing
 from bench.timeline.rows import Row, Tone, rows
 
 EXAMPLES = (
+    "lorabench timeline latest",
     "lorabench timeline latest second_station",
     "lorabench timeline latest 'same_station Mark'",
     "lorabench timeline runs/20261120T020003Z-7f3a retry_is_heard_by_both --json",
@@ -80,7 +81,13 @@ class Told:
 
 def timeline(
     run: Annotated[str, Parameter(help="A run folder, or `latest`.")],
-    case: Annotated[str, Parameter(help="Part of the name of a case, or several parts of it.")],
+    case: Annotated[
+        str | None,
+        Parameter(
+            help="Part of the name of a case, or several parts of it. If left out, all cases of the"
+            " run are listed, those that failed first."
+        ),
+    ] = None,
     /,
     *,
     runs: RunsRead = RUNS,
@@ -100,6 +107,8 @@ def timeline(
         raise Refused("--limit must be 1 or more: so many events are shown at most.")
     (folder,) = resolve([run], runs=runs)
     records, books = cases_of(folder), wholeness(folder)
+    if case is None:
+        return _listing(folder, records, books, as_json=as_json)
     chosen = _chosen(folder, records, case, books)
     withheld = {one.case: one.reason for one in books.withheld}
     told = replace(_told(folder, chosen, records, limit), missing=withheld.get(chosen.case))
@@ -108,6 +117,24 @@ def timeline(
     else:
         columns = get_terminal_size((_PIPE_WIDTH, 24)).columns if width is None else width
         print_styled(_page(told, min(WIDTH_MAX, max(WIDTH_MIN, columns))))
+    return ExitCode.PASSED
+
+
+def _listing(
+    folder: Path, records: Sequence[CaseRecord], books: Wholeness, *, as_json: bool
+) -> int:
+    """All cases of a run, those that did not pass first."""
+    ranked = sorted(records, key=lambda record: record.verdict == "PASS")
+    if as_json:
+        cases = [{"case": record.case, "verdict": record.verdict} for record in ranked]
+        print_json({"run": folder, "cases": cases})
+        return ExitCode.PASSED
+    words = [(record.verdict or "no verdict", shown(record.case, 300)) for record in ranked]
+    width = max((len(verdict) for verdict, _ in words), default=0)
+    print_lines(f"{verdict:{width}}  {case}" for verdict, case in words)
+    print_lines([] if books.whole else [books.sentence])
+    hint = command_line("timeline", shown_path(folder), ranked[0].case) if ranked else ""
+    print_lines([f"{len(ranked)} cases. One of them:  {hint}" if hint else "No case was played."])
     return ExitCode.PASSED
 
 

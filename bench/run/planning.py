@@ -41,7 +41,19 @@ def plan_of(arguments: Sequence[str], *, retention_s: int) -> Plan:
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
         last = ["--rig", "plan", "--retention", str(retention_s), "--capture-dir", folder]
-        command = [sys.executable, "-m", "pytest", *arguments, *last, "-q", "--no-header"]
+        if any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
+            last.append("-n0")  # one dry run is enough
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "lorabench",
+            *arguments,
+            *last,
+            "-q",
+            "--no-header",
+        ]
         try:
             done = subprocess.run(
                 command,

@@ -398,7 +398,6 @@ def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) ->
         (["--broker", "mqtt://h", "--store", "s", "--keys", "--retention", "16d"], "at most 15 d"),
         (["--broker", "mqtt://h", "--store", "s", "--to", "mqtt:lorawan"], "come back"),
         (["--broker", "file:nowhere", "--store", "s"], "nowhere cannot be read"),
-        (["--broker", "mqtt://h", "--store", "s", "--json"], "--json goes with --show"),
         (["--broker", "mqtt://h", "--store", "redis://:0"], "--store: "),
         (["--broker", "mqtt://h", "--store", "s", "--topic", "$share/a/#"], "needs --no-sequence"),
         (["--broker", "mqtt://h", "--store", "s", "--capture", "c"], "such as c.jsonl"),
@@ -431,6 +430,17 @@ def test_a_mistake_is_answered_in_words(
     output = capsys.readouterr()
     assert said in output.err and "Traceback" not in output.err
     assert output.out == ""
+
+
+def test_a_program_that_asks_for_json_is_told_its_mistake_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["inbox", "--broker", "mqtt://h", "--store", "s", "--json"]) == 4
+    output = capsys.readouterr()
+    told = json.loads(output.out)
+    assert told["error"].startswith("--json goes with --show") and told["exit_code"] == 4
+    assert output.err == ""
 
 
 def test_a_password_is_never_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

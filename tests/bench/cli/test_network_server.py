@@ -55,4 +55,5 @@ def test_a_bad_configuration_ends_with_2_as_the_server_itself_does(
 
 def test_json_is_for_the_check(lns_toml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lns", str(lns_toml), "--json"]) == 4
-    assert "goes with --check" in capsys.readouterr().err
+    told = json.loads(capsys.readouterr().out)
+    assert "goes with --check" in told["error"] and told["exit_code"] == 4

@@ -9,6 +9,7 @@ from bench.cli.scenario_catalogue import (
     NoSuchScenario,
     Scenario,
     chosen,
+    matching,
     scenarios_folder,
     scenarios_in,
 )
@@ -33,6 +34,12 @@ def prepared(rig):
 
 def test_silent(rig): ...
 '''
+
+
+SETTINGS = [
+    *("-c", str(scenarios_folder().parent / "bench" / "run" / "scenarios.ini")),
+    *("--rootdir", str(scenarios_folder().parent)),
+]
 
 
 def test_scenarios_are_listed_by_file_and_line(tmp_path: Path) -> None:
@@ -60,11 +67,12 @@ def test_a_scenario_file_with_a_syntax_error_is_named(tmp_path: Path) -> None:
 
 
 def test_without_a_pattern_all_scenarios_are_chosen() -> None:
-    assert chosen(None) == [str(scenarios_folder())]
+    assert chosen(None) == [str(scenarios_folder()), *SETTINGS]
 
 
 def test_a_pattern_is_an_expression_over_all_of_them() -> None:
-    assert chosen("replay and not storm") == [str(scenarios_folder()), "-k", "replay and not storm"]
+    wanted = [str(scenarios_folder()), "-k", "replay and not storm", *SETTINGS]
+    assert chosen("replay and not storm") == wanted
 
 
 @pytest.mark.parametrize("name", ["test_replay.py", "scenarios/test_replay.py"])
@@ -73,8 +81,37 @@ def test_a_file_is_found_by_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = scenarios_folder() / "test_replay.py"
-    assert chosen(name) == [str(file)]
-    assert chosen(f"{name}::test_a_storm") == [f"{file}::test_a_storm"]
+    assert chosen(name) == [str(file), *SETTINGS]
+    assert chosen(f"{name}::test_a_storm") == [f"{file}::test_a_storm", *SETTINGS]
+
+
+def test_what_is_ones_own_is_played_with_ones_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "test_replay.py").write_text(SOURCE)
+    assert chosen("mine") == ["mine"]
+    assert chosen("mine/test_replay.py") == ["mine/test_replay.py"]
+    assert len(matching("mine")) == len(matching("mine/test_replay.py")) == 2
+
+
+def test_a_catalogue_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text("{}")
+    assert chosen(None, catalogue=file) == [
+        str(scenarios_folder() / "test_catalogue.py"), "--catalogue", str(file), *SETTINGS,
+    ]  # fmt: skip
+    with pytest.raises(NoSuchScenario, match="there is no file"):
+        chosen(None, catalogue=tmp_path / "none.json")
+
+
+def test_scenarios_are_found_by_part_of_a_name_or_title() -> None:
+    assert {one.group for one in matching("second_station")} >= {"multi_concentrator"}
+    with pytest.raises(NoSuchScenario, match="Near it: a_second_station_delivers_the_same_frame"):
+        matching("secnd_staton")
+    with pytest.raises(NoSuchScenario, match=r"Near it: test_joins\.py"):
+        matching("test_jons.py")
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -107,8 +107,8 @@ def test_the_bench_of_a_file_is_what_it_describes(tmp_path: Path) -> None:
         bench_of(tmp_path / "nowhere.toml")
 
 
-def test_a_pattern_without_plan_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenarios", "replay"]) == ExitCode.USAGE
+def test_a_bench_without_plan_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenarios", "--bench", "bench.toml"]) == ExitCode.USAGE
     assert "add --plan" in capsys.readouterr().err
 
 

@@ -67,7 +67,7 @@ def test_a_long_case_is_shown_around_its_divergence(
         (["latest", "zzz"], "The nearest:\n  copies/two_stations[Mark]"),
         (["nowhere", "x"], "There is no run nowhere"),
         (["latest", "x", "--limit", "0"], "--limit must be 1 or more"),
-        (["latest"], "requires an argument"),
+        ([], "requires an argument"),
     ],
 )
 def test_a_mistake_is_answered_with_what_is_there(
@@ -77,6 +77,18 @@ def test_a_mistake_is_answered_with_what_is_there(
     output = capsys.readouterr()
     assert said in output.err
     assert output.out == ""
+
+
+def test_without_a_case_all_are_listed_and_what_failed_comes_first(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["timeline", "latest"]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.split()[1] == "copies/two_stations[Mark]" and not first.startswith("PASS")
+    assert "One of them:  lorabench timeline runs/20261121T020003Z-7f3a" in last
+    assert main(["timeline", "latest", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cases"][0]["case"] == "copies/two_stations[Mark]"
 
 
 def test_a_run_without_cases_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

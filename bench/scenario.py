@@ -1,0 +1,25 @@
+"""Everything that the file of a scenario imports, in one place.
+
+    from bench.scenario import FIRST, Rig, seconds
+
+    async def test_the_pump_is_heard(rig: Rig) -> None:
+        '''A first frame goes to the application.'''
+        pump = rig.provision("pump")
+        uplink = await pump.send(b"on")
+        rig.expect(uplink, FIRST, first="west")
+
+`scenarios/README.md` has every verb of a rig, the language of the tables, and the faults.
+"""
+
+from bench.case import StimulusMissed
+from bench.device.seam import Joining, Sent
+from bench.duration import microseconds, milliseconds, minutes, seconds
+from bench.expectation import Due, Table
+from bench.mistake import ScenarioMistake
+from bench.rig.rig import Frame, Rig, RigDevice, RigStation
+from lns.dedup.strategy import Strategy
+
+__all__ = [
+    "Due", "Frame", "Joining", "Rig", "RigDevice", "RigStation", "ScenarioMistake", "Sent",
+    "StimulusMissed", "Strategy", "Table", "microseconds", "milliseconds", "minutes", "seconds",
+]  # fmt: skip
