@@ -74,26 +74,47 @@ class DeviceSection(Section):
     """One `[[device]]` of `devices.toml`."""
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")]
+    """What people call it; no two devices have one name."""
     dev_eui: EuiText
+    """Its DevEUI, in any spelling."""
     activation: Activation
+    """`otaa` needs `join_eui` and `app_key`; `abp` needs `dev_addr`, `nwk_s_key`, `app_s_key`."""
     join_eui: EuiText | None = None
+    """The JoinEUI (AppEUI) that its join requests carry."""
     app_key: Key | None = None
+    """Its AppKey."""
     dev_addr: DevAddrText | None = None
+    """The DevAddr of an ABP device."""
     nwk_s_key: Key | None = None
+    """The NwkSKey of an ABP device."""
     app_s_key: Key | None = None
+    """The AppSKey of an ABP device."""
     lorawan: LoRaWanVersion = LoRaWanVersion.V1_0_4
+    """Which version it follows: up to 1.0.3 a DevNonce may be any new one, from 1.0.4 it counts."""
     strategy: Strategy = Strategy.NONE
+    """What becomes of copies from other stations: `Drop`, `Mark` or `None`."""
     server: str | None = None
+    """The `id` of the one network server that serves it; absent: all of them, by claims."""
     relaxed_f_cnt: bool = True
+    """An ABP device that may begin to count anew after a restart."""
     f_cnt_bits: Literal[16, 32] = 32
+    """How far it counts."""
     nb_trans: Annotated[int, Field(ge=1, le=15)] = 1
+    """How often it is to send each unconfirmed frame; asked for by LinkADRReq."""
     device_class: Annotated[DeviceClass, Field(alias="class")] = DeviceClass.A
+    """`A`: it hears downlinks after its uplinks only; `C`: at any time."""
     join_nonce_min: Annotated[int, Field(ge=1, le=JOIN_NONCE_MIN_MAX)] = 1
+    """The least JoinNonce that it takes, if it has joined elsewhere before."""
     dev_status_s: Annotated[int, Field(ge=60)] | None = None
+    """How often it is asked for its status, in seconds; absent: only when the application asks."""
     rx1_dr_offset: Annotated[int, Field(ge=0, le=7)] | None = None
+    """RX1DROffset in its join accepts: by so many data rates RX1 is slower (US915: 0 to 3)."""
     rx_delay_s: Annotated[int, Field(ge=1, le=15)] | None = None
+    """RxDelay in its join accepts, in seconds."""
     rx2_dr: Annotated[int, Field(ge=0, le=15)] | None = None
+    """The data rate of RX2 in its join accepts; that of the region if absent."""
     more_channels_hz: Annotated[list[int], Field(max_length=5)] | None = None
+    """Further channels that its join accepts name (CFList), in Hz; EU868, five at most."""
 
     @model_validator(mode="after")
     def _complete(self) -> "DeviceSection":
@@ -152,41 +173,55 @@ class LnsSection(Section):
     """`[lns]`: identity and region."""
 
     id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")]
+    """Its name in topics, captures and claims; servers that share a store have different ones."""
     region: Literal["EU868", "US915"] = "EU868"
+    """Channels, data rates and windows."""
     net_id: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{6}$")] = "000013"
+    """The NetID in join accepts, 6 hex digits; new DevAddrs are of it."""
     devices: str = "devices.toml"
+    """The file of the devices."""
     listen: Address = "127.0.0.1:6090"
+    """Host and port where stations connect."""
     public_uri: PublicUri | None = None
+    """What stations are told to connect to, if that is not `listen`."""
     stations: StationsAllowed = "any"
+    """`"any"`, or a list of the EUIs of those that are served."""
 
 
 class TlsSection(Section):
     """`[tls]`: absent means ws://, and http:// for CUPS.
 
-    `client_ca`: stations show a certificate of this authority whose common name is their EUI; with
-    `any_station` it may have any name. `tokens`: stations send an `Authorization` header. A station
-    shows one or the other, so there is one or the other.
+    A station shows a certificate or a token, so there is `client_ca`, or `tokens`, or neither.
     """
 
     cert: str
+    """The certificate of the server, PEM."""
     key: str
+    """Its private key, PEM."""
     client_ca: str | None = None
+    """Stations show a certificate of this authority whose common name is their EUI."""
     any_station: bool = False
+    """Every certificate of `client_ca` is good for every station, whatever its name."""
     tokens: str | None = None
+    """The file with the `Authorization` header that each station sends."""
 
 
 class CupsSection(Section):
     """`[cups]`: credentials for stations, in a folder per station EUI; absent means no CUPS."""
 
     listen: Address
+    """Host and port of CUPS."""
     credentials: str
+    """The folder with a folder for each station EUI."""
 
 
 class DedupSection(Section):
     """`[dedup]`: level 1."""
 
     retention_s: Annotated[int, Field(ge=1, le=86_400)] = 60
+    """For how many seconds of silence a frame is remembered (sliding)."""
     entries_max: Annotated[int, Field(ge=1)] = ENTRIES_MAX
+    """How many frames are remembered at most."""
 
 
 class StoreSection(Section):
@@ -194,31 +229,34 @@ class StoreSection(Section):
 
     Servers with the same Redis share their devices. "redis://host1:6379,host2:6380/0" names a
     master and its replicas, in any order: the one that is master is used, and looked for again when
-    it is lost. `on_outage`: what becomes of a frame while nobody can say which server owns it.
+    it is lost.
     """
 
     url: str = "memory://"
+    """Where sessions, counters and nonces are: `memory://`, `sqlite://PATH` or `redis[s]://…`."""
     on_outage: OnOutage = OnOutage.OPEN
+    """What becomes of a frame while nobody can say who owns it: `open` forwards it, unanswered and
+    flagged, `closed` drops it."""
 
 
 class UpstreamSection(Section):
-    """`[upstream]`: the way to the application. "memory://" or "mqtt[s]://…".
-
-    `outbox` is the file of what the broker has not acknowledged, "var/<lns id>.outbox" if absent,
-    and holds at most `messages_max`; `ca` vouches for an mqtts:// broker instead of the system.
-    `client_id` names the connection to the broker, the LNS id if absent; no two may be the same.
-    `keep_s`: how long a message stays after its acknowledgement, to go out again when the broker
-    or this server is lost meanwhile; longer than the broker takes to write, 0 for one that writes
-    before it acknowledges. `retry_max_s`: a message that waits for longer is parked in the outbox.
-    """
+    """`[upstream]`: the way to the application."""
 
     url: str = "memory://"
+    """`memory://`: nowhere; `mqtt[s]://[user:password@]host[:port]`: MQTT v5, QoS 1."""
     outbox: str | None = None
+    """The file of what the broker has not acknowledged; `var/<lns id>.outbox` if absent."""
     ca: str | None = None
+    """Certificates that may vouch for an `mqtts://` broker, in place of those of the system."""
     messages_max: Annotated[int, Field(ge=1)] | None = None
+    """How many messages the outbox holds; 100 000 if absent."""
     client_id: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """How it names itself to the broker; the LNS id if absent, and no two alike."""
     keep_s: Annotated[int, Field(ge=0, le=3600)] = 3
+    """How long a message stays after its acknowledgement, to go out again when the broker or the
+    server is lost meanwhile: longer than the broker takes to write, 0 if it writes first."""
     retry_max_s: Annotated[int, Field(ge=1, le=1_296_000)] = RETRY_US // 1_000_000
+    """A message that has waited for so many seconds is parked in the outbox."""
 
 
 def _capture_path(path: str) -> str:
@@ -230,14 +268,14 @@ def _capture_path(path: str) -> str:
 
 
 class CaptureSection(Section):
-    """`[capture]`: where the events go; absent means nowhere. `run_id` defaults to `lns.id`.
-
-    `size_max_mib`: how much of them stays; half of it is the file, half the one before.
-    """
+    """`[capture]`: where the events go; absent means nowhere."""
 
     path: Annotated[str, AfterValidator(_capture_path)]
+    """The file, `….jsonl`; it goes on where the file ends."""
     run_id: str | None = None
+    """The `run_id` of every line; the LNS id if absent."""
     size_max_mib: Annotated[int, Field(ge=1)] = 1024
+    """How much of it stays: half is the file, half the one before (`.1`)."""
 
 
 class LnsFile(Section):

@@ -46,36 +46,56 @@ class BenchSection(Section):
     """`[bench]`: what the bench is called, where it stands, where its gateways connect."""
 
     name: Name
+    """What the bench is called in reports and on its lock."""
     region: Literal["EU868", "US915"]
+    """Where it stands."""
     tap: Address
+    """Host and port where the gateways connect to the bench."""
     tap_uri: TapUri | None = None
+    """What stands in `tc.uri` of the gateways, if that is not `tap`."""
     conducted: bool = False
+    """All radios are on cables: no duty cycle is kept."""
     lock: str | None = None
+    """The file that says who has the bench; in the folder for temporary files if absent."""
 
 
 class LimitsSection(Section):
-    """`[limits]`."""
+    """`[limits]`: what a radio may do here, and how much may stay undecided."""
 
     eirp_dbm_max: Annotated[int, Field(ge=-20, le=30)] = 14
+    """No board may send with more (dBm)."""
     rssi_dbm_max: Annotated[int, Field(ge=-140, le=0)] = -40
+    """A gateway that hears more than this (dBm) may be overdriven: put something between."""
     rf_attempts_max: Annotated[int, Field(ge=1, le=20)] = 3
+    """How often a stimulus is tried that does not come about on the air."""
     inconclusive_share_max: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """A night with a greater share of inconclusive cases ends with exit code 11."""
     board_patience_s: Annotated[int, Field(ge=1, le=600)] = 30
+    """How long a board that answers nothing is waited for, before its power is switched."""
 
 
 class RadioSection(Section):
     """What `[[device]]` and `[[replayer]]` have in common."""
 
     name: Name
+    """What the board is called."""
     dialect: Literal["rui3", "lora-e5", "seeeduino"]
+    """Which AT commands it knows."""
     port: Annotated[str, Field(min_length=1)] | None = None
+    """Its serial port; one of `port`, `usb_serial` and `usb_path` is given."""
     usb_serial: Annotated[str, Field(min_length=1)] | None = None
+    """The serial number of its USB chip."""
     usb_path: Annotated[str, Field(pattern=r"^[0-9]+-[0-9]+(\.[0-9]+)*$")] | None = None
+    """The USB socket that it is in, such as `1-1.3`."""
     # 1200 baud is left out: it sends boards with USB of their own into their boot loader.
     baud: Annotated[int, Field(ge=2400, le=921_600)] | None = None
+    """Its baud rate; that of the dialect if absent."""
     dtr: bool | None = None
+    """The level of DTR while the port is open; left alone if absent."""
     power: str | None = None
+    """The `[[power]]` that switches it off and on."""
     reset: str | None = None
+    """The `[[power]]` at its reset pin."""
 
     @model_validator(mode="after")
     def _can_be_found(self) -> "RadioSection":
@@ -90,13 +110,21 @@ class DeviceSection(RadioSection):
     """One `[[device]]`."""
 
     dev_eui: EuiText
+    """Its DevEUI, in any spelling; no other board may answer with it."""
     dr: Annotated[int, Field(ge=0, le=15)] | None = None
+    """The data rate that it sends with where a scenario says none."""
     power_dbm: Annotated[int, Field(ge=-20, le=30)] | None = None
+    """The power that it sends with (dBm)."""
     join_eui: EuiText | None = None
+    """Its JoinEUI; that of the bench if absent."""
     app_key: Key | None = None
+    """Its AppKey; drawn from its DevEUI and the name of the bench if absent, as are the next."""
     dev_addr: DevAddrText | None = None
+    """Its DevAddr as an ABP device."""
     nwk_s_key: Key | None = None
+    """Its NwkSKey as an ABP device; goes with `app_s_key`."""
     app_s_key: Key | None = None
+    """Its AppSKey as an ABP device."""
 
     @model_validator(mode="after")
     def _session_is_whole(self) -> "DeviceSection":
@@ -109,15 +137,25 @@ class GatewaySection(Section):
     """One `[[gateway]]`."""
 
     name: Name
+    """Its station name in scenarios: `west`, `east`, `north`."""
     eui: EuiText
+    """The EUI with which it connects."""
     kind: GatewayKind
+    """What it is, and so how it is set up and restarted."""
     board: str | None = None
+    """The concentrator board of a Raspberry Pi."""
     ssh: Annotated[str, AfterValidator(_ssh_host)] | None = None
+    """Where ssh logs in, such as `pi@192.168.10.11`."""
     home: Annotated[str, Field(min_length=1)] | None = None
+    """The folder of Basics Station there."""
     restart: Words | None = None
+    """The command that restarts its station; that of its kind if absent."""
     power: str | None = None
+    """The `[[power]]` that switches it off and on."""
     attenuator: str | None = None
+    """The `[[attenuator]]` before its antenna."""
     credentials: str | None = None
+    """The folder with its TLS files."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "GatewaySection":
@@ -135,17 +173,29 @@ class PowerSection(Section):
     """One `[[power]]`; which keys it needs is a matter of its kind."""
 
     name: Name
+    """What devices and gateways call it."""
     kind: PowerKind
+    """What switches; the other keys depend on it."""
     location: str | list[str] | None = None
+    """`uhubctl`: the hub, or both halves of a USB 3 hub."""
     port: int | str | None = None
+    """`uhubctl`: the port of the hub; `relay`: its serial port."""
     on: str | Words | None = None
+    """`command`: what switches on; `relay`: the hex bytes that do."""
     off: str | Words | None = None
+    """`command`: what switches off; `relay`: the hex bytes that do."""
     cycle: Words | None = None
+    """`command`: what switches off and on again."""
     url: Annotated[str, AfterValidator(lambda text: _url(text, ("http",)))] | None = None
+    """A plug in the network: its address."""
     generation: Literal[1, 2] | None = None
+    """`shelly`: which API it has."""
     channel: Annotated[int, Field(ge=0, le=31)] | None = None
+    """A plug in the network: which of its relays."""
     baud: Annotated[int, Field(ge=300, le=921_600)] | None = None
+    """`relay`: its baud rate."""
     what: Annotated[str, Field(min_length=1)] | None = None
+    """`person`: what somebody is asked to switch."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "PowerSection":
@@ -164,9 +214,13 @@ class AttenuatorSection(Section):
     """One `[[attenuator]]`."""
 
     name: Name
+    """What gateways call it."""
     kind: AttenuatorKind
+    """What sets it."""
     db: Annotated[int, Field(ge=0, le=120)]
+    """How much it takes as a rule (dB)."""
     set: Words | None = None
+    """The command that sets it, with `{db}` in it."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "AttenuatorSection":
@@ -182,16 +236,20 @@ class ReportSection(Section):
     """`[report]`: where the summary of a night goes."""
 
     mqtt: Annotated[str, AfterValidator(lambda text: _url(text, ("mqtt", "mqtts")))] | None = None
+    """The broker that gets the summary, with the topic as its path."""
     webhook: Annotated[str, AfterValidator(lambda text: _url(text, ("http", "https")))] | None = (
         None
     )
+    """The address that the summary is posted to, as JSON."""
     only_on_change: bool = False
+    """Tell only of a night in which something changed."""
 
 
 class BenchFile(Section):
     """`bench.toml`: one bench."""
 
     rig: Literal["hardware"]
+    """What the file describes: always `"hardware"`."""
     bench: BenchSection
     limits: LimitsSection = LimitsSection()
     device: tuple[DeviceSection, ...] = ()

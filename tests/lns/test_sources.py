@@ -18,7 +18,7 @@ from lns.delivery.sequence_tracker import PERFORMS
 from tests.lns.delivery.sending import message
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "lns" / "README.md"
+PAGE = ROOT / "lns" / "sources.md"
 SOURCES = ("ADR 007", "Azure Service Bus", "AEP Engine", "CMQ")
 WORDS = ["the source says", "here", "where"]
 DEVIATIONS = ["deviation", "why", "scenario"]
@@ -143,4 +143,4 @@ def test_the_policy_is_the_one_of_the_page() -> None:
 
 
 def test_the_page_is_where_the_readme_says() -> None:
-    assert "[exactly as ADR 007 says](lns/README.md)" in (ROOT / "README.md").read_text("utf-8")
+    assert "[exactly as ADR 007 says](lns/sources.md)" in (ROOT / "README.md").read_text("utf-8")
