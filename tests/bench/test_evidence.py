@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from bench.evidence import Evidence, Words
@@ -161,3 +163,11 @@ def test_a_downlink_on_the_air_is_no_uplink_of_a_device() -> None:
 def test_what_answers_no_reception_is_no_answer(said_text: str) -> None:
     """Also a downlink of class C, which has no xtime."""
     assert Evidence.of(in_order(text(WEST, said_text, "down"))).dnmsgs == []
+
+
+def test_a_reception_without_upinfo_is_a_reception() -> None:
+    """Only the reader of the network server takes it; its xtime is 0."""
+    told_text = json.loads(heard(WEST, 11)["text"])
+    del told_text["upinfo"]
+    [reception] = Evidence.of(in_order(text(WEST, json.dumps(told_text)))).receptions
+    assert (reception.station, reception.frame_id, reception.xtime) == (WEST, FRAME, 0)

@@ -4,7 +4,16 @@ from typing import Any
 import pytest
 
 from bench.evidence import Words
-from bench.expectation import HOST_STALL_MAX_US, Due, Result, Table, Verdict, judge, words
+from bench.expectation import (
+    HOST_STALL_MAX_US,
+    Due,
+    Result,
+    Table,
+    Verdict,
+    judge,
+    unreached,
+    words,
+)
 from bench.mistake import ScenarioMistake
 from lns.dedup.strategy import Strategy
 from tests.bench.written_case import (
@@ -15,6 +24,7 @@ from tests.bench.written_case import (
     FIRST,
     FRAME,
     GOOD,
+    JOIN,
     NEXT_FRAME,
     WEST,
     Event,
@@ -490,3 +500,15 @@ def test_what_is_due_in_an_answer_is_compared_with_what_left_for_the_station() -
     assert judge(good(due_answer | {"body": {}})).result is Result.PASS
     wrong = judge(good(due_answer | {"body": {"rx_delay_s": 77}}))
     assert (wrong.result, wrong.owner) == (Result.FAIL, "LNS")
+
+
+def test_a_case_that_goes_no_further_for_want_of_a_join_proves_nothing() -> None:
+    sent = {"origin": "device", "dev_eui": ALPHA}
+    lost_join = transmit(JOIN) | sent
+    words_of_it = "NonDuplicate forwarded - NotAsked"
+    events = [transmit() | sent, heard(WEST, 11), published(WEST), outcome(WEST, 11, words_of_it)]
+    downlink = transmit("x") | {"direction": "down"} | sent
+    assert unreached(in_order(*events, downlink, lost_join)) is None
+    assert unreached(in_order(*events, downlink, lost_join), is_stuck=True) == (
+        f"the join request {JOIN} has not reached a network server"
+    )

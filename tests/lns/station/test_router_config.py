@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lns.lorawan.region import EU868, US915
-from lns.station.router_config import router_config
+from lns.station.router_config import listens_at_hz, router_config
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "station"
 
@@ -46,3 +46,10 @@ def test_every_intermediate_frequency_fits_its_radio() -> None:
 def test_a_region_without_plan_is_refused() -> None:
     with pytest.raises(ValueError, match="XX999"):
         router_config(replace(EU868, name="XX999"))
+
+
+def test_stations_of_europe_listen_at_eight_channels() -> None:
+    assert set(listens_at_hz(EU868)) == {
+        868_100_000, 868_300_000, 868_500_000,
+        867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000,
+    }  # fmt: skip
