@@ -5,6 +5,7 @@ keeps it, so that one night more costs the reading of that one. It may be delete
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -53,7 +54,8 @@ def remembered(runs: Path, *, write: bool = True) -> Memory:
     if new:
         _fold(memory, runs, new, stamps)
         if write:
-            replace(path, msgspec.json.encode(memory))
+            with suppress(OSError):  # it is read anew the next time
+                replace(path, msgspec.json.encode(memory))
     return memory
 
 

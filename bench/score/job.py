@@ -8,7 +8,17 @@ from typing import Any
 
 from bench.capture.whole_file import replace
 from bench.capture.wholeness import wholeness
-from bench.score import deliveries, expectations, findings, laws, margins, oracle, read, receptions
+from bench.score import (
+    deliveries,
+    expectations,
+    findings,
+    laws,
+    margins,
+    nights,
+    oracle,
+    read,
+    receptions,
+)
 from bench.score.cut import Queries, Tables
 from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
 from bench.score.summary import summaries, summary_query
@@ -22,7 +32,8 @@ _INTERPRETED_BYTES_MAX = 512 << 20
 _LAKE = {
     "receptions": "oracle", "outcomes": "outcomes", "expectations": "expectations",
     "scores": "scores", "answers": "answers", "verdicts": "verdicts", "findings": "findings",
-    "margins": "margins", "ledger": "ledger",
+    "margins": "margins", "ledger": "ledger", "stimuli": "stimuli",
+    "margin_nights": "margin_nights", "lab_nights": "lab_nights",
 }  # fmt: skip
 # What is worked out once, beside these; the others are worked out where they are read.
 _KEPT = {
@@ -32,6 +43,7 @@ _KEPT = {
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
     **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
+    **nights.QUERIES,
 }  # fmt: skip
 _OF_MANIFEST = ("run_id", "rig", "seed")
 
@@ -92,19 +104,19 @@ def score(
             score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
         begun = monotonic()
-        nights = {run: read.night_of(run) for run in runs}
-        store.commit(_LAKE, run_rows(spark, manifests, found), nights)
-        store.compact()
+        of_runs = {run: read.night_of(run) for run in runs}
+        store.commit(_LAKE, run_rows(spark, manifests, found), of_runs)
         tables.note("lake runs", begun)
-        cost = tables.cost()
+        about = {"version": spark.version, "master": spark.sparkContext.master, **tables.cost()}
+        seconds = round(monotonic() - began, 1)
+        for folder in folders:
+            found[folder.name]["spark"] = {**about, "seconds": seconds}
+            text = json.dumps(found[folder.name], indent=1) + "\n"
+            replace(folder / "score.json", text.encode())
+        nights.remember(spark, store, folders, progress)
+        store.compact()
         store.tidy()
         tables.close()
-        about = {"version": spark.version, "master": spark.sparkContext.master, **cost}
-    seconds = round(monotonic() - began, 1)
-    for folder in folders:
-        found[folder.name]["spark"] = {**about, "seconds": seconds}
-        text = json.dumps(found[folder.name], indent=1) + "\n"
-        replace(folder / "score.json", text.encode())
     return found
 
 

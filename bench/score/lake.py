@@ -20,7 +20,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.score.read import NIGHT
+from bench.night.exit_code import exit_code
+from bench.night.record import build_of
+from bench.score.read import NIGHT, night_of
 from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
 
@@ -86,11 +88,19 @@ def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) ->
     dut = manifest.get("dut")
     seed = manifest.get("seed")
     texts = {"bench": bench, "line": manifest.get("line"), "git_commit": manifest.get("git_commit")}
-    texts |= {name: manifest.get(name) for name in ("run_id", "rig")}
+    texts |= {name: manifest.get(name) for name in ("run_id", "rig", "host", "started", "part")}
+    texts |= {name: manifest.get(name) for name in ("catalogue_sha", "inventory_sha")}
+    ended = manifest.get("ended")
+    texts["ended"] = ended.get("at") if isinstance(ended, dict) else None
+    texts["of_night"] = manifest.get("night")
     return {
         **{name: value if isinstance(value, str) else None for name, value in texts.items()},
         "dut": None if dut is None else json.dumps(dut, sort_keys=True),
         "seed": seed if isinstance(seed, int) else None,
+        "build": build_of(manifest)[0],
+        "explores": manifest.get("explores") is True,
+        "cases": len(score["verdicts"]),
+        "exit_code": exit_code(dict(score)),
         **{word.lower(): count for word, count in score["totals"].items()},
         **{name: score["counts"][name] for name in ("left_out", "repeated")},
         "whole": score["wholeness"]["whole"],
@@ -161,6 +171,39 @@ class Lake:
         for name in (*names, RUNS):
             for run, night in nights.items():
                 self._move(name, f"night={night}/run={run}")
+
+    def add(self, tables: Mapping[str, DataFrame], nights: Mapping[str, str]) -> None:
+        """Put these tables in the place of what the lake holds of these runs, beside the rest."""
+        for name, table in tables.items():
+            self.put_aside(name, table)
+            for run, night in nights.items():
+                self._move(name, f"night={night}/run={run}")
+
+    def has(self, name: str, run: str) -> bool:
+        """Whether a table has rows, or their absence, of a run."""
+        if self._exists(self._place(name, run)):
+            return True
+        month = night_of(run)[:7]
+        if not self._exists(self._closed_at(name, month)):
+            return False
+        return not self._closed(name, month).where(F.col("run") == run).isEmpty()
+
+    def read(self, name: str, runs: Sequence[str]) -> DataFrame:
+        """The rows of some runs, and of those alone; without night and run."""
+        names = TABLES[name].names
+        types = ", ".join(f"`{column}` {type_}" for column, type_, _ in TABLES[name].columns)
+        places = [self._place(name, run) for run in runs if self._exists(self._place(name, run))]
+        found = self._spark.createDataFrame([], types)
+        if places:
+            found = self._spark.read.schema(types).parquet(*places)
+        for month in sorted({night_of(run)[:7] for run in runs}):
+            if len(places) < len(runs) and self._exists(self._closed_at(name, month)):
+                closed = self._closed(name, month).where(F.col("run").isin(*runs))
+                found = found.unionByName(closed.select(*names))
+        return found
+
+    def _place(self, name: str, run: str) -> str:
+        return f"{self.uri}/{name}/night={night_of(run)}/run={run}"
 
     def compact(self) -> None:
         """Close the months before the newest one: one file for each table and month."""

@@ -57,6 +57,7 @@ FROM answered
      margin_rx1_us, margin_rx2_us, if(air_end_us IS NULL, 'tap', 'air') AS measured_from,
      held OR held_down OR coalesce(slowed_us <= left_us, false) OR coalesce(exists(stalls,
        one -> one.since_us <= left_us AND one.woke_us >= end_us), false) AS disturbed,
+     left_us - end_us AS consumed_us,
      left_us AS t_us"""
 
 _OF_RUN = """

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 
 from bench.score.margins import RX2_AFTER_RX1_US
+from bench.score.nights import CONSUMED
 from bench.score.read import STALL_US_MAX
 
 SCHEMA = 1
@@ -21,6 +22,10 @@ _VERDICT = (
     "owner", "attempt", "begin_us", "end_us", "receptions",
 )  # fmt: skip
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
+_CONSUMED = ("p50_us", "p95_us", "p99_us", "max_us")
+_LAB = (
+    "opportunities", "missed", "repeats", "inconclusive", "errors", "rssi_p50", "snr_p50", "sick",
+)  # fmt: skip
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
 _COUNTED = {
@@ -63,6 +68,10 @@ FROM read GROUP BY run""",
 FROM scores WHERE due IS NOT NULL GROUP BY ALL""",
     "answers": "SELECT run, strategy, confirmed, answer, count FROM answers",
     "margins": "SELECT * FROM margins_of_runs",
+    "consumed": CONSUMED,
+    "lab": "SELECT * FROM lab_nights",
+    "dispositions": """SELECT run, upstream, count(*) AS count FROM outcomes
+WHERE upstream IS NOT NULL GROUP BY ALL""",
     "store_calls": f"SELECT run, {', '.join(_STORE_CALLS)} FROM store_calls",
     "uplinks": f"""SELECT run,
   {", ".join(f"count_if({is_so}) AS {name}" for name, is_so in _UPLINKS.items())}
@@ -130,7 +139,15 @@ def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]
         **_oracle(found["agreement"]),
         "findings": _objects(findings, _FINDING, _by_place),
         "answers": _objects(found["answers"], ("strategy", "confirmed", "answer", "count"), str),
-        "margins": [_margins(row) for row in sorted(found["margins"], key=lambda row: row["kind"])],
+        "dispositions": _objects(found["dispositions"], ("upstream", "count"), str),
+        "margins": [
+            _margins(row) | _consumed(row["kind"], found["consumed"])
+            for row in sorted(found["margins"], key=lambda row: row["kind"])
+        ],
+        "lab": [
+            {"kind": row["part_kind"], "name": row["part"], **{name: row[name] for name in _LAB}}
+            for row in sorted(found["lab"], key=lambda row: (row["part_kind"], row["part"]))
+        ],
         "store_calls": _objects(found["store_calls"], _STORE_CALLS, str),
         "ledger": {
             **{name: uplinks[name] for name in _UPLINKS},
@@ -154,6 +171,12 @@ def _margins(row: Found) -> Found:
             }
         said["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
     return said
+
+
+def _consumed(kind: str, rows: Sequence[Found]) -> Found:
+    """How long the answers of one kind took."""
+    found = [row for row in rows if row["kind"] == kind]
+    return {"consumed": {name: found[0][name] for name in _CONSUMED}} if found else {}
 
 
 def _oracle(rows: Sequence[Found]) -> Found:

@@ -11,6 +11,8 @@ from bench.owner import Owner
 
 PAGE = Path(__file__).with_name("README.md")
 RUNS = "runs"
+OF_NIGHTS = ("trends", "changes", "comparisons")
+"""What is written of the newest night of a line, after the rows of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,17 @@ reason STRING why dropped; null where it was not
 answer STRING RX1, RX2, TooLate, Suppressed or NotAsked
 """
 
+_LINE = """
+bench STRING name of the bench; empty on a rig without an inventory
+rig STRING simulated, emulated or hardware
+line STRING what is tested
+of_night STRING the night
+"""
+_SEGMENTS = (
+    "ARRAY<STRUCT<since:STRING,until:STRING,n:INT,fails:INT,lo:DOUBLE,hi:DOUBLE,"
+    "earliest:STRING,latest:STRING>>"
+)
+
 TABLES: dict[str, Table] = {
     RUNS: Table(
         "a run that was scored to the end: join every other table with it",
@@ -50,7 +63,18 @@ bench STRING name of the bench; null on a rig without an inventory
 line STRING what is tested, such as lns@main; null where the manifest does not say
 dut STRING device under test, as the JSON of the manifest
 git_commit STRING commit of the bench
+build STRING what was tested, in short; with the hash of the difference where that is no commit
+of_night STRING night that the run is part of, as its manifest says; null for none
+part STRING what was chosen of the catalogue
+explores BOOLEAN whether its seed is another one each night
+catalogue_sha STRING hash of the scenarios
+inventory_sha STRING hash of the inventory
+host STRING where it ran
+started STRING wall clock at its begin, UTC
+ended STRING wall clock at its end, UTC; null where it did not say
 seed STRING seed of the run
+exit_code INT exit code of the run
+cases INT cases with a verdict
 pass INT cases with this verdict
 fail INT cases with this verdict
 inconclusive INT cases with this verdict
@@ -233,6 +257,7 @@ margin_rx1_us BIGINT from the answer at the tap to RX1, µs
 margin_rx2_us BIGINT from the answer at the tap to RX2, µs
 measured_from STRING air, or tap where nothing tells of the air
 disturbed BOOLEAN held back, slowed down or stalled: says nothing of the network server
+consumed_us BIGINT from the end of the uplink to the answer at the tap, µs
 t_us BIGINT when the answer left the tap, µs
 """),
     ),
@@ -251,6 +276,115 @@ died STRING first place that recognised it; effect where none did
 delivered INT messages of the uplink at the broker
 effects INT effects of the uplink at the consumer
 t_us BIGINT time of the run, µs
+"""),
+    ),
+    "stimuli": Table(
+        "what a case needed of a device and a station",
+        _columns("""
+case STRING case
+attempt INT attempts so far, this one included
+device STRING DevEUI of the sender, or unknown
+station STRING EUI of the station that was to hear it
+planned INT receptions that were due
+heard INT of those, delivered by this station
+missed INT of those, not delivered by it
+reason STRING why the case proves nothing; null where it proves something
+rssi_p50 DOUBLE median RSSI of what the station delivered in the case, dBm
+snr_p50 DOUBLE median SNR of it, dB
+"""),
+    ),
+    "margin_nights": Table(
+        "a station and a kind of answer: how much time answers consumed",
+        _columns("""
+station STRING EUI of the station
+kind STRING data or join
+measured_from STRING air, or tap where nothing tells of the air
+n INT answers that were not disturbed; all figures are of these
+disturbed INT answers that were
+consumed_p50_us BIGINT median of the time from the end of the uplink to the answer, µs
+consumed_p95_us BIGINT 95 % of it, µs
+consumed_p99_us BIGINT 99 % of it, µs
+consumed_max_us BIGINT longest of it, µs
+margin_min_us BIGINT least margin to RX1, µs
+margin_p1_us BIGINT 1 % of the margins to RX1, µs
+late INT answers for which no window was left
+late_for_rx1 INT answers aimed at RX1 for which only RX2 was left
+"""),
+    ),
+    "lab_nights": Table(
+        "a part of the lab: what became of the stimuli that needed it",
+        _columns("""
+part_kind STRING station or device
+part STRING its EUI
+opportunities INT receptions that were due
+missed INT of those, not delivered
+repeats INT cases that proved nothing and were played again
+inconclusive INT cases that proved nothing
+errors INT cases that broke
+rssi_p50 DOUBLE median RSSI, dBm
+snr_p50 DOUBLE median SNR, dB
+sick BOOLEAN whether more than 10 % are missed, with 95 % certainty
+"""),
+    ),
+    "trends": Table(
+        "how a case stands in a night beside all nights before; in the newest run of the night",
+        _columns(f"""
+series BIGINT number of bench, rig, line and case
+{_LINE.strip()}
+case STRING case
+state STRING passing, new_failure, still_failing, ...: see the README
+confirmed BOOLEAN whether what was mended has passed three times in a row
+since STRING night in which the present streak began
+since_build STRING build of that night
+last STRING last conclusive result: · or F
+last_pass STRING last night in which it passed
+last_pass_build STRING build of that night
+signature STRING of the last failure: who broke which rule how
+passes INT conclusive passes since then
+told BOOLEAN whether the failure was told as new
+quiet INT nights in a row without a conclusive result
+n30 INT conclusive nights, the last 30 at most
+fail30 INT of those, failed
+lo DOUBLE lower bound of the rate of failures, 95 % (Wilson)
+hi DOUBLE upper bound
+flips30 INT changes between pass and failure in them
+strip STRING a glyph a night, 60 at most: · r F ? ! – and a space where it did not run
+nights ARRAY<STRING> nights of the strip
+builds ARRAY<STRING> builds of these nights
+signatures MAP<STRING,STRING> signatures of failures by night
+segments {_SEGMENTS} nights with one rate, by change points
+"""),
+    ),
+    "changes": Table(
+        "what is not as it was, as the page of the night lists it",
+        _columns(f"""
+{_LINE.strip()}
+kind STRING new_failure, changed_failure, lost, fixed, margin_shift, lab_shift, ...
+case STRING case, kind of answer or part of the lab
+owner STRING whose matter it is
+text STRING what it is, in a sentence
+since STRING night since which it is so
+since_build STRING build of that night
+in_run STRING run that shows it
+repeat STRING command that plays it again
+signature STRING of a failure
+gated BOOLEAN whether it makes the night red under --gate new
+"""),
+    ),
+    "comparisons": Table(
+        "a case in the baseline and tonight",
+        _columns(f"""
+{_LINE.strip()}
+comparison STRING both nights
+case STRING case
+seed BIGINT seed of both
+a STRING PASS or FAIL in the baseline; null where neither
+b STRING the same of tonight
+relation STRING same, worse, better, fails otherwise, only a, only b
+a_run STRING run of the baseline
+b_run STRING run of tonight
+signature_a STRING of a failure in the baseline
+signature_b STRING of a failure tonight
 """),
     ),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from bench.spark import Profile, session
 
 TABLES = (
     "receptions", "outcomes", "expectations", "scores", "answers", "verdicts", "findings",
-    "margins", "ledger",
+    "margins", "ledger", "stimuli", "margin_nights", "lab_nights",
 )  # fmt: skip
 Line = tuple[str, int, str, dict[str, Any]]  # source, t_us, kind, fields
 

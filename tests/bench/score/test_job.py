@@ -21,7 +21,7 @@ from tests.bench.score.frames import DataFrame
 pytestmark = pytest.mark.spark
 
 # Planning and starting them is what a small score waits for: a table more is worth a thought.
-JOBS_MAX, STAGES_MAX = 40, 53
+JOBS_MAX, STAGES_MAX = 50, 68
 
 WEST, EAST = "B827EBFFFE000001", "B827EBFFFE000002"
 ALPHA = "70B3D57ED0000001"
@@ -420,6 +420,7 @@ def test_the_margin_of_an_answer_is_measured_from_the_end_of_its_uplink(scored: 
     assert margins == {
         "kind": "data", "answers": 1, "disturbed": 0, "late": 0, "late_for_rx1": 0, "from_air": 0,
         "rx1": margin, "rx2": later, "rx1_ms": [[999, 1]],
+        "consumed": dict.fromkeys(("p50_us", "p95_us", "p99_us", "max_us"), 10),
     }  # fmt: skip
 
 
