@@ -76,7 +76,7 @@ lint_now:
 	@$(VENV) -m ruff format --check . || { echo "Format the files that are named by: .venv/bin/ruff format ." >&2; exit 1; }
 
 types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
-	@.ci/part types 45 $(MAKE) --no-print-directory types_now
+	@.ci/part types 60 $(MAKE) --no-print-directory types_now
 
 types_now:
 	@$(VENV) -m mypy
@@ -89,7 +89,7 @@ COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/test_r
 COVERING += $(addprefix tests/bench/test_,answers.py case.py race.py evidence.py expectation.py expectation_of_effects.py effects.py ledger.py)
 
 coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test
-	@.ci/part coverage 45 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
+	@.ci/part coverage 60 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
 	    --cov-report=term-missing --cov-fail-under=100
 
 # Every test that asks tests/sizes.py.
@@ -99,21 +99,21 @@ SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=t
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
-	@.ci/part unit 240 $(VENV) -m pytest tests -m "not spark" -n 6 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part unit 360 $(VENV) -m pytest tests -m "not spark" -n 6 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 # Of this a new clone spends about a minute on the archive that Java starts from later.
 spark: $(STAMP) ## Tests of the score, which start Spark
 	@.ci/part spark 180 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@.ci/part scenarios 20 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@.ci/part scenarios 30 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
 # 10: passes on a repeated stimulus, which this machine may be too busy to deliver at once.
 ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
 OR_REPEATED = || { code=$$?; [ $$code = 10 ] || exit $$code; }
 
 once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets, processes, broker, store
-	@.ci/part once 150 $(ON_WIRES) --each-once $(OR_REPEATED)
+	@.ci/part once 200 $(ON_WIRES) --each-once $(OR_REPEATED)
 
 emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
 	@.ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)

@@ -24,7 +24,7 @@ _RANGES = {
 }  # fmt: skip
 _INFO_RANGES = {
     "rctx": (-(1 << 63), (1 << 63) - 1), "xtime": (0, (1 << 63) - 1),
-    "gpstime": (-(1 << 63), (1 << 63) - 1),
+    "gpstime": (-(1 << 63), (1 << 63) - 1), "fts": (-(1 << 63), (1 << 63) - 1),
 }  # fmt: skip
 """The least and the greatest value of each whole number; words may be signed or not."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
@@ -55,10 +55,14 @@ class Uplink:
         return self.frame.frame_id
 
 
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
+
+
 def json_of(text: str) -> dict[str, Any] | None:
     """The JSON object that a text is; None if it is none."""
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

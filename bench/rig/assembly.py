@@ -7,7 +7,7 @@ which network server they meet, is the rig's.
 import asyncio
 import difflib
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -78,6 +78,7 @@ class Assembly(Rig):
         self._beside: dict[str, NetworkServer] = {}
         self._devices: dict[str, DeviceOfCase] = {}
         self._stations: dict[str, TappedStation] = {}
+        self._named: list[str] = []
         self._longest_delay_us = 0
         self._started = False
         self._due_us = self._reached_us = 0
@@ -206,6 +207,16 @@ class Assembly(Rig):
             raise not_there("device", name, self._devices)
         return self._devices[name]
 
+    def named(self, stations: Iterable[str]) -> None:
+        """Stations that are to hear something; until the first act one may still be added."""
+        self._named += stations
+        if self._started:
+            self._check_names()
+
+    def _check_names(self) -> None:
+        for name in self._named:
+            self.known_station(name)
+
     def known_station(self, name: str) -> TappedStation:
         """A station by name; ScenarioMistake for one that nobody asked for before."""
         if name not in self._stations:
@@ -246,6 +257,7 @@ class Assembly(Rig):
         """Switch everything on, once, and wait until the stations hear and are heard."""
         if self._started:
             return
+        self._check_names()
         self._started = True
         assert self._tasks is not None
         await self.ready()

@@ -135,14 +135,12 @@ class HardwareRig(WiredRig):
     # --- who hears whom ------------------------------------------------------------------------
 
     def only(self, *stations: str) -> None:
-        for name in stations:
-            self.known_station(name)
+        self.named(stations)
         self._hearing.only(stations)
 
     def heard_by(self, *stations: str | Iterable[str]) -> None:
         schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
-        for name in chain.from_iterable(schedule):
-            self.known_station(name)
+        self.named(chain.from_iterable(schedule))
         self._hearing.schedule(schedule)
 
     def _known(self, text: str) -> tuple[HardwareDevice, Known] | None:

@@ -141,6 +141,8 @@ class SimulatedServer:
             cause: BaseException = error
             while isinstance(cause, BaseExceptionGroup):
                 cause = cause.exceptions[0]
+            if isinstance(cause, OSError):
+                raise  # the capture cannot be written: no matter of the server
             told = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
             raise ServerDied(told) from error
 

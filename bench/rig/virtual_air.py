@@ -52,15 +52,13 @@ class VirtualAir(Stimulation):
         )
 
     def only(self, *stations: str) -> None:
-        for name in stations:
-            self.known_station(name)
+        self.named(stations)
         self._hearing = stations
         self._connect_air()
 
     def heard_by(self, *stations: str | Iterable[str]) -> None:
         self._schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
-        for name in chain.from_iterable(self._schedule):
-            self.known_station(name)
+        self.named(chain.from_iterable(self._schedule))
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         """Write an event; an uplink on the air is heard by whom the schedule names."""

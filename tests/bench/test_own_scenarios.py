@@ -53,7 +53,7 @@ async def test_0(rig):
 
 
 async def test_1(rig):
-    rig.only("est")
+    rig.only("est"); await rig.alpha.send()
 
 
 async def test_2(rig):

@@ -93,7 +93,7 @@ def pytest_in(
     # The folder is its own root, so that no settings but these are read.
     (folder / "pytest.ini").write_text("[pytest]\n")
     command = [
-        "-p", "bench.pytest_plugin", "-p", "no:cacheprovider", "--noconftest",
+        "-p", "lorabench", "-p", "no:cacheprovider", "--noconftest",
         "--capture-dir", "else/where", *arguments,
     ]  # fmt: skip
     return run_in(folder, [sys.executable, "-m", "pytest", *command], **env)

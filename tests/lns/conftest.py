@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import redis
 
 from bench.host.valkey import Valkey
 from lns import claiming, known_elsewhere
@@ -33,8 +34,9 @@ def serve_two(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     valkey: Valkey = request.getfixturevalue("valkey")
 
     def emptied(scenario: Scenario, *devices: EndDevice) -> Servers:
-        valkey.stop_now()
-        valkey.start_now()  # it keeps nothing
+        with redis.Redis.from_url(valkey.url) as client:
+            client.flushall()
+            client.script_flush()
         return serve_both_over_redis(scenario, valkey, *devices)
 
     return emptied

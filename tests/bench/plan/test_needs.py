@@ -19,8 +19,8 @@ from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()
 DEV_EUI = Eui("70B3D57ED0000001")
-BEYOND = {"announce", "deliver", "expect_due", "sessions_opened"}
-"""What the catalogue of edge cases asks of a rig besides."""
+BEYOND = {"announce", "deliver", "expect_due", "pause", "sessions_opened", "start"}
+"""What the catalogue of edge cases and the kept histories ask of a rig besides."""
 
 
 def public(kind: type) -> set[str]:

@@ -181,7 +181,7 @@ def write(root: Path) -> dict[str, Path]:
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "multi_concentrator or joins or replay or always_listens"
     runs = [
-        _run(root / "bad", "-p", "bench.pytest_plugin", "--noconftest", str(bad)),
+        _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
         _run(root / "good", "scenarios", "-k", good),
     ]
     runs += [_side_by_side(run) for run in runs]

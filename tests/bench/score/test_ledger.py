@@ -162,7 +162,7 @@ DAMAGES: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
 
 def _run(folder: Path, scenarios: Path) -> Path:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
-    command += ["--rootdir", str(ROOT), "--capture-dir", str(folder), "-p", "bench.pytest_plugin"]
+    command += ["--rootdir", str(ROOT), "--capture-dir", str(folder), "-p", "lorabench"]
     ran = subprocess.run(
         [*command, str(scenarios)], cwd=ROOT, capture_output=True, text=True, check=False,
         timeout=120,
