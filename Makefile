@@ -165,7 +165,7 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	@$(VENV) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	    echo "Creating .venv with $$($(PYTHON) --version) ..."; \
 	    $(PYTHON) -m venv --clear .venv; }
-	@echo "Installing $$(grep -c == requirements.lock) packages into .venv (about 600 MB, most of it Spark and Java;"
+	@echo "Installing $$(grep -c == requirements.lock) packages into .venv (about 1.1 GB, most of it Spark and Java;"
 	@echo "the first time this takes one to ten minutes, later changes take seconds) ..."
 	@for attempt in 1 2 3; do \
 	    $(LOCKED) $(VENV) -m pip install --require-hashes -r requirements.lock \
