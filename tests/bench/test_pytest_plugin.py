@@ -283,7 +283,7 @@ def test_a_failure_beats_an_error_and_both_are_told(mixed: Ran) -> None:
 def test_tests_that_are_no_scenarios_are_left_alone(tmp_path: Path) -> None:
     ran = pytest_in(tmp_path, "\n\ndef test_plain():\n    assert True\n")
     assert (ran.code, ran.runs) == (0, [])
-    assert "lorabench" not in ran.output
+    assert "= lorabench =" not in ran.output and "captures" not in ran.output
 
 
 BREAKS = {
