@@ -84,9 +84,9 @@ types_now:
 
 # What decides about duplicates and verdicts, and the tests that belong to it.
 COVERED := lns.lorawan lns.station lns.dedup lns.receive_window
-COVERED += bench.answers bench.case bench.evidence bench.expectation bench.effects bench.ledger
+COVERED += bench.verdict
 COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/test_receive_window.py tests/lns/test_lives.py
-COVERING += $(addprefix tests/bench/test_,answers.py case.py race.py evidence.py expectation.py expectation_of_effects.py effects.py ledger.py)
+COVERING += tests/bench/verdict tests/bench/inspection
 
 coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test
 	@.ci/part coverage 60 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \

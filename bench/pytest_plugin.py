@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from bench.case import Title
     from bench.run.pytest_session import ScenarioSession
+    from bench.verdict.case import Title
 
 RIGS = ("simulated", "emulated", "hardware", "plan")
 STRATEGIES = ("Mark", "Drop", "None")

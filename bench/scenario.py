@@ -11,12 +11,12 @@
 `scenarios/README.md` has every verb of a rig, the language of the tables, and the faults.
 """
 
-from bench.case import StimulusMissed
 from bench.device.seam import Joining, Sent
 from bench.duration import microseconds, milliseconds, minutes, seconds
-from bench.expectation import Due, Table
-from bench.mistake import ScenarioMistake
 from bench.rig.rig import Frame, Rig, RigDevice, RigStation
+from bench.verdict.case import StimulusMissed
+from bench.verdict.expectation import Due, Table
+from bench.verdict.mistake import ScenarioMistake
 from lns.dedup.strategy import Strategy
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.case import Title
+from bench.verdict.case import Title
 from scenarios.catalogue import read_catalogue
 
 RIGS = "lorabench"

@@ -6,7 +6,7 @@ owes has its effect exactly once; what it sends again is recognised.
 
 import pytest
 
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from scenarios.words import COPY, ELSEWHERE, FIRST
 

@@ -6,7 +6,7 @@ and says what each reception must become, apart from the network server that is 
 
 import pytest
 
-from bench.expectation import Due, words
+from bench.verdict.expectation import Due, words
 from scenarios.catalogue import EdgeCase, Player, read_cases
 from scenarios.catalogue_places import DIFFERENCES
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.duration import milliseconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import COPY, ELSEWHERE, FIRST
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.duration import seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from bench.virtual.stack import BASICS_MODEM
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, OWNED
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.duration import seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
 FIRST_AGAIN = Table("""

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from bench.virtual.stack import BASICS_MODEM, LORAMAC_NODE
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 

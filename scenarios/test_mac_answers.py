@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.duration import milliseconds, minutes, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST
 
 # What a frame says does not depend on the wires that it comes through.

@@ -1,7 +1,7 @@
 """One transmission through several stations: ADR 007, "Duplicates from different concentrators"."""
 
 from bench.duration import milliseconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import COPY, FIRST
 
 LATE_COPY = Table("""

@@ -7,7 +7,7 @@ each there is a mutant that shows the same fault (`tests/mutants/museum.py`).
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
 OLD = Table("""

@@ -1,7 +1,7 @@
 """A frame sent again by somebody else: ADR 007, "replay attacks"."""
 
 from bench.duration import seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER
 
 OLDER = Table("""

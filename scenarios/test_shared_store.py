@@ -7,7 +7,7 @@ never answers it; what it delivers is flagged (`open`), or it delivers nothing (
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, LOST, OVER, OWNED, UNVERIFIED
 
 # A server that nobody tells who owns the frame; `on_outage` is "closed".

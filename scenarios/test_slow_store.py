@@ -7,7 +7,7 @@ store forgets, the servers still know for themselves.
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, LOST, OWNED, UNVERIFIED
 
 # A frame of a session that nobody can tell this server of.

@@ -6,7 +6,7 @@ What could not be made durable was not heard; what could not be sent was not spe
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, TOO_LATE
 
 pytestmark = pytest.mark.requires("slow application")

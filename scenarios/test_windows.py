@@ -3,7 +3,7 @@
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, IN_RX2, TOO_LATE
 
 pytestmark = pytest.mark.requires("virtual time")

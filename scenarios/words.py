@@ -4,7 +4,7 @@ They are put together: `FIRST + COPY * 2` is a frame that two more stations have
 particular to one scenario stands beside it.
 """
 
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 
 FIRST = Table("""
     strategy kind        | first

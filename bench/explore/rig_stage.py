@@ -11,7 +11,6 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.device.seam import Joining, Sent
-from bench.expectation import Due, words
 from bench.explore.history import (
     SERVERS,
     Down,
@@ -26,6 +25,7 @@ from bench.explore.memory_stage import answered
 from bench.explore.model import Model
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
 from bench.explore.trace import Delivered, Frame, Trace, Words
+from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse
 from lns.lorawan.identifiers import Eui

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bench.inspection.found import Found, Scrutiny
+from bench.verdict.found import Found, Scrutiny
+from bench.verdict.wire import Uplink, eui_of
 from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
 from bench.virtual.lorawan.ciphers import UP, Keys, clear_of_accept, frame_mic, join_mic
 from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
@@ -25,7 +26,6 @@ from bench.virtual.lorawan.frames import (
     read_data,
     read_join_accept,
 )
-from bench.wire import Uplink, eui_of
 
 JOIN_ACCEPT_DELAY_S = 5
 RX2_AFTER_RX1_US = 1_000_000

@@ -11,18 +11,18 @@ from datetime import datetime
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.device_lines import without_signal
-from bench.evidence import LINK, Evidence
 from bench.inspection import downlink, message
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
-from bench.inspection.found import Found, Scrutiny
 from bench.inspection.outcome import outcome
 from bench.inspection.router_config import router_config
-from bench.owner import Owner
+from bench.verdict.device_lines import without_signal
+from bench.verdict.evidence import LINK, Evidence
+from bench.verdict.found import Found, Scrutiny
+from bench.verdict.owner import Owner
+from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.ciphers import session_keys
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
-from bench.wire import Uplink, eui_of, json_of, uplink_of
 
 STATUS = "upstream.status"
 REQUEST = "application.request"

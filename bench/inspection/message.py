@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.inspection.downlink import Answered
-from bench.inspection.found import Found, Scrutiny
+from bench.verdict.found import Found, Scrutiny
 from bench.virtual.lorawan.commands import Cid, from_device
 from bench.virtual.lorawan.frames import DataFrame
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench.inspection.downlink import Answered
-from bench.inspection.found import Found, Scrutiny
+from bench.verdict.found import Found, Scrutiny
+from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest
-from bench.wire import Uplink
 
 _NAMELESS = ("UnknownDevice", "MicMismatch")
 """Refused before anybody knew who had sent it."""

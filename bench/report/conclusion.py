@@ -13,8 +13,8 @@ from bench.night.exit_code import (
     code_of,
     word,
 )
-from bench.owner import Owner
 from bench.report.score_file import Finding, Score, Verdict
+from bench.verdict.owner import Owner
 
 WORDS = ("PASS", "PASS on repeat", "FAIL", "INCONCLUSIVE", "ERROR")
 SEVERITY = ("FAIL", "ERROR", "INCONCLUSIVE", "PASS on repeat", "PASS")  # the worst one first

@@ -12,9 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bench.case import Case
 from bench.chance import stream
-from bench.mistake import ScenarioMistake, not_there
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
 from bench.rig.device import DeviceOfCase
@@ -23,6 +21,8 @@ from bench.rig.provisioning import Provisioned, provision
 from bench.rig.rig import Rig
 from bench.rig.tapped_station import TappedStation
 from bench.station.tap import Tap
+from bench.verdict.case import Case
+from bench.verdict.mistake import ScenarioMistake, not_there
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX

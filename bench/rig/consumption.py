@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from bench.device.seam import Sent
-from bench.mistake import not_there
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER, Named
 from bench.rig.injected import PRODUCER, Injected
 from bench.rig.stimulation import Stimulation
+from bench.verdict.mistake import not_there
 from lns.clock import now_us
 from lns.delivery.message_id_window import WINDOW_US
 from lns.delivery.remove_duplicates_keys import NETWORK_US, RETENTION_MAX_US, RETRY_US

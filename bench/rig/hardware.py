@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from bench.case import StimulusMissed
 from bench.device.seam import Sent
 from bench.plan.planned_case import PlannedCase
 from bench.radio.medium import Transmission
@@ -25,6 +24,7 @@ from bench.rig.rig import Frame
 from bench.rig.second_radio import SecondRadio
 from bench.rig.tapped_station import TappedStation
 from bench.rig.wired import WiredRig
+from bench.verdict.case import StimulusMissed
 from bench.virtual.lorawan.time_on_air import time_on_air_us
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui

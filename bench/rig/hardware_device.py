@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from bench.case import StimulusMissed
 from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
 from bench.radio.medium import Medium, Record, Transmission
@@ -12,6 +11,7 @@ from bench.rig.device_book import Answer, DeviceBook, Known
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
+from bench.verdict.case import StimulusMissed
 from bench.virtual import crafted
 from lns.end_device import Activation
 from lns.lorawan.frame import Data, JoinRequest

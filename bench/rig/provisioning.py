@@ -5,7 +5,7 @@ from inspect import signature
 from typing import Any
 
 from bench.chance import stream
-from bench.mistake import ScenarioMistake, not_there
+from bench.verdict.mistake import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.stack import LORAMAC_NODE, Stack

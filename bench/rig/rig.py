@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from bench.device.seam import Joining, Sent
-from bench.expectation import Table
 from bench.rig.consuming import Consuming
 from bench.rig.faults import Faults
+from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 
 Frame = Sent | Joining

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from bench.case import StimulusMissed
 from bench.radio.medium import Record
 from bench.rig.hardware_bench import HardwareBench
 from bench.rig.hearing import Hearing
 from bench.rig.injection import DATA_RATE, first_channel
 from bench.rig.rig import Frame
+from bench.verdict.case import StimulusMissed
 from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
 

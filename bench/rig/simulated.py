@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bench.mistake import not_there
 from bench.rig.application import Application
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER
@@ -15,6 +14,7 @@ from bench.rig.simulated_consumer import SimulatedConsumer
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.simulated_store import SimulatedStore
 from bench.rig.virtual_air import VirtualAir
+from bench.verdict.mistake import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.downlink_queue import ApplicationDownlink

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from bench.device.seam import Joining, Sent
-from bench.expectation import Due, Table
 from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.rig.assembly import Assembly
@@ -15,6 +14,7 @@ from bench.rig.device import PAYLOAD
 from bench.rig.injection import last_heard_us, reception_text, sessions_opened
 from bench.rig.provisioning import NET_ID, Provisioned
 from bench.rig.rig import Frame
+from bench.verdict.expectation import Due, Table
 from bench.virtual import crafted
 from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.ciphers import Keys

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Protocol
 
-from bench.case import StimulusMissed
 from bench.device.seam import AttachedDevice
 from bench.device.session import DeviceSession
 from bench.rig.device_book import DeviceBook
 from bench.rig.repetition import told_to_repeat
+from bench.verdict.case import StimulusMissed
 from lns.lorawan.region import Region
 
 MID_LIFE_F_CNT = 2

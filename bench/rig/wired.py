@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.case import Case
 from bench.host.network_server import ServerDied
 from bench.rig.device import DeviceOfCase
 from bench.rig.lns_program import LnsProgram
@@ -18,6 +17,7 @@ from bench.rig.retiming import Retiming
 from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_consumption import WiredConsumption
 from bench.rig.wired_server import WiredServer
+from bench.verdict.case import Case
 from lns.clock import now_us, utc_of_this_host
 from lns.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.station.messages import is_reception

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from bench.capture.reading import Event, contents
-from bench.case import Case
 from bench.host.mosquitto import Mosquitto
 from bench.host.open_files import take_all_allowed
 from bench.host.valkey import Valkey
@@ -29,6 +28,7 @@ from bench.rig.trust import Trust
 from bench.station import web_socket
 from bench.station.tap_server import TapServer
 from bench.station.web_socket_link import WebSocketLink
+from bench.verdict.case import Case
 from lns.capture import Capture
 from lns.delivery.broker import broker
 from lns.delivery.posting import post

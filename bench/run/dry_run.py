@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import clock
-from bench.case import Case
-from bench.expectation import Result, Verdict
 from bench.plan.planned_case import PlannedCase, PlannedDevice
 from bench.rig.injection import DATA_RATE
 from bench.rig.retiming import Retiming
@@ -23,6 +21,8 @@ from bench.run.play import Play, first_cause, told_of
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.watched import DeviceNotes, Notes, Watched
+from bench.verdict.case import Case
+from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.end_device import DeviceClass

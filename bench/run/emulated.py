@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
-from bench.case import Case
-from bench.expectation import Verdict
 from bench.rig.emulated import EmulatedRig
 from bench.rig.wired_bench import WiredBench
 from bench.run.play import Play, Turn, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
+from bench.verdict.case import Case
+from bench.verdict.expectation import Verdict
 
 ATTEMPTS_MAX = 3
 """How often a case is played whose stimulus fails to come about, or that stalls this host."""

@@ -6,8 +6,6 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
-from bench.case import Case
-from bench.expectation import Verdict
 from bench.host.program import HostError
 from bench.inventory.entries import Inventory
 from bench.inventory.lock import BenchLock, LockHeld
@@ -22,6 +20,8 @@ from bench.run.play import Play, Turn, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
+from bench.verdict.case import Case
+from bench.verdict.expectation import Verdict
 
 
 def is_alone(planned: PlannedCase) -> bool:

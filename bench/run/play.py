@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.case import Case, StimulusMissed, Title
 from bench.device.seam import (
     CommandRefused,
     DeviceRestarted,
@@ -17,18 +16,19 @@ from bench.device.seam import (
     WrongDevice,
 )
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.expectation import Result, Verdict
 from bench.host.network_server import ServerDied
 from bench.host.program import ConsumerDied, HostError
-from bench.inspection.found import Found
-from bench.mistake import ScenarioMistake, place_in
-from bench.owner import Owner
 from bench.rig.assembly import GatewayAway, ServerSilent
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import Rig
 from bench.rig.stimulation import Stimulation
 from bench.station.basicstation_shell import GatewayFailed
+from bench.verdict.case import Case, StimulusMissed, Title
+from bench.verdict.expectation import Result, Verdict
+from bench.verdict.found import Found
+from bench.verdict.mistake import ScenarioMistake, place_in
+from bench.verdict.owner import Owner
 from lns.dedup.strategy import Strategy
 
 BENCH = Owner.BENCH

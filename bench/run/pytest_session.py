@@ -16,14 +16,14 @@ from typing import Any, NoReturn, Protocol
 import pytest
 
 from bench.capture.run_folder import Ending, Origin
-from bench.case import Title
 from bench.chance import stream
-from bench.expectation import Result, Verdict
 from bench.host.program import HostError
 from bench.inventory import Inventory, InventoryError, load
 from bench.run.play import Play
 from bench.run.record import RunRecord
 from bench.run.settings import RunSettings
+from bench.verdict.case import Title
+from bench.verdict.expectation import Result, Verdict
 from lns.address import without_login
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.capture import run_folder
 from bench.capture.run_folder import Ending, Origin
-from bench.case import Title
+from bench.verdict.case import Title
 from lns.capture import Capture
 from lns.clock import now_us
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from bench import clock
-from bench.case import Case
-from bench.expectation import Verdict
 from bench.rig.simulated import SimulatedRig
 from bench.run.play import Play, innermost, perform
 from bench.run.record import RunRecord
 from bench.run.settings import RunSettings
+from bench.verdict.case import Case
+from bench.verdict.expectation import Verdict
 from lns.clock import now_us
 
 BETWEEN_CASES_US = 1_000_000

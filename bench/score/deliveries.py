@@ -9,9 +9,9 @@ message is followed by its id, not by time: what an application has is written d
 ends.
 """
 
-from bench.owner import Owner
 from bench.score.read import ARRIVAL
 from bench.score.receptions import told
+from bench.verdict.owner import Owner
 
 NEVER_DELIVERED = "accepted but never delivered"
 NEVER_DECIDED = "delivered but never decided"

@@ -7,7 +7,7 @@ both with what is really written.
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.owner import Owner
+from bench.verdict.owner import Owner
 
 PAGE = Path(__file__).with_name("README.md")
 RUNS = "runs"

@@ -9,12 +9,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from bench.evidence import LINK, NO_LINK
 from bench.radio.medium import Record
 from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
 from bench.station.retelling import frame_id_of, told_by
 from bench.station.tap_connection import Connection, Leaving
+from bench.verdict.evidence import LINK, NO_LINK
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.json_fields import json_object

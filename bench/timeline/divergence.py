@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from bench.capture.reading import Event
-from bench.device_lines import without_signal
-from bench.evidence import Evidence, Heard, Words
 from bench.report.cast import Cast
 from bench.report.score_file import Finding
 from bench.report.stories import places
+from bench.verdict.device_lines import without_signal
+from bench.verdict.evidence import Evidence, Heard, Words
 
 
 @dataclass(frozen=True, slots=True)

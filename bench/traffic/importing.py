@@ -8,10 +8,10 @@ from pathlib import Path
 from bench import clock
 from bench.capture import run_folder
 from bench.capture.run_folder import Ending, Origin
-from bench.case import Case, Title
 from bench.traffic.file_format import read
 from bench.traffic.playing import Progress, play
 from bench.traffic.recording import Log, TrafficFile
+from bench.verdict.case import Case, Title
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy

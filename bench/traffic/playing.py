@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
 
-from bench.case import Case
-from bench.expectation import Due, Verdict, words
 from bench.radio.medium import Medium
 from bench.radio.propagation import Links
 from bench.station.link import TextLink
@@ -20,6 +18,8 @@ from bench.traffic.expected_words import RETENTION_US, ExpectedWords
 from bench.traffic.recorded_station import RecordedStation
 from bench.traffic.recording import Log, Step, steps
 from bench.traffic.serving import LINK_US, LNS, LogServer
+from bench.verdict.case import Case
+from bench.verdict.expectation import Due, Verdict, words
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bench.duration import seconds
-from bench.expectation import Table
 from bench.rig.simulated import SimulatedRig
 from bench.station.retelling import told_by
+from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import eui

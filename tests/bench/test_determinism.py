@@ -2,8 +2,8 @@ from pathlib import Path
 from time import process_time
 
 from bench.duration import milliseconds, minutes, seconds
-from bench.expectation import Table
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, play
 

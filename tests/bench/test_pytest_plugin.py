@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAD = '''
 import asyncio
 import pytest
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 
 NEW = Table("""
     strategy kind        | first

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from bench.expectation import Due, words
+from bench.verdict.expectation import Due, words
 from lns.dedup.claim import Level2, OnOutage
 from lns.dedup.concentrator import Copy
 from lns.dedup.life import Standing

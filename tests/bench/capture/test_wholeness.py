@@ -11,7 +11,7 @@ import pytest
 from bench.capture import run_folder
 from bench.capture.run_folder import Ending
 from bench.capture.wholeness import Wholeness, wholeness
-from bench.case import Case, Title
+from bench.verdict.case import Case, Title
 from lns.capture import Capture
 from tests.lns.test_capture import Ticks
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import KnownDevice, Session
-from bench.inspection.found import Found
 from bench.inspection.inspector import Inspector
+from bench.verdict.found import Found
 from bench.virtual.lorawan.channel_plan import EU868
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.lorawan.frames import Kind, data_frame

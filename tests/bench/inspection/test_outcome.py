@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.found import Scrutiny
 from bench.inspection.outcome import outcome
+from bench.verdict.found import Scrutiny
+from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.lorawan.frames import (
     Kind,
@@ -15,7 +16,6 @@ from bench.virtual.lorawan.frames import (
     read_data,
     read_join_request,
 )
-from bench.wire import Uplink
 from lns.dedup.strategy import Strategy
 
 KEYS = Keys(bytes(16), bytes(range(16)))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench import clock
 from bench.capture.reading import Event, read
-from bench.case import Case, Title
-from bench.expectation import Verdict
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.case import Case, Title
+from bench.verdict.expectation import Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.expectation import Result
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.expectation import Result
 from lns.delivery import ConfigurationError
 from tests.bench.rig.played import Played, play
 

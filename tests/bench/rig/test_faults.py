@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Result
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.expectation import Result
 from lns.store.redis_wire import PATIENCE_US
 from scenarios.words import LOST, OWNED
 from tests.bench.rig.played import Played, Scenario, play

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, Scenario, play
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.expectation import Result
 from bench.rig.simulated import SimulatedRig
+from bench.verdict.expectation import Result
 from scenarios.words import COPY, FIRST
 from tests.bench.rig.played import Played, play
 

@@ -52,7 +52,7 @@ def hardware_in(folder: Path, lab: Lab, scenarios: str, **limits: int) -> Ran:
 BOTH = '''
 import os, subprocess, sys
 import pytest
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench.case import Title
 from bench.duration import milliseconds, seconds
-from bench.expectation import Result
 from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice, from_json
 from bench.run.dry_run import PLAN, DryRun
 from bench.run.play import Play
+from bench.verdict.case import Title
+from bench.verdict.expectation import Result
 from lns.lorawan.airtime import airtime_us
 from scenarios.words import COPY, FIRST
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import cases, read
-from bench.expectation import judge
+from bench.verdict.expectation import judge
 from tests.bench.score.conftest import Scored, captures
 
 ROOT = Path(__file__).resolve().parents[3]
 
 GOOD_AND_BAD = '''
 from bench.duration import milliseconds, seconds
-from bench.expectation import Table
+from bench.verdict.expectation import Table
 
 NEW = Table("""
     strategy kind        | first

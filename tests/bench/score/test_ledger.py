@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import Event, cases, read
-from bench.evidence import Evidence
 from bench.score.deliveries import RULES
+from bench.verdict.evidence import Evidence
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]

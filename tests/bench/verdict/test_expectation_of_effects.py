@@ -1,7 +1,7 @@
 """What a case may expect beyond the words of its receptions: message fields, answers on the air."""
 
-from bench.expectation import Result, judge
-from tests.bench.written_case import ALPHA, EAST, FRAME, WEST, Event, good, published
+from bench.verdict.expectation import Result, judge
+from tests.bench.verdict.written_case import ALPHA, EAST, FRAME, WEST, Event, good, published
 
 
 def due_upstream(eui: str, **body: object) -> Event:

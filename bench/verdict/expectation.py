@@ -13,10 +13,10 @@ from enum import StrEnum
 from itertools import cycle, zip_longest
 
 from bench.capture.reading import Event
-from bench.device_lines import without_signal
-from bench.evidence import ABSENT, NO_LINK, Evidence, Heard, Words
-from bench.ledger import violations
-from bench.mistake import ScenarioMistake, not_there
+from bench.verdict.conservation import violations
+from bench.verdict.device_lines import without_signal
+from bench.verdict.evidence import ABSENT, NO_LINK, Evidence, Heard, Words
+from bench.verdict.mistake import ScenarioMistake, not_there
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.receive_window import Answer

@@ -5,10 +5,10 @@ from itertools import permutations
 
 import pytest
 
-from bench.evidence import Words
-from bench.expectation import Due, Result, Table, Verdict, judge
+from bench.verdict.evidence import Words
+from bench.verdict.expectation import Due, Result, Table, Verdict, judge
 from lns.dedup.strategy import Strategy
-from tests.bench.written_case import (
+from tests.bench.verdict.written_case import (
     EAST,
     FRAME,
     WEST,

@@ -1,8 +1,8 @@
 import pytest
 
-from bench.evidence import Evidence
-from bench.ledger import violations
-from tests.bench.written_case import (
+from bench.verdict.conservation import violations
+from bench.verdict.evidence import Evidence
+from tests.bench.verdict.written_case import (
     COPY,
     EAST,
     FIRST,

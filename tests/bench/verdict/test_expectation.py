@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from bench.evidence import Words
-from bench.expectation import (
+from bench.verdict.evidence import Words
+from bench.verdict.expectation import (
     HOST_STALL_MAX_US,
     Due,
     Result,
@@ -14,9 +14,9 @@ from bench.expectation import (
     unreached,
     words,
 )
-from bench.mistake import ScenarioMistake
+from bench.verdict.mistake import ScenarioMistake
 from lns.dedup.strategy import Strategy
-from tests.bench.written_case import (
+from tests.bench.verdict.written_case import (
     ACKED,
     ALPHA,
     COPY,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.wire import uplink_of
+from bench.verdict.wire import uplink_of
 from lns.station.messages import Jreq, Updf, parse_up
 
 INFO = {"rctx": 0, "xtime": 5, "gpstime": 0, "rssi": -50, "snr": 9.25, "rxtime": 1.0}

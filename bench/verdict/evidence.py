@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.answers import Answers
 from bench.capture.reading import Event
 from bench.capture.timetable import HOST_STALLED
-from bench.device_lines import without_signal
-from bench.effects import Effects
-from bench.wire import uplink_of
+from bench.verdict.answers import Answers
+from bench.verdict.device_lines import without_signal
+from bench.verdict.effects import Effects
+from bench.verdict.wire import uplink_of
 from lns.station import messages
 from lns.station.json_fields import either, json_object, read_eui
 

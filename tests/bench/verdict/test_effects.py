@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.expectation import Result, judge
-from tests.bench.written_case import ALPHA, Event, good
+from bench.verdict.expectation import Result, judge
+from tests.bench.verdict.written_case import ALPHA, Event, good
 
 FIRST = f"{ALPHA}-49BE7DF1-2"
 COPY = f"{FIRST}-B827EBFFFE000002-1"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bench.owner import Owner
+from bench.verdict.owner import Owner
 
 FINDING = "case.finding"
 """The kind of event that tells of it."""

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from bench.evidence import Evidence, Words
-from tests.bench.written_case import (
+from bench.verdict.evidence import Evidence, Words
+from tests.bench.verdict.written_case import (
     ALPHA,
     EAST,
     FRAME,

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.evidence import Evidence
+from bench.verdict.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from bench.capture.reading import Event
-from bench.case import Case, StimulusMissed, Title
-from bench.evidence import Words
-from bench.expectation import Due, Result, Verdict
-from bench.inspection.found import Found
+from bench.verdict.case import Case, StimulusMissed, Title
+from bench.verdict.evidence import Words
+from bench.verdict.expectation import Due, Result, Verdict
+from bench.verdict.found import Found
 from lns.capture import Capture
 from lns.end_device import Activation, EndDevice
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from tests.bench.written_case import (
+from tests.bench.verdict.written_case import (
     ACKED,
     ALPHA,
     COPY,
