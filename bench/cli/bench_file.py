@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bench.cli.exit_code import BenchBroken, Refused
-from bench.inventory import Inventory, InventoryError, load
-from bench.inventory.lock import BenchLock, LockHeld
+from bench.lab.inventory import Inventory, InventoryError, load
+from bench.lab.inventory.lock import BenchLock, LockHeld
 
 BENCH = Path("bench.toml")
 

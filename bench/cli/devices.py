@@ -17,10 +17,10 @@ from bench.device.discovery import Found, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.device.usb_ports import UsbPort, serial_ports
 from bench.host.toml_text import toml_text
-from bench.inventory import Inventory
-from bench.inventory.entries import Radio
-from bench.inventory.lock import owner_of
-from bench.inventory.ports import PortMissing, port_of
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import Radio
+from bench.lab.inventory.lock import owner_of
+from bench.lab.inventory.ports import PortMissing, port_of
 from lns.lorawan.identifiers import Eui
 
 EXAMPLES = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.cli.exit_code import ExitCode
-from bench.inventory import Inventory
-from bench.inventory.entries import GatewayEntry
-from bench.station.basicstation_files import CannotConfigure
-from bench.station.basicstation_shell import GatewayFailed
+from bench.lab.gateways.basicstation_files import CannotConfigure
+from bench.lab.gateways.basicstation_shell import GatewayFailed
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import GatewayEntry
 
 
 @dataclass(frozen=True, slots=True)

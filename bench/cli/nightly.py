@@ -34,7 +34,7 @@ from bench.cli.run import Ran, Rig, Selection, run_scenarios
 from bench.cli.score import score_runs
 from bench.explore.explore import Order, explore
 from bench.explore.judge import MODEL
-from bench.inventory.entries import Inventory
+from bench.lab.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known

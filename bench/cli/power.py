@@ -10,9 +10,9 @@ from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import labelled, print_json, print_lines
 from bench.duration import seconds
-from bench.inventory import Inventory
-from bench.inventory.entries import PowerEntry
-from bench.power import PowerFailed, PowerSwitch, power_switch
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import PowerEntry
+from bench.lab.power import PowerFailed, PowerSwitch, power_switch
 
 EXAMPLES = (
     "lorabench power --bench lab.toml",

@@ -9,10 +9,10 @@ from bench.cli.exit_code import BenchBroken, ExitCode
 from bench.cli.gateway_answer import Asked, Told, each
 from bench.cli.progress import ProgressDisplay
 from bench.host.program import HostError
-from bench.station.basicstation_files import CannotConfigure
-from bench.station.basicstation_journal import journal
-from bench.station.basicstation_log import advice, health
-from bench.station.roll_call import RollCall
+from bench.lab.gateways.basicstation_files import CannotConfigure
+from bench.lab.gateways.basicstation_journal import journal
+from bench.lab.gateways.basicstation_log import advice, health
+from bench.lab.gateways.roll_call import RollCall
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 

@@ -16,13 +16,13 @@ from bench.cli.options import RUNS, AsJson, RunsWritten
 from bench.cli.output import print_json, print_lines
 from bench.cli.station_check import check, check_with_roll_call
 from bench.duration import seconds
-from bench.inventory import Inventory
-from bench.inventory.entries import GatewayEntry, GatewayKind
-from bench.inventory.gateway_boards import BOARDS
-from bench.station.basicstation_journal import journal
-from bench.station.basicstation_provisioning import provision
-from bench.station.basicstation_shell import restart_gateway, restart_words
-from bench.station.wisgate import wisgate_steps
+from bench.lab.gateways.basicstation_journal import journal
+from bench.lab.gateways.basicstation_provisioning import provision
+from bench.lab.gateways.basicstation_shell import restart_gateway, restart_words
+from bench.lab.gateways.wisgate import wisgate_steps
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import GatewayEntry, GatewayKind
+from bench.lab.inventory.gateway_boards import BOARDS
 
 EXAMPLES = (
     "lorabench stations --bench lab.toml",

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from bench.inventory.entries import ReportTo
+from bench.lab.inventory.entries import ReportTo
 from lns.address import without_login
 from lns.delivery.broker import broker
 from lns.delivery.mqtt_wire import BrokerLost

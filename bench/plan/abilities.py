@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.device.drivers import dialect_of
 from bench.device.traits import Traits
-from bench.inventory.entries import Inventory
+from bench.lab.inventory.entries import Inventory
 from bench.plan.planned_case import PlannedDevice
 
 

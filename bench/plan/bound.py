@@ -9,9 +9,9 @@ that is the bound. Where the air is not conducted, add the silence that a duty c
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bench.lab.regulation.airtime_ledger import HOUR_US
 from bench.plan.abilities import Abilities
 from bench.plan.planned_case import PlannedCase
-from bench.regulation.airtime_ledger import HOUR_US
 from lns.lorawan.region import region
 
 

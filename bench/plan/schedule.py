@@ -8,11 +8,11 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.lab.regulation.airtime_ledger import AirtimeLedger
 from bench.plan.abilities import Abilities, Board
 from bench.plan.assignment import assignments, is_choosy
 from bench.plan.bound import join_channel_hz
 from bench.plan.planned_case import PlannedCase
-from bench.regulation.airtime_ledger import AirtimeLedger
 from lns.lorawan.region import region
 
 

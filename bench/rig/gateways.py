@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from bench.host.program import HostError
-from bench.inventory.entries import GatewayEntry, Inventory
-from bench.power import PowerFailed, attenuator
+from bench.lab.gateways.basicstation_shell import restart_gateway
+from bench.lab.inventory.entries import GatewayEntry, Inventory
+from bench.lab.power import PowerFailed, attenuator
 from bench.rig.air_traffic import AirTraffic
-from bench.station.basicstation_shell import restart_gateway
 from bench.station.station_clock import StationClock
 from bench.station.switchboard import Switchboard
 from bench.station.tap_server import TapServer

@@ -11,13 +11,13 @@ from bench.device.replayer import Replayer, replayer_for
 from bench.device.seam import AttachedDevice
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.device.usb_ports import serial_ports
-from bench.inventory.entries import DeviceEntry, Inventory, Radio
-from bench.inventory.ports import PortMissing, port_of
-from bench.power import PowerSwitch, power_switch
+from bench.lab.inventory.entries import DeviceEntry, Inventory, Radio
+from bench.lab.inventory.ports import PortMissing, port_of
+from bench.lab.power import PowerSwitch, power_switch
+from bench.lab.regulation.airtime_ledger import AirtimeLedger
+from bench.lab.regulation.lasting_ledger import LastingLedger
+from bench.lab.regulation.near_field import HeardFrame, near_field
 from bench.radio.medium import Record
-from bench.regulation.airtime_ledger import AirtimeLedger
-from bench.regulation.lasting_ledger import LastingLedger
-from bench.regulation.near_field import HeardFrame, near_field
 from bench.rig.air_traffic import AirTraffic
 from bench.rig.board_pool import BoardPool
 from bench.rig.gateways import BenchUnfit, Gateways

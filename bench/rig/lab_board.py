@@ -20,13 +20,13 @@ from bench.device.seam import (
 )
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.device.wanted import Wanted
-from bench.inventory.entries import DeviceEntry, Limits
+from bench.lab.inventory.entries import DeviceEntry, Limits
+from bench.lab.power import PowerSwitch
+from bench.lab.regulation.emission_limits import check_eirp, check_region
 from bench.plan.abilities import Board
 from bench.plan.assignment import by_the_network
 from bench.plan.planned_case import PlannedDevice
-from bench.power import PowerSwitch
 from bench.radio.medium import Record
-from bench.regulation.emission_limits import check_eirp, check_region
 from bench.rig.device_book import DeviceBook
 from bench.rig.lab_identity import secrets_of
 from bench.rig.provisioning import Provisioned

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bench.chance import stream
 from bench.device.activation import Abp, Otaa
-from bench.inventory.entries import DeviceEntry
+from bench.lab.inventory.entries import DeviceEntry
 from bench.rig.provisioning import FIRST_DEV_ADDR, JOIN_EUI
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
 from bench.host.program import HostError
-from bench.inventory.entries import Inventory
-from bench.inventory.lock import BenchLock, LockHeld
+from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory.lock import BenchLock, LockHeld
 from bench.plan.abilities import abilities_of
 from bench.plan.needs import needs
 from bench.plan.planned_case import PlannedCase

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.device.serial_line import LineLost
 from bench.host.program import HostError
-from bench.inventory.entries import Inventory
-from bench.inventory.lock import BenchLock, LockHeld
+from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory.lock import BenchLock, LockHeld
 from bench.plan.planned_case import PlannedDevice
 from bench.rig.gateways import BenchUnfit
 from bench.rig.hardware_bench import HardwareBench

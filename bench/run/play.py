@@ -18,12 +18,12 @@ from bench.device.seam import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.network_server import ServerDied
 from bench.host.program import ConsumerDied, HostError
+from bench.lab.gateways.basicstation_shell import GatewayFailed
 from bench.rig.assembly import GatewayAway, ServerSilent
 from bench.rig.gateways import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import Rig
 from bench.rig.stimulation import Stimulation
-from bench.station.basicstation_shell import GatewayFailed
 from bench.verdict.case import Case, StimulusMissed, Title
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.found import Found

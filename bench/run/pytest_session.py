@@ -18,7 +18,7 @@ import pytest
 from bench.capture.run_folder import Ending, Origin
 from bench.chance import stream
 from bench.host.program import HostError
-from bench.inventory import Inventory, InventoryError, load
+from bench.lab.inventory import Inventory, InventoryError, load
 from bench.run.play import Play
 from bench.run.record import RunRecord
 from bench.run.settings import RunSettings

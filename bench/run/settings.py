@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bench.inventory import Inventory
+from bench.lab.inventory import Inventory
 
 RETENTION_S = 30
 """For how long network servers remember a frame on a rig with a wall clock, if nobody says."""

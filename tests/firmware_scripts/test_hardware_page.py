@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import COMMANDS, main
-from bench.inventory import load
+from bench.lab.inventory import load
 from tests.firmware_scripts.running import SCRIPTS, script
 
 ROOT = SCRIPTS.parent

@@ -9,8 +9,8 @@ from bench.cli.exit_code import ExitCode
 from bench.cli.nightly import captures_in
 from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.program import main
-from bench.inventory import load
-from bench.inventory.lock import BenchLock
+from bench.lab.inventory import load
+from bench.lab.inventory.lock import BenchLock
 from tests.bench.night.web_hook import Hook, serving
 
 BENCH = """

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.inventory import load
-from bench.inventory.lock import BenchLock
+from bench.lab.inventory import load
+from bench.lab.inventory.lock import BenchLock
 
 Capture = pytest.CaptureFixture[str]
 BENCH = """\

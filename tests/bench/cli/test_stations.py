@@ -10,10 +10,10 @@ import pytest
 from bench.cli.program import main
 from bench.host.ports import free_port
 from bench.host.program import Program
-from bench.inventory import load
-from bench.inventory.lock import BenchLock
-from tests.bench.station.gateway_host import GatewayHost, gateway_host
-from tests.bench.station.test_basicstation_log import START
+from bench.lab.inventory import load
+from bench.lab.inventory.lock import BenchLock
+from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host
+from tests.bench.lab.gateways.test_basicstation_log import START
 
 __all__ = ["gateway_host"]
 

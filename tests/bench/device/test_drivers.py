@@ -10,7 +10,7 @@ from bench.device.lora_e5_board import LORA_E5, SEEEDUINO
 from bench.device.lora_e5_grammar import E5
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
-from bench.inventory.sections import RadioSection
+from bench.lab.inventory.sections import RadioSection
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.test_lora_e5 import E5Settings

@@ -20,7 +20,7 @@ from bench.emulation.bench_toml import BOARDS, STATIONS
 from bench.emulation.control import ControlRefused
 from bench.emulation.lab import EmulatedLab, LabRuns
 from bench.host.ports import free_port
-from bench.inventory import load
+from bench.lab.inventory import load
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.region import EU868
 from lns.station.router_config import router_config

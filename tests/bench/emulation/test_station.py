@@ -7,7 +7,7 @@ import pytest
 
 from bench.emulation.station import _Uplink
 from bench.host.ports import free_port
-from bench.station.basicstation_log import health
+from bench.lab.gateways.basicstation_log import health
 from bench.station.link import LinkClosed
 from lns.lorawan.identifiers import Eui
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.ports import free_port
-from bench.inventory.entries import ReportTo
+from bench.lab.inventory.entries import ReportTo
 from bench.night.publishing import publish
 from lns.delivery.broker import broker
 from lns.delivery.subscription import Subscription

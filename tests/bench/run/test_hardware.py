@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.inventory import load
-from bench.inventory.lock import BenchLock
+from bench.lab.inventory import load
+from bench.lab.inventory.lock import BenchLock
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 

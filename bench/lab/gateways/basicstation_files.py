@@ -1,0 +1,194 @@
+"""Which files does a Basics Station on a gateway of the bench need?
+
+`station.conf` has the structure that reference station 2.0.6 reads for SX1302 and SX1303, with the
+numbers of the reference design; channels come from the network server. `rinit.sh` resets the
+concentrator, which the station needs at every start.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.lab.inventory.entries import GatewayEntry, GatewayKind, Inventory
+from bench.lab.inventory.gateway_boards import BOARDS, Certainty, GatewayBoard
+from lns.address import host_and_port, is_everywhere, is_loopback, uri
+from lns.lorawan.identifiers import Eui
+
+CREDENTIALS = ("tc.trust", "tc.crt", "tc.key")
+TC = ("tc.uri", *CREDENTIALS)
+_SECRETS = ("tc.key",)
+_PLAIN, _PRIVATE, _PROGRAM = 0o644, 0o600, 0o755
+# rf_power in dBm, pa_gain, pwr_idx
+_TX_GAINS = (
+    (12, 0, 15), (13, 0, 16), (14, 0, 17), (15, 0, 19), (16, 0, 20), (17, 0, 22), (18, 1, 1),
+    (19, 1, 2), (20, 1, 3), (21, 1, 4), (22, 1, 5), (23, 1, 6), (24, 1, 7), (25, 1, 9),
+    (26, 1, 11), (27, 1, 14),
+)  # fmt: skip
+
+
+class CannotConfigure(Exception):
+    """The inventory does not say enough to configure a gateway; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayFile:
+    """A file as it is to be; the content of a secret one is never shown."""
+
+    name: str
+    content: bytes = field(repr=False)
+    mode: int = _PLAIN
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether nobody may see what is in it."""
+        return self.name in _SECRETS
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayFiles:
+    """All files of one gateway: those to be there, those to be gone, and what to know of them."""
+
+    there: tuple[GatewayFile, ...]
+    gone: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def gateway_files(inventory: Inventory, gateway: GatewayEntry) -> GatewayFiles:
+    """What a gateway is to have in its home; CannotConfigure."""
+    tc_uri = tap_uri_for(inventory, gateway)
+    there = [GatewayFile("tc.uri", f"{tc_uri}\n".encode()), *_credentials(gateway)]
+    names = [file.name for file in there]
+    if tc_uri.startswith("wss://") and "tc.trust" not in names:
+        raise CannotConfigure(
+            f"{gateway.name}: for wss:// a station needs a tc.trust; make one with `lorabench"
+            f" certificates --station {gateway.eui}` and name its folder as `credentials`"
+        )
+    notes: list[str] = []
+    if gateway.kind is GatewayKind.RASPBERRY_PI:
+        hardware, notes = _hardware(inventory, gateway)
+        there += hardware
+    gone = tuple(name for name in CREDENTIALS if name not in names)
+    return GatewayFiles(tuple(there), gone, tuple(notes))
+
+
+def tap_uri_for(inventory: Inventory, gateway: GatewayEntry) -> str:
+    """Where a gateway finds the tap; CannotConfigure if it could not connect."""
+    if inventory.tap_uri is not None:
+        return inventory.tap_uri
+    host, port = host_and_port(inventory.tap)
+    elsewhere = gateway.kind is not GatewayKind.PROGRAM
+    if is_everywhere(host) or port == 0 or (elsewhere and is_loopback(host)):
+        why = "has no fixed port" if port == 0 else f"cannot be reached as {host}"
+        raise CannotConfigure(
+            f"{gateway.name}: the tap {inventory.tap} {why} from a gateway; in bench.toml give"
+            f' tap = "0.0.0.0:6090" and tap_uri = "ws://<address of this host>:6090"'
+        )
+    return uri("ws", host, port)
+
+
+def station_conf(eui: Eui, board: GatewayBoard, *, conducted: bool) -> bytes:
+    """`station.conf`; `conducted` also switches the duty cycle of the station off (nodc)."""
+    rssi = {"coeff_a": 0, "coeff_b": 0, "coeff_c": 20.41, "coeff_d": 2162.56, "coeff_e": 0}
+    radio = {"type": "SX1250", "rssi_offset": -215.4, "rssi_tcomp": rssi}
+    gains = [{"rf_power": dbm, "pa_gain": gain, "pwr_idx": index} for dbm, gain, index in _TX_GAINS]
+    concentrator = {
+        "device": board.device,
+        "lorawan_public": True,
+        "clksrc": 0,
+        "pps": False,
+        "full_duplex": False,
+        "radio_0": {**radio, "tx_enable": True, "antenna_gain": 0, "tx_gain_lut": gains},
+        "radio_1": {**radio, "tx_enable": False},
+    }
+    station: dict[str, object] = {"routerid": eui}
+    if board.reset_gpio is not None:
+        station |= {"radio_init": "rinit.sh", "RADIO_INIT_WAIT": "5s"}
+    station |= {"RX_POLL_INTV": "10ms", "TC_TIMEOUT": "360s"}
+    station |= {"log_file": "stderr", "log_level": "DEBUG", "log_size": 10_000_000, "log_rotate": 3}
+    if conducted:
+        station["nodc"] = True
+    text = json.dumps({"SX1302_conf": concentrator, "station_conf": station}, indent=2)
+    return f"{text}\n".encode()
+
+
+def rinit_sh(board: GatewayBoard) -> bytes:
+    """A script that switches a board on and resets it: low, high, low, 100 ms each.
+
+    For libgpiod 1 and 2; the chip is the first whose label begins with `pinctrl-`, which is
+    gpiochip4 on a Raspberry Pi 5 with an older kernel, else gpiochip0. LORABENCH_GPIO_CHIP
+    overrules it.
+    """
+    assert board.reset_gpio is not None, f"{board.name} has no reset line"
+    power = ""
+    if board.power_gpio is not None:
+        power = f"hold {board.power_gpio}={board.power_level}\n"
+    return _RINIT.format(board=board.name, reset=board.reset_gpio, power=power).encode()
+
+
+_RINIT = """\
+#!/bin/sh
+# Written by lorabench. Wakes the concentrator before every start of the station: {board}.
+set -eu
+
+first=$(gpiodetect | sed -n 's/^\\(gpiochip[0-9]*\\) \\[pinctrl-.*/\\1/p' | head -n 1)
+chip=${{LORABENCH_GPIO_CHIP:-${{first:-gpiochip0}}}}
+
+case $(gpioset --version 2>/dev/null | head -n 1) in
+*" v1."*)
+    hold() {{ gpioset -m time -u 100000 "$chip" "$1"; }}
+    pulse() {{ for level in 0 1 0; do hold "$1=$level"; done; }}
+    ;;
+*)
+    hold() {{ gpioset -c "$chip" -t 0 "$1"; }}
+    pulse() {{ gpioset -c "$chip" -t 100ms,100ms,0 "$1=0"; }}
+    ;;
+esac
+
+{power}pulse {reset}
+"""
+
+
+def _hardware(inventory: Inventory, gateway: GatewayEntry) -> tuple[list[GatewayFile], list[str]]:
+    if gateway.board is None:
+        return [], ["bench.toml names no board: station.conf and rinit.sh stay as they are"]
+    board = BOARDS[gateway.board]
+    files, notes = [], []
+    if board.has_known_configuration:
+        conf = station_conf(gateway.eui, board, conducted=inventory.conducted)
+        files.append(GatewayFile("station.conf", conf))
+    else:
+        notes.append(f"a {board.chip} needs a station.conf of its own; the one there stays")
+    if board.reset_gpio is not None:
+        files.append(GatewayFile("rinit.sh", rinit_sh(board), _PROGRAM))
+        if board.certainty is Certainty.VERIFY:
+            notes.append(
+                f"reset line {board.reset_gpio} of {board.name} is not confirmed by any code:"
+                f" look at the board first ({board.note})"
+            )
+        if board.power_gpio is not None:
+            notes.append(
+                f"line {board.power_gpio} has to stay at {board.power_level} when gpioset has"
+                " ended: not confirmed; `gpioinfo` and a voltmeter tell"
+            )
+    return files, notes
+
+
+def _credentials(gateway: GatewayEntry) -> list[GatewayFile]:
+    folder = gateway.credentials
+    if folder is None:
+        return []
+    if not folder.is_dir():
+        raise CannotConfigure(f"{gateway.name}: there is no folder {folder}; see `credentials`")
+    modes = {name: _PRIVATE if name in _SECRETS else _PLAIN for name in CREDENTIALS}
+    return [
+        GatewayFile(name, _content(gateway, folder / name), mode)
+        for name, mode in modes.items()
+        if (folder / name).is_file()
+    ]
+
+
+def _content(gateway: GatewayEntry, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CannotConfigure(f"{gateway.name}: {path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,260 @@
+"""Which keys does a `bench.toml` have, and which values do they take?"""
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
+from bench.lab.inventory.gateway_boards import BOARDS
+from bench.lab.inventory.switch_keys import mistake_in_switch
+from lns.address import tc_uri
+from lns.config import Address, DevAddrText, EuiText, Key
+from lns.toml_file import Section
+
+Name = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_.-]+$")]
+Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+TapUri = Annotated[str, AfterValidator(lambda text: _web_socket(tc_uri(text)))]
+
+
+def _web_socket(text: str) -> str:
+    if not text.startswith(("ws://", "wss://")):
+        raise ValueError("a URI for stations begins with ws:// or wss://")
+    return text
+
+
+def _url(text: str, schemes: tuple[str, ...]) -> str:
+    try:
+        parts = urlsplit(text)
+        complete = parts.scheme in schemes and bool(parts.hostname)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise ValueError(f"a URL with a host: {' or '.join(f'{s}://…' for s in schemes)}")
+    return text
+
+
+def _ssh_host(text: str) -> str:
+    # What begins with a dash would be an option of ssh.
+    if not re.fullmatch(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9\[][\w.:\]%-]*", text, re.ASCII):
+        raise ValueError('where ssh logs in, such as "pi@192.168.10.11"')
+    return text
+
+
+class BenchSection(Section):
+    """`[bench]`: what the bench is called, where it stands, where its gateways connect."""
+
+    name: Name
+    """What the bench is called in reports and on its lock."""
+    region: Literal["EU868", "US915"]
+    """Where it stands."""
+    tap: Address
+    """Host and port where the gateways connect to the bench."""
+    tap_uri: TapUri | None = None
+    """What stands in `tc.uri` of the gateways, if that is not `tap`."""
+    conducted: bool = False
+    """All radios are on cables: no duty cycle is kept."""
+    lock: str | None = None
+    """The file that says who has the bench; in the folder for temporary files if absent."""
+
+
+class LimitsSection(Section):
+    """`[limits]`: what a radio may do here, and how much may stay undecided."""
+
+    eirp_dbm_max: Annotated[int, Field(ge=-20, le=30)] = 14
+    """No board may send with more (dBm)."""
+    rssi_dbm_max: Annotated[int, Field(ge=-140, le=0)] = -40
+    """A gateway that hears more than this (dBm) may be overdriven: put something between."""
+    rf_attempts_max: Annotated[int, Field(ge=1, le=20)] = 3
+    """How often a stimulus is tried that does not come about on the air."""
+    inconclusive_share_max: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """A night with a greater share of inconclusive cases ends with exit code 11."""
+    board_patience_s: Annotated[int, Field(ge=1, le=600)] = 30
+    """How long a board that answers nothing is waited for, before its power is switched."""
+
+
+class RadioSection(Section):
+    """What `[[device]]` and `[[replayer]]` have in common."""
+
+    name: Name
+    """What the board is called."""
+    dialect: Literal["rui3", "lora-e5", "seeeduino"]
+    """Which AT commands it knows."""
+    port: Annotated[str, Field(min_length=1)] | None = None
+    """Its serial port; one of `port`, `usb_serial` and `usb_path` is given."""
+    usb_serial: Annotated[str, Field(min_length=1)] | None = None
+    """The serial number of its USB chip."""
+    usb_path: Annotated[str, Field(pattern=r"^[0-9]+-[0-9]+(\.[0-9]+)*$")] | None = None
+    """The USB socket that it is in, such as `1-1.3`."""
+    # 1200 baud is left out: it sends boards with USB of their own into their boot loader.
+    baud: Annotated[int, Field(ge=2400, le=921_600)] | None = None
+    """Its baud rate; that of the dialect if absent."""
+    dtr: bool | None = None
+    """The level of DTR while the port is open; left alone if absent."""
+    power: str | None = None
+    """The `[[power]]` that switches it off and on."""
+    reset: str | None = None
+    """The `[[power]]` at its reset pin."""
+
+    @model_validator(mode="after")
+    def _can_be_found(self) -> "RadioSection":
+        ways = [key for key in ("port", "usb_serial", "usb_path") if getattr(self, key)]
+        if len(ways) != 1:
+            said = " and ".join(ways) or "none of them"
+            raise ValueError(f"give one of port, usb_serial and usb_path; here is {said}")
+        return self
+
+
+class DeviceSection(RadioSection):
+    """One `[[device]]`."""
+
+    dev_eui: EuiText
+    """Its DevEUI, in any spelling; no other board may answer with it."""
+    dr: Annotated[int, Field(ge=0, le=15)] | None = None
+    """The data rate that it sends with where a scenario says none."""
+    power_dbm: Annotated[int, Field(ge=-20, le=30)] | None = None
+    """The power that it sends with (dBm)."""
+    join_eui: EuiText | None = None
+    """Its JoinEUI; that of the bench if absent."""
+    app_key: Key | None = None
+    """Its AppKey; drawn from its DevEUI and the name of the bench if absent, as are the next."""
+    dev_addr: DevAddrText | None = None
+    """Its DevAddr as an ABP device."""
+    nwk_s_key: Key | None = None
+    """Its NwkSKey as an ABP device; goes with `app_s_key`."""
+    app_s_key: Key | None = None
+    """Its AppSKey as an ABP device."""
+
+    @model_validator(mode="after")
+    def _session_is_whole(self) -> "DeviceSection":
+        if (self.nwk_s_key is None) is not (self.app_s_key is None):
+            raise ValueError("nwk_s_key and app_s_key go together: give both or none")
+        return self
+
+
+class GatewaySection(Section):
+    """One `[[gateway]]`."""
+
+    name: Name
+    """Its station name in scenarios: `west`, `east`, `north`."""
+    eui: EuiText
+    """The EUI with which it connects."""
+    kind: GatewayKind
+    """What it is, and so how it is set up and restarted."""
+    board: str | None = None
+    """The concentrator board of a Raspberry Pi."""
+    ssh: Annotated[str, AfterValidator(_ssh_host)] | None = None
+    """Where ssh logs in, such as `pi@192.168.10.11`."""
+    home: Annotated[str, Field(min_length=1)] | None = None
+    """The folder of Basics Station there."""
+    restart: Words | None = None
+    """The command that restarts its station; that of its kind if absent."""
+    power: str | None = None
+    """The `[[power]]` that switches it off and on."""
+    attenuator: str | None = None
+    """The `[[attenuator]]` before its antenna."""
+    credentials: str | None = None
+    """The folder with its TLS files."""
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> "GatewaySection":
+        if self.kind is not GatewayKind.RASPBERRY_PI:
+            if self.board is not None:
+                raise ValueError(f"a gateway of kind {self.kind} has no board; leave it out")
+        elif self.board is not None and self.board not in BOARDS:
+            raise ValueError(f"board {self.board!r} is not known; one of {', '.join(BOARDS)}")
+        if self.kind is GatewayKind.PROGRAM and self.ssh is not None:
+            raise ValueError("a station on this host needs no ssh; leave it out")
+        return self
+
+
+class PowerSection(Section):
+    """One `[[power]]`; which keys it needs is a matter of its kind."""
+
+    name: Name
+    """What devices and gateways call it."""
+    kind: PowerKind
+    """What switches; the other keys depend on it."""
+    location: str | list[str] | None = None
+    """`uhubctl`: the hub, or both halves of a USB 3 hub."""
+    port: int | str | None = None
+    """`uhubctl`: the port of the hub; `relay`: its serial port."""
+    on: str | Words | None = None
+    """`command`: what switches on; `relay`: the hex bytes that do."""
+    off: str | Words | None = None
+    """`command`: what switches off; `relay`: the hex bytes that do."""
+    cycle: Words | None = None
+    """`command`: what switches off and on again."""
+    url: Annotated[str, AfterValidator(lambda text: _url(text, ("http",)))] | None = None
+    """A plug in the network: its address."""
+    generation: Literal[1, 2] | None = None
+    """`shelly`: which API it has."""
+    channel: Annotated[int, Field(ge=0, le=31)] | None = None
+    """A plug in the network: which of its relays."""
+    baud: Annotated[int, Field(ge=300, le=921_600)] | None = None
+    """`relay`: its baud rate."""
+    what: Annotated[str, Field(min_length=1)] | None = None
+    """`person`: what somebody is asked to switch."""
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "PowerSection":
+        said = mistake_in_switch(self.kind, self.settings())
+        if said:
+            raise ValueError(said)
+        return self
+
+    def settings(self) -> dict[str, object]:
+        """The keys that were given, without name and kind."""
+        written = self.model_dump(exclude={"name", "kind"}, exclude_none=True)
+        return {key: tuple(v) if isinstance(v, list) else v for key, v in written.items()}
+
+
+class AttenuatorSection(Section):
+    """One `[[attenuator]]`."""
+
+    name: Name
+    """What gateways call it."""
+    kind: AttenuatorKind
+    """What sets it."""
+    db: Annotated[int, Field(ge=0, le=120)]
+    """How much it takes as a rule (dB)."""
+    set: Words | None = None
+    """The command that sets it, with `{db}` in it."""
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "AttenuatorSection":
+        if self.kind is AttenuatorKind.PERSON:
+            if self.set is not None:
+                raise ValueError("a person is asked; leave set out")
+        elif not any("{db}" in word for word in self.set or []):
+            raise ValueError('set is missing, a command with "{db}" in it')
+        return self
+
+
+class ReportSection(Section):
+    """`[report]`: where the summary of a night goes."""
+
+    mqtt: Annotated[str, AfterValidator(lambda text: _url(text, ("mqtt", "mqtts")))] | None = None
+    """The broker that gets the summary, with the topic as its path."""
+    webhook: Annotated[str, AfterValidator(lambda text: _url(text, ("http", "https")))] | None = (
+        None
+    )
+    """The address that the summary is posted to, as JSON."""
+    only_on_change: bool = False
+    """Tell only of a night in which something changed."""
+
+
+class BenchFile(Section):
+    """`bench.toml`: one bench."""
+
+    rig: Literal["hardware"]
+    """What the file describes: always `"hardware"`."""
+    bench: BenchSection
+    limits: LimitsSection = LimitsSection()
+    device: tuple[DeviceSection, ...] = ()
+    replayer: tuple[RadioSection, ...] = ()
+    gateway: tuple[GatewaySection, ...] = ()
+    power: tuple[PowerSection, ...] = ()
+    attenuator: tuple[AttenuatorSection, ...] = ()
+    report: ReportSection = ReportSection()
