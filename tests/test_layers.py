@@ -88,7 +88,6 @@ LAYERS = {
         "night",
         "score",
         "report",
-        "timeline",
         "doctor",
         "traffic",
         "cli",

@@ -20,7 +20,7 @@ from bench.report.cast import cast_of
 from bench.report.foreign_text import shown, visible
 from bench.report.narration import in_words, seconds
 from bench.report.steps import Scene, Step, step_of
-from bench.timeline.case_record import (
+from bench.report.timeline.case_record import (
     CaseRecord,
     Judgement,
     cases_of,
@@ -30,9 +30,9 @@ from bench.timeline.case_record import (
     matching,
     nearest_names,
 )
-from bench.timeline.divergence import Comparison, compare
-from bench.timeline.drawing import WIDTH_MAX, WIDTH_MIN, Drawing
-from bench.timeline.rows import Row, Tone, rows
+from bench.report.timeline.divergence import Comparison, compare
+from bench.report.timeline.drawing import WIDTH_MAX, WIDTH_MIN, Drawing
+from bench.report.timeline.rows import Row, Tone, rows
 
 EXAMPLES = (
     "lorabench timeline latest",

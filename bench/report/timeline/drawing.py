@@ -12,7 +12,7 @@ from unicodedata import combining, east_asian_width
 from bench.report.foreign_text import shown
 from bench.report.narration import seconds
 from bench.report.steps import AIR, TAP, UPSTREAM, Kind, Party, Scene, Shape, Step
-from bench.timeline.rows import Row, Tone
+from bench.report.timeline.rows import Row, Tone
 
 WIDTH_MIN, WIDTH_MAX = 80, 200
 LINES_MAX = 4  # of one row

@@ -3,8 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.timeline.case_record import cases_of, events_of, judgement_of, matching, nearest_names
-from tests.bench.timeline_run import FAILED, write_run
+from bench.report.timeline.case_record import (
+    cases_of,
+    events_of,
+    judgement_of,
+    matching,
+    nearest_names,
+)
+from tests.bench.report.timeline.timeline_run import FAILED, write_run
 
 
 @pytest.fixture

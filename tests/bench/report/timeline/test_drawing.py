@@ -3,10 +3,10 @@ import pytest
 from bench.report.cast import cast_of
 from bench.report.evidence import Event
 from bench.report.steps import Scene
-from bench.timeline.divergence import Comparison, Divergence
-from bench.timeline.drawing import Drawing, cells
-from bench.timeline.rows import rows
-from tests.bench.timeline.test_rows import DEVICE, HEARD, SENT
+from bench.report.timeline.divergence import Comparison, Divergence
+from bench.report.timeline.drawing import Drawing, cells
+from bench.report.timeline.rows import rows
+from tests.bench.report.timeline.test_rows import DEVICE, HEARD, SENT
 
 DECIDED = {"t_us": 30, "kind": "lns.outcome", "station": "G1", "lns": "lns-a", "answer": "RX1"}
 DECIDED |= {"status": "NonDuplicate", "upstream": "forwarded"}

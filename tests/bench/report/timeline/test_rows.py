@@ -1,8 +1,8 @@
 from bench.report.cast import cast_of
 from bench.report.evidence import Event
 from bench.report.steps import Scene
-from bench.timeline.divergence import Comparison, Divergence
-from bench.timeline.rows import Row, Tone, rows
+from bench.report.timeline.divergence import Comparison, Divergence
+from bench.report.timeline.rows import Row, Tone, rows
 
 DEVICE = {"t_us": 0, "kind": "case.device", "dev_eui": "D1", "name": "alpha"}
 SENT = {"t_us": 10, "kind": "radio.transmit", "direction": "up", "sender": "D1", "f_cnt": 7}

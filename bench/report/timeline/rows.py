@@ -9,7 +9,7 @@ from bench.report.foreign_text import shown
 from bench.report.narration import disposition, in_words, milliseconds
 from bench.report.station_text import megahertz
 from bench.report.steps import UPSTREAM, Scene, Shape, Step, step_of
-from bench.timeline.divergence import Comparison
+from bench.report.timeline.divergence import Comparison
 
 WORDS_MAX = 200  # characters of one row
 GAP_US = 2_000_000  # a longer silence has a row of its own

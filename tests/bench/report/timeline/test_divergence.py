@@ -6,9 +6,9 @@ import pytest
 from bench.report.cast import cast_of
 from bench.report.evidence import Event
 from bench.report.score_file import Finding
-from bench.timeline.case_record import cases_of, events_of
-from bench.timeline.divergence import Comparison, compare
-from tests.bench.timeline_run import write_run
+from bench.report.timeline.case_record import cases_of, events_of
+from bench.report.timeline.divergence import Comparison, compare
+from tests.bench.report.timeline.timeline_run import write_run
 
 FRAME = "01ABCDEF:7:2B11FF0D"
 WEST, EAST = "B827EBFFFE000001", "B827EBFFFE000002"
