@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from lns.access import TOKEN
-from lns.address import tc_uri
 from lns.clock import Utc, utc_of_this_host
 from lns.lorawan.identifiers import Eui
+from lns.server.access import TOKEN
+from lns.server.address import tc_uri
 
 _ALREADY = timedelta(days=1)
 _COMMON_NAME_MAX = 64

@@ -10,8 +10,8 @@ from time import gmtime
 
 from lns.complaints import SafeFormatter, without_controls
 from lns.config import ConfigError, load
-from lns.prepared import Prepared, prepare
 from lns.running import run
+from lns.startup import Startup, prepare
 
 WRONG = 4
 
@@ -48,13 +48,13 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
     try:
         config = load(arguments.config)
-        prepared = prepare(config)
+        startup = prepare(config)
         if arguments.check:
-            print(without_controls(_summary(prepared)))
+            print(without_controls(_summary(startup)))
             return 0
         # What is there by now stays: a collection that walked it would stop the server for 30 ms.
         gc.freeze()
-        asyncio.run(run(prepared, _tell_listening))
+        asyncio.run(run(startup, _tell_listening))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
         return WRONG
@@ -65,8 +65,8 @@ def _tell_listening(uri: str) -> None:
     print(f"listening {uri}", flush=True)
 
 
-def _summary(prepared: Prepared) -> str:
-    config, access = prepared.config, prepared.access
+def _summary(startup: Startup) -> str:
+    config, access = startup.config, startup.access
     lns = config.settings.lns
     lines = [f"{config.file}: {lns.id}, {lns.region}, {len(config.devices)} devices"]
     allowed = "any" if access.stations is None else f"{len(access.stations)} listed"

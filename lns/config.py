@@ -13,19 +13,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from lns.access import TOKEN, Tokens
-from lns.address import host_and_port, public_uri
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.delivery.remove_duplicates_keys import RETRY_US
-from lns.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region, region
+from lns.server.access import TOKEN, Tokens
+from lns.server.address import host_and_port, public_uri
 from lns.station.router_config import listens_at_hz
 from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
 

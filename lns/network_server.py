@@ -14,28 +14,24 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from lns.claiming import Claiming
 from lns.clock import Utc, now_us
 from lns.complaints import Complaints, place_of, printable
 from lns.connections import RECEPTIONS_MAX, Connection, Connections
 from lns.dedup.claim import Claims, OnOutage, SoleServer
+from lns.dedup.claiming import Claiming
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
+from lns.dedup.session_refresh import SessionRefresh, SharedSessions
 from lns.dedup.strategy import Reason, Upstream
 from lns.delivery.publisher import Upstream as Application
-from lns.downlink import Downlinks
-from lns.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
-from lns.end_device import EndDevice
+from lns.downlink.downlink import Downlinks
+from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
+from lns.downlink.receive_window import Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
-from lns.join import Joins
-from lns.known_elsewhere import KnownElsewhere, SharedSessions
 from lns.late_stations import Cause, LateStations
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.receive_window import Answer
-from lns.reception import Reception
-from lns.receptions import Receptions
-from lns.registry import Registry, SessionStore
+from lns.reception_tasks import ReceptionTasks
 from lns.station.link import LinkClosed, TextLink
 from lns.station.protocol import (
     Passed,
@@ -47,7 +43,11 @@ from lns.station.protocol import (
     Versioned,
     XtimeSample,
 )
-from lns.uplink import Uplinks
+from lns.uplink.data import Uplinks
+from lns.uplink.end_device import EndDevice
+from lns.uplink.join import Joins
+from lns.uplink.reception import Reception
+from lns.uplink.registry import Registry, SessionStore
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class NetworkServer:
         self._versions = Complaints(log, level=logging.INFO)
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
         registry = Registry(devices, store)
-        elsewhere = KnownElsewhere(registry, shared, now_us) if shared is not None else None
+        elsewhere = SessionRefresh(registry, shared, now_us) if shared is not None else None
         self._elsewhere = elsewhere
         claiming = Claiming(lns, claims or SoleServer(), record)
         downlinks = self._downlinks = Downlinks(
@@ -159,7 +159,7 @@ class NetworkServer:
                 )
                 self._connections.add(connection)
                 take = partial(self._take, connection)
-                await Receptions(take, tasks, RECEPTIONS_MAX).handle()
+                await ReceptionTasks(take, tasks, RECEPTIONS_MAX).handle()
         finally:
             if connection is not None:
                 self._connections.remove(connection)

@@ -8,30 +8,30 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from lns import address
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.complaints import Complaints
 from lns.config import Config
 from lns.dedup.claim import Claims
+from lns.dedup.session_refresh import SharedSessions
 from lns.delivery.publisher import Upstream as Application
 from lns.events import Event, Turned, Unrecorded
-from lns.known_elsewhere import SharedSessions
 from lns.lorawan.region import region
 from lns.network_server import NetworkServer
-from lns.prepared import Prepared
-from lns.registry import SessionStore
+from lns.server import address
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.station_server import StationServer
+from lns.startup import Startup
 from lns.station.cups import Category
 from lns.store.memory import MemoryStore
+from lns.uplink.registry import SessionStore
 
 log = logging.getLogger(__name__)
 
 Record = Callable[[Event], None]
 
 
-async def run(prepared: Prepared, listening: Callable[[str], None]) -> None:
+async def run(startup: Startup, listening: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; ConfigError when something it names cannot be used.
 
     `listening` is told the URI of discovery as soon as stations can connect.
@@ -41,9 +41,9 @@ async def run(prepared: Prepared, listening: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     _take_all_files_allowed()
-    recorder = Recorder(prepared.config)
+    recorder = Recorder(startup.config)
     try:
-        await _serve(prepared, recorder.record, listening, stopped)
+        await _serve(startup, recorder.record, listening, stopped)
     finally:
         recorder.close()
 
@@ -55,37 +55,37 @@ def _take_all_files_allowed() -> None:
 
 
 async def _serve(
-    prepared: Prepared, record: Record, listening: Callable[[str], None], stopped: asyncio.Event
+    startup: Startup, record: Record, listening: Callable[[str], None], stopped: asyncio.Event
 ) -> None:
     """Serve with store and upstream open; what is on its way upstream then drains."""
     async with (
-        prepared.open_store() as store,
-        prepared.open_claims() as claims,
-        prepared.open_upstream(record) as application,
+        startup.open_store() as store,
+        startup.open_claims() as claims,
+        startup.open_upstream(record) as application,
     ):
-        network_server = _network_server(prepared, record, store, claims, application)
-        async with prepared.open_requests(network_server.receive_request):
-            await _serve_stations(prepared, network_server, record, listening, stopped)
+        network_server = _network_server(startup, record, store, claims, application)
+        async with startup.open_requests(network_server.receive_request):
+            await _serve_stations(startup, network_server, record, listening, stopped)
 
 
 async def _serve_stations(
-    prepared: Prepared,
+    startup: Startup,
     network_server: NetworkServer,
     record: Record,
     listening: Callable[[str], None],
     stopped: asyncio.Event,
 ) -> None:
-    config, settings = prepared.config, prepared.config.settings
+    config, settings = startup.config, startup.config.settings
     stations = StationServer(
         network_server,
         record,
-        access=prepared.access,
+        access=startup.access,
         public_uri=settings.lns.public_uri,
-        tls=prepared.tls,
+        tls=startup.tls,
     )
     await _listen(config, "lns", settings.lns.listen, stations.start)
     try:
-        cups = await _start_cups(prepared, record, stations.uri)
+        cups = await _start_cups(startup, record, stations.uri)
         listening(stations.uri + address.DISCOVERY_PATH)
         await stopped.wait()
         log.info("stopping")
@@ -96,17 +96,17 @@ async def _serve_stations(
 
 
 def _network_server(
-    prepared: Prepared,
+    startup: Startup,
     record: Record,
     store: SessionStore,
     claims: Claims,
     application: Application,
 ) -> NetworkServer:
-    settings = prepared.config.settings
+    settings = startup.config.settings
     return NetworkServer(
         settings.lns.id,
         region(settings.lns.region),
-        prepared.config.devices,
+        startup.config.devices,
         store=store,
         application=application,
         record=record,
@@ -128,24 +128,24 @@ def _shared(store: SessionStore) -> SharedSessions | None:
     return store
 
 
-async def _start_cups(prepared: Prepared, record: Record, listens_at: str) -> CupsServer | None:
-    settings = prepared.config.settings
+async def _start_cups(startup: Startup, record: Record, listens_at: str) -> CupsServer | None:
+    settings = startup.config.settings
     if settings.cups is None:
         return None
     uri = address.without_path(settings.lns.public_uri or listens_at)
     given = {
         station: StationSetup(setup.cups, _with_uri(setup.tc, uri))
-        for station, setup in sorted(prepared.cups.items())
+        for station, setup in sorted(startup.cups.items())
     }
     cups = CupsServer(
         settings.lns.id,
         given,
         record,
         otherwise=StationSetup(tc=Category(uri)),
-        access=prepared.access,
-        tls=prepared.tls,
+        access=startup.access,
+        tls=startup.tls,
     )
-    await _listen(prepared.config, "cups", settings.cups.listen, cups.start)
+    await _listen(startup.config, "cups", settings.cups.listen, cups.start)
     log.info("CUPS: listening %s/update-info", cups.uri)
     return cups
 

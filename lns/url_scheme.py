@@ -21,13 +21,13 @@ from lns.delivery.outbox import MESSAGES_MAX, Entry
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.delivery.subscription import Subscription
-from lns.downlink_queue import topic_filter
+from lns.downlink.downlink_queue import topic_filter
 from lns.events import Acknowledged, Parked
 from lns.outage import StoreUnavailable
-from lns.registry import SessionStore
 from lns.store.memory import MemoryStore
 from lns.store.redis_server import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
+from lns.uplink.registry import SessionStore
 
 Acknowledge = Callable[[Acknowledged | Parked], None]
 OpenUpstream = Callable[[Acknowledge], AbstractAsyncContextManager[Application]]
@@ -35,7 +35,7 @@ OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
 OpenClaims = Callable[[], AbstractAsyncContextManager[Claims]]
 Asked = Callable[[str, bytes], None]
 OpenRequests = Callable[[Asked], AbstractAsyncContextManager[None]]
-"""Tells topic and body of what applications ask for (`lns.downlink_queue`)."""
+"""Tells topic and body of what applications ask for (`lns.downlink.downlink_queue`)."""
 
 
 def _memory_upstream(config: Config) -> OpenUpstream:

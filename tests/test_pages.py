@@ -19,7 +19,7 @@ from bench.capture.reading import capture_files, read
 from bench.cli.program import application
 from bench.lab.inventory import load as load_bench
 from lns.config import load as load_lns
-from lns.downlink_queue import Refused, parse_request
+from lns.downlink.downlink_queue import Refused, parse_request
 from tests.pages import PAGES, PARTS, ROOT, made, parts_in
 from tests.sizes import size
 

@@ -28,9 +28,9 @@ from bench.capture.source_tree import (
     version,
 )
 from bench.capture.whole_file import replace
-from lns.address import without_login
 from lns.capture import SCHEMA, Capture
 from lns.clock import utc_of_this_host
+from lns.server.address import without_login
 
 DISTRIBUTIONS = (
     "lorabench", "pyspark", "cryptography", "msgspec", "paho-mqtt", "pyserial", "pytest", "redis",

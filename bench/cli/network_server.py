@@ -10,7 +10,7 @@ from bench.cli.options import AsJson
 from bench.cli.output import print_json
 from lns.__main__ import main
 from lns.config import ConfigError, load
-from lns.prepared import prepare
+from lns.startup import prepare
 
 EXAMPLES = ("lorabench lns lns.toml", "lorabench lns lns.toml --check")
 
@@ -46,7 +46,7 @@ def lns(
 def _checked(config: Path) -> int:
     try:
         found = load(config)
-        prepared = prepare(found)
+        startup = prepare(found)
     except ConfigError as error:
         print_json({"file": config, "works": False, "mistakes": str(error).splitlines()})
         return ExitCode.USAGE
@@ -66,7 +66,7 @@ def _checked(config: Path) -> int:
             "works": True,
             "lns": settings.id,
             "region": settings.region,
-            "stations_show": prepared.access.required,
+            "stations_show": startup.access.required,
             "devices": devices,
         }
     )

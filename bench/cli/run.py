@@ -24,7 +24,7 @@ from bench.cli.verdicts import (
     read_verdicts,
     totals,
 )
-from lns.address import without_login
+from lns.server.address import without_login
 
 Rig = Literal["simulated", "emulated", "hardware"]
 

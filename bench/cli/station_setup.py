@@ -23,8 +23,8 @@ from bench.certificates import (
     write_station_files,
 )
 from bench.host.toml_text import toml_text
-from lns import address
 from lns.lorawan.identifiers import Eui
+from lns.server import address
 
 Shown = Literal["certificate", "token", "nothing"]
 

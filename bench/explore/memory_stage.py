@@ -21,8 +21,7 @@ from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import ForApplication, Message, UpstreamUnavailable
-from lns.downlink_queue import ApplicationDownlink
-from lns.end_device import Activation, EndDevice, LoRaWanVersion, Session
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Event, Failure, Outcome
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MalformedFrame, parse
@@ -40,6 +39,7 @@ from lns.station.messages import (
     version_text,
     xtime_report_text,
 )
+from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion, Session
 
 START_US = 1_000_000
 RETENTION_US = 60_000_000

@@ -11,7 +11,7 @@ from bench.host.listener import Listener
 from bench.host.ports import LOOPBACK
 from bench.host.program import ProgramDied
 from bench.host.toml_text import toml_text
-from lns.address import DISCOVERY_PATH, host_and_port
+from lns.server.address import DISCOVERY_PATH, host_and_port
 
 START_S = 60
 COMMAND = "LORABENCH_SERVER"

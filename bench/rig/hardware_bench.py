@@ -27,12 +27,12 @@ from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.warm_up import Warm
 from bench.rig.wired_bench import WiredBench
 from bench.station.tap_server import TapServer
-from lns.address import host_and_port
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
+from lns.server.address import host_and_port
 from lns.station.messages import Jreq, Updf, parse_up
 
 INJECTED_MAX = 4

@@ -13,9 +13,9 @@ from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
 from bench.verdict.case import StimulusMissed
 from bench.virtual import crafted
-from lns.end_device import Activation
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.identifiers import Eui
+from lns.uplink.end_device import Activation
 
 JOIN_BYTES = 23
 

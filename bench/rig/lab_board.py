@@ -32,8 +32,8 @@ from bench.rig.lab_identity import secrets_of
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import MID_LIFE_F_CNT, OverTheAir, repeat, warm_up
 from lns.clock import utc_of_this_host
-from lns.end_device import Activation, DeviceClass, LoRaWanVersion
 from lns.lorawan.region import region
+from lns.uplink.end_device import Activation, DeviceClass, LoRaWanVersion
 
 RETURN_US = 30_000_000
 _JOIN_NONCES_SINCE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec.structs import asdict
 
 from bench.host.ports import LOOPBACK
-from lns.end_device import Activation, EndDevice
+from lns.uplink.end_device import Activation, EndDevice
 
 _FACTS = (
     "lorawan",

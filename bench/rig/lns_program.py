@@ -17,12 +17,12 @@ from bench.rig.lns_files import device_tables
 from bench.rig.provisioning import Provisioned
 from lns.delivery.inbox import utc_us
 from lns.delivery.outbox import Outbox
-from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
-from lns.registry import SessionStore
 from lns.store.redis import RedisStore
 from lns.store.redis_server import redis_server
 from lns.store.sqlite import SqliteStore
+from lns.uplink.end_device import Session
+from lns.uplink.registry import SessionStore
 
 SQLITE = "sqlite://"
 _PATIENCE_US = 10_000_000

@@ -9,9 +9,9 @@ from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.mac_commands import encode
 from lns.lorawan.region import Region
-from lns.mac_layer import repetitions
 from lns.station.messages import Dnmsg, Updf, parse_up
 from lns.station.spelling import dnmsg_text
+from lns.uplink.mac_layer import repetitions
 
 
 def told_to_repeat(

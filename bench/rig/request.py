@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from bench.capture.reading import Event
-from lns.downlink_queue import ApplicationDownlink, StatusWanted
+from lns.downlink.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.lorawan.identifiers import Eui
 
 TAKEN_WITHIN_US = 10_000_000

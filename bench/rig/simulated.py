@@ -17,7 +17,7 @@ from bench.rig.virtual_air import VirtualAir
 from bench.verdict.mistake import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid
-from lns.downlink_queue import ApplicationDownlink
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.store.inbox_memory import MemoryInboxStore
 
 LNS = "lns-a"

@@ -17,7 +17,7 @@ from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
-from lns.downlink_queue import ApplicationDownlink
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region

@@ -20,9 +20,9 @@ from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.ciphers import Keys
 from lns.clock import now_us
 from lns.dedup.claim import Bid
-from lns.downlink_queue import ApplicationDownlink
-from lns.end_device import DeviceClass, LoRaWanVersion
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.lorawan.identifiers import eui
+from lns.uplink.end_device import DeviceClass, LoRaWanVersion
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 SETTLE_US = 3_000_000

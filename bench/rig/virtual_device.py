@@ -10,7 +10,7 @@ from bench.rig.provisioning import FASTEST, Provisioned
 from bench.virtual.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.session import Session
-from lns.end_device import Activation, DeviceClass
+from lns.uplink.end_device import Activation, DeviceClass
 
 
 class VirtualRigDevice(DeviceOfCase):

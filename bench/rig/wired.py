@@ -19,7 +19,7 @@ from bench.rig.wired_consumption import WiredConsumption
 from bench.rig.wired_server import WiredServer
 from bench.verdict.case import Case
 from lns.clock import now_us, utc_of_this_host
-from lns.downlink_queue import ApplicationDownlink, StatusWanted
+from lns.downlink.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.station.messages import is_reception
 
 COLLECTED_WITHIN_US = 5_000_000

@@ -25,8 +25,8 @@ from bench.verdict.case import Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
-from lns.end_device import DeviceClass
 from lns.lorawan.airtime import frame_airtime_us
+from lns.uplink.end_device import DeviceClass
 
 BOTH = ("west", "east")
 """Who hears everything where a scenario names no station."""

@@ -24,9 +24,9 @@ from bench.run.record import RunRecord
 from bench.run.settings import RunSettings
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result, Verdict
-from lns.address import without_login
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
+from lns.server.address import without_login
 from lns.store.redis_server import redis_server
 
 USAGE, BENCH_ERROR = 4, 12

@@ -21,8 +21,8 @@ from bench.station.web_socket_link import (
     LinkSocket,
     WebSocketLink,
 )
-from lns import address
 from lns.lorawan.identifiers import Eui, eui
+from lns.server import address
 from lns.station.discovery import refusal_text, router_asked_for
 from lns.station.messages import router_info_answer_text
 

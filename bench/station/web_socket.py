@@ -21,8 +21,8 @@ from bench.station.web_socket_link import (
     LinkSocket,
     WebSocketLink,
 )
-from lns.address import DISCOVERY_PATH, STATION_URI_MAX
 from lns.lorawan.identifiers import Eui
+from lns.server.address import DISCOVERY_PATH, STATION_URI_MAX
 from lns.station.json_fields import Malformed, json_object
 from lns.station.messages import router_info_text
 

@@ -36,10 +36,10 @@ from bench.chance import stream
 from bench.traffic.notices import SAINT_EYNARD, SAINT_EYNARD_DEVICES
 from bench.traffic.observed_frame import observed
 from bench.traffic.recording import Device, Hearing, Log, TrafficError, TrafficFile, Uplink
-from lns.end_device import Activation
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui, dev_addr, eui
+from lns.uplink.end_device import Activation
 
 FORMAT = "ChirpStack events, one per line"
 BACKHAUL_US = (5_000, 400_000)

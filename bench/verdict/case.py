@@ -10,8 +10,8 @@ from bench.verdict.evidence import ABSENT
 from bench.verdict.expectation import Due, Result, Verdict, judge, unreached
 from bench.verdict.found import FINDING, Found
 from lns.capture import Capture
-from lns.end_device import EndDevice
 from lns.lorawan.identifiers import Eui
+from lns.uplink.end_device import EndDevice
 
 
 @dataclass(frozen=True, slots=True)

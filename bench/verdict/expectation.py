@@ -19,7 +19,7 @@ from bench.verdict.evidence import ABSENT, NO_LINK, Evidence, Heard, Words
 from bench.verdict.mistake import ScenarioMistake, not_there
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
-from lns.receive_window import Answer
+from lns.downlink.receive_window import Answer
 
 EUI_DIGITS = 16
 HOST_STALL_MAX_US = 50_000  # a longer one may have made a device, a station or a server late

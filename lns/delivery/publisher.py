@@ -12,10 +12,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from lns.dedup.life import Lived
-from lns.end_device import Session
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import DevStatusAns
-from lns.reception import Reception
+from lns.uplink.end_device import Session
+from lns.uplink.reception import Reception
 
 
 class UpstreamUnavailable(Exception):

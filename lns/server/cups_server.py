@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from lns import address
-from lns.access import Access, Shown
 from lns.complaints import Complaints
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
+from lns.server import address
+from lns.server.access import Access, Shown
 from lns.server.doors import GOES_AWAY, Doors, TlsDoor, host_of, peer_of
 from lns.server.http_request import (
     BODY_BYTES_MAX,
@@ -25,9 +25,9 @@ from lns.server.http_request import (
     response,
 )
 from lns.server.limits import Limits
+from lns.server.tls import shown_certificate
 from lns.station.cups import PATH, Category, answer, parse_request
 from lns.station.json_fields import Malformed
-from lns.tls import shown_certificate
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from lns.server.limits import Limits
-from lns.tls import refused_handshake
+from lns.server.tls import refused_handshake
 
 TOO_MANY = "too many connections that say nothing"
 GOES_AWAY = "the server goes away"

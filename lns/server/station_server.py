@@ -16,12 +16,12 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from lns import address
-from lns.access import Access, Refusal
 from lns.complaints import Complaints, printable
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
+from lns.server import address
+from lns.server.access import Access, Refusal
 from lns.server.doors import GOES_AWAY, Doors, TlsDoor
 from lns.server.limits import Limits
 from lns.server.web_socket import WebSocket, WebSocketLink

@@ -14,13 +14,13 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from lns.access import Shown
 from lns.clock import now_us
 from lns.deadline import rest_of
 from lns.lorawan.identifiers import Eui
+from lns.server.access import Shown
 from lns.server.doors import Doors, host_of, peer_of
+from lns.server.tls import shown_certificate
 from lns.station.link import LinkClosed
-from lns.tls import shown_certificate
 
 _SOCKET_BUFFER_BYTES = 65_536
 # About 1 ms of work; a turn of its own for each message would cost an eighth more.

@@ -6,8 +6,8 @@ DevNonces again, as it would in a shared store; level 1 it does not find.
 
 from collections import defaultdict
 
-from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.uplink.end_device import Session
 
 
 class MemoryStore:

@@ -13,7 +13,6 @@ from types import TracebackType
 
 import msgspec
 
-from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable
 from lns.store.redis_keys import (
@@ -26,6 +25,7 @@ from lns.store.redis_keys import (
     sessions_of,
 )
 from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
+from lns.uplink.end_device import Session
 
 _AT_ONCE = 500  # devices read in one round trip
 _OPENING_US = 5_000_000

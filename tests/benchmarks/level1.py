@@ -19,7 +19,6 @@ from cachetools import TTLCache
 from bench import clock
 from bench.station.link import link_pair
 from lns.dedup.concentrator import RETENTION_US, DataKey, Sightings
-from lns.end_device import Activation, EndDevice
 from lns.lorawan.crypto import Direction, SessionKeys, data_mic
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Mic, dev_addr, eui
@@ -29,6 +28,7 @@ from lns.station.json_fields import json_object
 from lns.station.messages import UpInfo, updf_text
 from lns.station.xtime import join
 from lns.store.memory import MemoryStore
+from lns.uplink.end_device import Activation, EndDevice
 
 FRAMES = 5_000
 MANY = 200_000

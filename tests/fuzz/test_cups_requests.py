@@ -8,7 +8,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lns.downlink_queue import ApplicationDownlink, Refused, parse_request
+from lns.downlink.downlink_queue import ApplicationDownlink, Refused, parse_request
 from lns.server.http_request import parse_head
 from lns.station import cups
 from lns.station.json_fields import Malformed

@@ -13,12 +13,12 @@ from bench.clock import run
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import Message
-from lns.end_device import EndDevice, LoRaWanVersion, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MalformedFrame, parse
 from lns.lorawan.identifiers import DevAddr
 from lns.station.messages import UpInfo, frame_text
 from lns.store.memory import MemoryStore
+from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
 from tests.lns.served_network import (
     ALPHA,
     DEV_ADDR,
@@ -30,8 +30,8 @@ from tests.lns.served_network import (
     uplink,
 )
 from tests.lns.several_servers import CountedStore, OutagedClaims
-from tests.lns.test_join import request as join_request
-from tests.lns.test_join import session_of
+from tests.lns.uplink.test_join import request as join_request
+from tests.lns.uplink.test_join import session_of
 from tests.reference.histories import (
     GAP_MAX,
     Again,

@@ -15,16 +15,14 @@ from bench.clock import run
 from bench.station.link import MemoryLink, link_pair
 from lns.clock import now_us, utc_counted_from
 from lns.dedup.claim import Claims, OnOutage
+from lns.dedup.session_refresh import SharedSessions
 from lns.delivery.publisher import Message, UpstreamUnavailable
-from lns.end_device import Activation, EndDevice
 from lns.events import Claimed, Downlink, Event, Evicted, Outcome
-from lns.known_elsewhere import SharedSessions
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region
 from lns.network_server import NetworkServer
-from lns.registry import SessionStore
 from lns.station.link import LinkClosed
 from lns.station.messages import (
     Dnmsg,
@@ -36,6 +34,8 @@ from lns.station.messages import (
     xtime_report_text,
 )
 from lns.store.memory import MemoryStore
+from lns.uplink.end_device import Activation, EndDevice
+from lns.uplink.registry import SessionStore
 
 WEST, EAST, NORTH = (Eui(f"0016C001F150000{n}") for n in (1, 2, 3))
 NAMES = {WEST: "west", EAST: "east", NORTH: "north"}

@@ -14,7 +14,6 @@ from bench.clock import run
 from bench.host.valkey import Valkey
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, OnOutage
-from lns.end_device import EndDevice
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
@@ -23,6 +22,7 @@ from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIMS_US
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisWire, redis_server
+from lns.uplink.end_device import EndDevice
 from tests.lns.served_network import START_US, Network, Station
 
 PATIENCE_US = 10_000_000  # of the store; this host may be busy

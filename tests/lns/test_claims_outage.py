@@ -17,8 +17,8 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, uplink, wait
 from tests.lns.several_servers import OutagedClaims, Servers, serve_both
-from tests.lns.test_join import request
 from tests.lns.test_several_servers import counters, device, words
+from tests.lns.uplink.test_join import request
 
 FRAME = uplink(10, confirmed=True)
 BID = Bid(lns="lns-a", dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, f_cnt=10)
@@ -158,7 +158,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
         for f_cnt in range(5, 8):
             await servers.hear((servers.a.west, uplink(f_cnt)))
 
-    with caplog.at_level(logging.INFO, "lns.claiming"):
+    with caplog.at_level(logging.INFO, "lns.dedup.claiming"):
         serve_both(scenario, device())
     assert [record.getMessage() for record in caplog.records] == [
         "the claims are told to be away; nobody can say who owns a frame until it is back",

@@ -6,9 +6,9 @@ import pytest
 
 from lns.config import Config, ConfigError, load, load_devices
 from lns.dedup.strategy import Strategy
-from lns.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
 
 APP_KEY = "00112233445566778899AABBCCDDEEFF"
 NWK_S_KEY = "44024241ED4CE9A68C6A8BC055233FD3"

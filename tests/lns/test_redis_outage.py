@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from bench.host.ports import free_port
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
-from lns import claiming, known_elsewhere
+from lns.dedup import claiming, session_refresh
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -128,7 +128,7 @@ MATRIX = [
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is the one of the wire, which this test chooses: this host may be busy."""
     monkeypatch.setattr(claiming, "CLAIM_US", 60_000_000)
-    monkeypatch.setattr(known_elsewhere, "ASK_US", 60_000_000)
+    monkeypatch.setattr(session_refresh, "ASK_US", 60_000_000)
 
 
 def play(

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from lns.dedup.strategy import Strategy
-from lns.end_device import EndDevice, LoRaWanVersion, Session
 from lns.lorawan.frame_counter import MAX_GAP
+from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS, Network, uplink
 from tests.lns.several_servers import Servers, ServeTwo, serve_both
-from tests.lns.test_join import request as join_request
-from tests.lns.test_join import session_of
+from tests.lns.uplink.test_join import request as join_request
+from tests.lns.uplink.test_join import session_of
 
 # FCnt 0 to 9, which nobody here has heard, may each have had four answers from somebody else.
 MISSED = 10 * 4

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from lns.dedup.strategy import Strategy
-from lns.end_device import EndDevice, LoRaWanVersion, Session
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
+from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
-from tests.lns.test_join import request, session_of
+from tests.lns.uplink.test_join import request, session_of
 
 FRAME = uplink(10, confirmed=True)
 
@@ -183,9 +183,11 @@ def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
         for f_cnt in range(5, 8):
             await network.west.hears(uplink(f_cnt, confirmed=True))
 
-    with caplog.at_level(logging.INFO, "lns.registry"):
+    with caplog.at_level(logging.INFO, "lns.uplink.registry"):
         serve(scenario, store=store)
-    assert [record.getMessage() for record in caplog.records if record.name == "lns.registry"] == [
+    assert [
+        record.getMessage() for record in caplog.records if record.name == "lns.uplink.registry"
+    ] == [
         "the store is told to be away; devices are not answered until it is back",
         "the store is back",
     ]

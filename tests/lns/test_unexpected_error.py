@@ -6,12 +6,12 @@ import pytest
 
 from bench.clock import run
 from lns.delivery.publisher import Message
-from lns.downlink_queue import ApplicationDownlink
-from lns.end_device import Activation, DeviceClass, EndDevice, Session
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Failure
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice, Session
 from tests.lns.served_network import ALPHA, START_US, Application, Network, uplink, wait
 
 OTHER_KEYS = SessionKeys(bytes(16), bytes(range(16)))

@@ -5,15 +5,15 @@ Each must end in FAIL (LNS), never in a FAIL of anybody else, and a reason must 
 
 from tests.mutants.mutant import SCENARIOS, Mutant
 
-DOWNLINK = "lns/downlink.py"
-JOIN = "lns/join.py"
-FRAME = "lns/downlink_frame.py"
+DOWNLINK = "lns/downlink/downlink.py"
+JOIN = "lns/uplink/join.py"
+FRAME = "lns/downlink/downlink_frame.py"
 CODEC = "lns/lorawan/frame.py"
 CRYPTO = "lns/lorawan/crypto.py"
 REGION = "lns/lorawan/region.py"
 CONFIG = "lns/station/router_config.py"
 SPELLING = "lns/station/spelling.py"
-MAC = "lns/mac_layer.py"
+MAC = "lns/uplink/mac_layer.py"
 MESSAGE = "lns/delivery/publisher.py"
 
 
@@ -329,7 +329,7 @@ MUTANTS = (
     ),
     _mutant(
         "a slower device", MAC,
-        "        dr=dr, tx_power=KEEP_TX_POWER,", "        dr=0, tx_power=KEEP_TX_POWER,",
+        "        dr=dr,\n        tx_power=KEEP_TX_POWER,", "        dr=0, tx_power=KEEP_TX_POWER,",
         r"DataRate of LinkADRReq: expected 5, observed 0",
     ),
     # --- messages for the application ---

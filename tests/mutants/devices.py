@@ -3,98 +3,98 @@
 from tests.mutants.mutant import Mutant
 
 MAC = "scenarios/test_mac_commands.py"
-LAYER = "tests/lns/test_mac_layer.py"
-STATUS = "tests/lns/test_device_status.py"
-UPLINK = "tests/lns/test_uplink.py"
+LAYER = "tests/lns/uplink/test_mac_layer.py"
+STATUS = "tests/lns/downlink/test_device_status.py"
+UPLINK = "tests/lns/uplink/test_data.py"
 
 MUTANTS = (
     Mutant(
         "LinkADRReq without the ADR bit",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "return asked.adr and session.nb_trans != device.nb_trans",
         "return session.nb_trans != device.nb_trans",
         MAC,
     ),
     Mutant(
         "LinkADRReq granted before it is answered",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "    session.nb_trans_asked = True\n",
         "    session.nb_trans_asked = True\n    session.nb_trans = device.nb_trans\n",
         MAC,
     ),
     Mutant(
         "DeviceTimeReq wants no answer",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "return self.ack or self.link_check or self.device_time or self.any_downlink",
         "return self.ack or self.link_check or self.any_downlink",
         UPLINK,
     ),
     Mutant(
         "DeviceTimeReq is not answered",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "    if asked.device_time:\n",
         "    if False:\n",
         MAC,
     ),
     Mutant(
         "time in 255ths of a second",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "rest_us * 256 // 1_000_000",
         "rest_us * 255 // 1_000_000",
         LAYER,
     ),
     Mutant(
         "time of the Unix epoch",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "return gps_time_us(self._utc()) - (now_us() - ended_us)",
         "return round(self._utc().timestamp() * 1e6) - (now_us() - ended_us)",
         UPLINK,
     ),
     Mutant(
         "time of the answer instead of the frame",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "return gps_time_us(self._utc()) - (now_us() - ended_us)",
         "return gps_time_us(self._utc())",
         UPLINK,
     ),
     Mutant(
         "time of the server where a station has GPS",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "        if reception.gps_us > 0:\n",
         "        if False:\n",
         UPLINK,
     ),
     Mutant(
         "status is not told",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "if status is not None and facts.is_first:",
         "if False:",
         MAC,
     ),
     Mutant(
         "status told by every copy",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "if status is not None and facts.is_first:",
         "if status is not None:",
         STATUS,
     ),
     Mutant(
         "status asked for without end",
-        "lns/device_status.py",
+        "lns/downlink/device_status.py",
         "wanted.askings >= ASKED_MAX",
         "False",
         STATUS,
     ),
     Mutant(
         "status asked for although it is told",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "                self._downlinks.statuses.told(facts.match.device.dev_eui)\n",
         "                pass\n",
         MAC,
     ),
     Mutant(
         "status asked for with every answer",
-        "lns/device_status.py",
+        "lns/downlink/device_status.py",
         "return over_us is None or now_us() - over_us >= device.dev_status_s * 1_000_000",
         "return True",
         MAC,

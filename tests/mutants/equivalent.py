@@ -4,13 +4,15 @@ By the name of the fault (`python -m tests.mutants.generated --list`).
 """
 
 EQUIVALENT: dict[str, str] = {
-    "lns/data_uplink.py::Facts.owned: Level2.NOT_ASKED -> Level2.OWNER": (
+    "lns/uplink/facts.py::Facts.owned: Level2.NOT_ASKED -> Level2.OWNER": (
         "looked at only when level 2 has been asked"
     ),
     "lns/dedup/life.py::_order: 1 -> 2": "any number below 0 is below every counter",
-    "lns/join.py::Joins._refusal: "
+    "lns/uplink/join.py::Joins._refusal: "
     "request.dev_nonce < max(used) -> request.dev_nonce <= max(used)": (
         "the greatest DevNonce that was used is refused as used, a line before"
     ),
-    "lns/uplink.py::Uplinks._gps_us: 0 -> 1": "no frame ended in the first microsecond of 1980",
+    "lns/uplink/data.py::Uplinks._gps_us: 0 -> 1": (
+        "no frame ended in the first microsecond of 1980"
+    ),
 }

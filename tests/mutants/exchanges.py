@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 STORE_OUTAGE = "tests/lns/test_store_outage.py"
-DOWNLINK = "tests/lns/test_downlink.py"
+DOWNLINK = "tests/lns/downlink/test_downlink.py"
 STATIONS = "scenarios/test_catalogue_stations.py"
 XTIME = "tests/lns/station/test_xtime.py"
 JOINS = "scenarios/test_joins.py"
@@ -20,39 +20,39 @@ MUTANTS = (
     ),
     Mutant(
         "FCntDown used again",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "        self.f_cnt_down += 1\n",
         "",
     ),
     Mutant(
         "answer always in RX1",
-        "lns/receive_window.py",
+        "lns/downlink/receive_window.py",
         "    if rx1_us >= lead_us:",
         "    if True:",
     ),
     Mutant(
         "join level 1 before its MIC",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "        if not request.mic_is_valid(device.app_key):",
         "        self._note(reception, request)\n"
         "        if not request.mic_is_valid(device.app_key):",
     ),
     Mutant(
         "DevNonce forgotten",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "        if request.dev_nonce in used:\n            return Reason.DEV_NONCE_USED",
         "        used = frozenset()",
     ),
     Mutant(
         "JoinNonce of chance",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "join_nonce = await self._registry.next_join_nonce(device)",
         "join_nonce = self._entropy.getrandbits(24)",
         JOINS,
     ),
     Mutant(
         "JoinNonce begins anew with the server",
-        "lns/registry.py",
+        "lns/uplink/registry.py",
         "        asked = self._store.next_join_nonce(device.dev_eui, device.join_nonce_min)\n"
         "        return await self._patience.wait_for(asked)",
         "        self._given = getattr(self, '_given', 0) + 1\n        return self._given",
@@ -81,39 +81,39 @@ MUTANTS = (
     ),
     Mutant(
         "answered before the counter is kept",
-        "lns/downlink_frame.py",
+        "lns/downlink/downlink_frame.py",
         "await self._registry.keep(session.dev_eui)",
         "pass",
     ),
     Mutant(
         "application downlink never done",
-        "lns/downlink.py",
+        "lns/downlink/downlink.py",
         "            self._queues.prove(scheduled.dev_eui, scheduled.carries)",
         "            pass",
     ),
     Mutant(
         "class C through another station",
-        "lns/class_c.py",
+        "lns/downlink/class_c.py",
         "        self._last_heard[dev_eui] = station",
         "        self._last_heard.setdefault(dev_eui, station)",
     ),
     Mutant(
         "session of a join that was not kept",
-        "lns/registry.py",
+        "lns/uplink/registry.py",
         "        kept = False\n        try:",
         "        kept = True\n        try:",
         STORE_OUTAGE,
     ),
     Mutant(
         "join that was not kept shadows copies",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "self._sightings.forget(self._key(request))",
         "pass",
         STORE_OUTAGE,
     ),
     Mutant(
         "outage spends resubmissions",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "            self._give_back(facts)\n            return facts.withheld",
         "            return facts.withheld",
         STORE_OUTAGE,
@@ -155,21 +155,21 @@ MUTANTS = (
     ),
     Mutant(
         "a copy that failed unexpectedly shadows",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "        except Exception as error:\n            self._roll_back",
         "        except UpstreamUnavailable as error:\n            self._roll_back",
         UNEXPECTED,
     ),
     Mutant(
         "downlink counter of a store not checked",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0",
         "    f_cnt_down: int = 0",
         "tests/lns/store/test_sqlite.py",
     ),
     Mutant(
         "report of any station believed",
-        "lns/unreported.py",
+        "lns/downlink/unreported.py",
         "        scheduled = self._scheduled.get((station, report.diid))\n"
         "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
         "            return None\n"

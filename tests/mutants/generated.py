@@ -1,10 +1,10 @@
 """Which small faults would nobody notice? `make faults` plants them one by one in every function.
 
     python -m tests.mutants.generated                          one fault of each function
-    python -m tests.mutants.generated lns/join.py --seed 7     other ones, of one module
-    python -m tests.mutants.generated lns/join.py --all        every one that can be planted
+    python -m tests.mutants.generated lns/uplink/join.py --seed 7     other ones, of one module
+    python -m tests.mutants.generated lns/uplink/join.py --all        every one that can be planted
     python -m tests.mutants.generated --only 'Joins.receive'   those with this in their name
-    python -m tests.mutants.generated --list lns/uplink.py     only their names
+    python -m tests.mutants.generated --list lns/uplink/data.py     only their names
 
 The scenarios play against each fault on the simulated rig until one blames whoever it belongs to:
 first the case that noticed it before (`.faults` remembers), then one row of each scenario, then all

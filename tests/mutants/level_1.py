@@ -45,19 +45,19 @@ MUTANTS = (
     ),
     Mutant(
         "key without MIC",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
         'DataKey(match.device.dev_eui, type(mic_of(frame))(""), frame.f_cnt)',
     ),
     Mutant(
         "key without DevEUI",
-        "lns/uplink.py",
+        "lns/uplink/data.py",
         "DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)",
         'DataKey(type(match.device.dev_eui)(""), mic_of(frame), frame.f_cnt)',
     ),
     Mutant(
         "join key without DevNonce",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)",
         "JoinKey(request.join_eui, request.dev_eui, 0)",
     ),
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "every device may have restarted",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "return self.activation is Activation.ABP and self.relaxed_f_cnt",
         "return True",
     ),
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies of a former life numbered anew",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "            self.nb_trans, self.nb_trans_asked = 1, False\n        self.f_cnt_up",
         "            self.nb_trans, self.nb_trans_asked, self.copies = 1, False, {}\n"
         "        self.f_cnt_up",
@@ -131,9 +131,9 @@ MUTANTS = (
     ),
     Mutant(
         "copies of an older frame numbered anew",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "        for old in others[: max(0, len(others) + 1 - COPIED_MAX)]:",
         "        for old in others:",
-        noticed_by="tests/lns/test_end_device.py",
+        noticed_by="tests/lns/uplink/test_end_device.py",
     ),
 )

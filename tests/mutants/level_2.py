@@ -14,8 +14,8 @@ EXPLORED = "tests/bench/explore/test_explore.py"
 SESSIONS = "tests/contracts/test_session_store.py"
 
 STRATEGY = "lns/dedup/strategy.py"
-UPLINK = "lns/uplink.py"
-CLAIMING = "lns/claiming.py"
+UPLINK = "lns/uplink/data.py"
+CLAIMING = "lns/dedup/claiming.py"
 
 MUTANTS = (
     Mutant(
@@ -130,7 +130,7 @@ MUTANTS = (
         UPLINK,
         "if waited and status is not Status.NON_DUPLICATE:",
         "if False:",
-        "tests/lns/test_uplink_upstream.py",
+        "tests/lns/uplink/test_data_upstream.py",
     ),
     Mutant(
         "old here and too far for all is taken",
@@ -198,21 +198,21 @@ MUTANTS = (
     ),
     Mutant(
         "pending sessions dropped by a join",
-        "lns/registry.py",
+        "lns/uplink/registry.py",
         "joined = (session, *_bounded(before))",
         "joined = (session, *(old for old in before if old.f_cnt_up is not None))",
         "scenarios/test_joins.py",
     ),
     Mutant(
         "forgotten claims are all there is",
-        "lns/known_elsewhere.py",
+        "lns/dedup/session_refresh.py",
         " or self._is_out_of_date(match)",
         "",
         "scenarios/test_ownership.py",
     ),
     Mutant(
         "used downlink counters handed out",
-        "lns/claiming.py",
+        "lns/dedup/claiming.py",
         "return min(frames * ANSWERS_MAX, MAX_GAP // 2)",
         "return 0",
         SERVERS,
@@ -226,7 +226,7 @@ MUTANTS = (
     ),
     Mutant(
         "two messages with one id",
-        "lns/data_uplink.py",
+        "lns/uplink/facts.py",
         "if self.claim.level2 is Level2.NOT_OWNER:",
         "if False:",
         COMBINED,

@@ -4,36 +4,36 @@ from tests.mutants.mutant import Mutant
 
 SUBSCRIPTION = "tests/lns/delivery/test_subscription.py"
 COMPLAINTS = "tests/lns/test_complaints.py"
-ACCESS = "tests/lns/test_access.py"
+ACCESS = "tests/lns/server/test_access.py"
 TLS = "tests/lns/server/test_station_server_tls.py"
 CUPS = "tests/lns/server/test_cups_server.py"
-PREPARED = "tests/lns/test_prepared.py"
+PREPARED = "tests/lns/test_startup.py"
 
 MUTANTS = (
     Mutant(
         "a certificate without a station's name good for all",
-        "lns/access.py",
+        "lns/server/access.py",
         "        if certificate.station is None:\n",
         "        if False:\n",
         noticed_by=ACCESS,
     ),
     Mutant(
         "a certificate good for another station",
-        "lns/access.py",
+        "lns/server/access.py",
         "            if shown.certificate.station != station:\n",
         "            if shown.certificate.name != station and len(shown.certificate.name) == 16:\n",
         noticed_by=ACCESS,
     ),
     Mutant(
         "a certificate that is not made for clients",
-        "lns/tls.py",
+        "lns/server/tls.py",
         "for_clients=ExtendedKeyUsageOID.CLIENT_AUTH in usages",
         "for_clients=True",
         noticed_by=CUPS,
     ),
     Mutant(
         "a certificate of two names",
-        "lns/tls.py",
+        "lns/server/tls.py",
         'str(names[0].value) if len(names) == 1 else ""',
         'str(names[0].value) if names else ""',
         noticed_by=TLS,
@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "certificates together with tokens",
-        "lns/prepared.py",
+        "lns/startup.py",
         "    if tls.client_ca is not None and tls.tokens is not None:\n",
         "    if False:\n",
         noticed_by=PREPARED,
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "a file that others can read not told",
-        "lns/prepared.py",
+        "lns/startup.py",
         '    "read": stat.S_IROTH,\n',
         '    "read": 0,\n',
         noticed_by=PREPARED,

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 MUSEUM = "scenarios/test_museum.py"
 STRATEGY = "lns/dedup/strategy.py"
-UPLINK = "lns/uplink.py"
+UPLINK = "lns/uplink/data.py"
 
 MUTANTS = (
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     Mutant(
         "museum: a forged join blocks the real one",
-        "lns/join.py",
+        "lns/uplink/join.py",
         "        if not request.mic_is_valid(device.app_key):",
         "        self._note(reception, request)\n"
         "        if not request.mic_is_valid(device.app_key):",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "museum: an answer repeated with its counter",
-        "lns/end_device.py",
+        "lns/uplink/end_device.py",
         "        self.f_cnt_down += 1\n",
         "",
         MUSEUM,

@@ -10,13 +10,13 @@ APPLICATION = "scenarios/test_upstream.py"
 STORE = "scenarios/test_shared_store.py"
 OWNERS = "scenarios/test_ownership.py"
 
-DOWNLINK = "lns/downlink.py"
-QUEUE = "lns/downlink_queue.py"
-FRAME = "lns/downlink_frame.py"
-END_DEVICE = "lns/end_device.py"
-JOIN = "lns/join.py"
+DOWNLINK = "lns/downlink/downlink.py"
+QUEUE = "lns/downlink/downlink_queue.py"
+FRAME = "lns/downlink/downlink_frame.py"
+END_DEVICE = "lns/uplink/end_device.py"
+JOIN = "lns/uplink/join.py"
 LEVEL_1 = "lns/dedup/concentrator.py"
-UPLINK = "lns/uplink.py"
+UPLINK = "lns/uplink/data.py"
 DECISIONS = "lns/delivery/decisions.py"
 WINDOW = "lns/delivery/message_id_window.py"
 
@@ -72,7 +72,7 @@ MUTANTS = (
     ),
     Mutant(
         "answer knows no offset",
-        "lns/receive_window.py",
+        "lns/downlink/receive_window.py",
         "region.rx1(dr, freq_hz, rx1_dr_offset)",
         "region.rx1(dr, freq_hz)",
         ANSWERS,
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     Mutant(
         "request for repetitions takes channels away",
-        "lns/mac_layer.py",
+        "lns/uplink/mac_layer.py",
         "        ch_mask=_CH_MASKS[region.name] | more,",
         "        ch_mask=_CH_MASKS[region.name],",
         ANSWERS,

@@ -10,7 +10,7 @@ from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, plant, scenario, table
 from tests.mutants.module_tests import test_files as files_of_tests
 
-WINDOW = "lns/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
+WINDOW = "lns/downlink/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_what_is_called_equivalent_is_still_there(faults: list[Fault]) -> None:
 
 def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
     code = (
-        "from lns.receive_window import first_window as known\n"
+        "from lns.downlink.receive_window import first_window as known\n"
         "from tests.mutants.generated import plant\n"
         "from tests.mutants.test_generated import WINDOW, named\n"
         "before = known(0, 0, 1_000_000, lead_us=1_000_000).answer\n"
@@ -68,7 +68,7 @@ def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
 
 
 def test_a_constant_cannot_be_planted_in_what_is_loaded() -> None:
-    faults = faults_in(ROOT / "lns/receive_window.py")
+    faults = faults_in(ROOT / "lns/downlink/receive_window.py")
     assert not plant(next(fault for fault in faults if not fault.in_body))
 
 
@@ -98,7 +98,7 @@ def test_a_scenario_notices_a_fault_and_names_its_owner() -> None:
     command = [sys.executable, "-m", "tests.mutants.generated", "--no-tests"]
     command += ["--scenarios", "scenarios/test_missed_confirm_window.py", "--only"]
     wrong = (
-        "lns/receive_window.py::first_window: Answer.RX2 -> Answer.RX1",
+        "lns/downlink/receive_window.py::first_window: Answer.RX2 -> Answer.RX1",
         "Connection._want_clock: self.soon(self._ask_for_clock) -> pass",  # no station is told
         "Connections.clock: clock = self._clocks",  # the server ends
     )

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind, Inventory
 from bench.lab.inventory.gateway_boards import BOARDS, Certainty, GatewayBoard
-from lns.address import host_and_port, is_everywhere, is_loopback, uri
 from lns.lorawan.identifiers import Eui
+from lns.server.address import host_and_port, is_everywhere, is_loopback, uri
 
 CREDENTIALS = ("tc.trust", "tc.crt", "tc.key")
 TC = ("tc.uri", *CREDENTIALS)

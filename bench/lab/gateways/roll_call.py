@@ -14,9 +14,9 @@ from types import TracebackType
 from bench.host.network_server import LnsProcess
 from bench.lab.gateways.basicstation_files import CannotConfigure
 from bench.lab.inventory.entries import Inventory
-from lns.address import host_and_port
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
+from lns.server.address import host_and_port
 
 _ID = "roll-call"
 _CAPTURE = "roll-call.jsonl"

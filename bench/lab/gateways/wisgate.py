@@ -6,7 +6,7 @@ a person is told what to click, with the values of this bench.
 
 from bench.lab.gateways.basicstation_files import gateway_files
 from bench.lab.inventory.entries import GatewayEntry, Inventory
-from lns.address import host_and_port
+from lns.server.address import host_and_port
 
 _AUTHENTICATION = {
     frozenset[str](): "No authentication",

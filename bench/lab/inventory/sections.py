@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
 from bench.lab.inventory.gateway_boards import BOARDS
 from bench.lab.inventory.switch_keys import mistake_in_switch
-from lns.address import tc_uri
 from lns.config import Address, DevAddrText, EuiText, Key
+from lns.server.address import tc_uri
 from lns.toml_file import Section
 
 Name = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_.-]+$")]

@@ -31,7 +31,7 @@ from bench.virtual.station import VirtualStation
 from lns.config import load
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
-from lns.prepared import prepare
+from lns.startup import prepare
 from lns.station.credentials import StationFiles
 from lns.station.cups import NO_CHANGE
 
@@ -80,8 +80,8 @@ def test_everything_is_there_and_the_configuration_is_right(
     secret = list(Path().rglob("*.key"))
     assert len(secret) == 5
     assert {stat.S_IMODE(path.stat().st_mode) for path in secret} == {0o600}
-    prepared = prepare(load(Path("certificates/lns.toml")))
-    assert prepared.access.certificates and sorted(prepared.cups) == [WEST, EAST]
+    startup = prepare(load(Path("certificates/lns.toml")))
+    assert startup.access.certificates and sorted(startup.cups) == [WEST, EAST]
     assert main(["lns", "certificates/lns.toml", "--check"]) == 0
 
 

@@ -92,5 +92,5 @@ def test_the_copies_of_a_frame_have_one_key() -> None:
 
 def test_a_failure_inside_the_server_is_a_broken_law() -> None:
     trace = played()
-    trace.failures.append("reception: KeyError at lns/uplink.py:1")
-    assert laws(trace) == ["no failure: reception: KeyError at lns/uplink.py:1"]
+    trace.failures.append("reception: KeyError at lns/uplink/data.py:1")
+    assert laws(trace) == ["no failure: reception: KeyError at lns/uplink/data.py:1"]

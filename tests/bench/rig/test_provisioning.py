@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from bench.rig.provisioning import provision
-from lns.end_device import Activation
 from lns.lorawan.crypto import SessionKeys
+from lns.uplink.end_device import Activation
 
 
 def test_a_device_has_names_by_number_and_keys_by_seed() -> None:

@@ -339,7 +339,7 @@ async def send(self, station, downlink):
 Connections.send = send
 """
 PUBLISHING = """
-from lns.uplink import Uplinks
+from lns.uplink.data import Uplinks
 
 _publish = Uplinks._publish
 

@@ -14,10 +14,10 @@ from bench.station.station_tls import StationTls, station_files
 from bench.station.tap_server import TapServer
 from bench.station.web_socket import StationLinks, connect, discover
 from bench.station.web_socket_link import WebSocketLink
-from lns.access import Access
 from lns.lorawan.identifiers import Eui
+from lns.server.access import Access
+from lns.server.tls import server_context
 from lns.station.messages import version_text
-from lns.tls import server_context
 from tests.lns.server.listening import listening
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")

@@ -9,8 +9,8 @@ from bench.traffic.campus_iot import station_eui
 from bench.traffic.file_format import read
 from bench.traffic.notices import SAINT_EYNARD as NOTICE
 from bench.traffic.recording import Log
-from lns.end_device import Activation
 from lns.lorawan.frame import Data, parse
+from lns.uplink.end_device import Activation
 from tests.bench.traffic.traffic_files import SAINT_EYNARD, records, written
 
 # The uplinks of the excerpt: an ordinary one, one without any time, one with a gateway whose clock

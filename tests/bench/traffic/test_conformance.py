@@ -8,7 +8,7 @@ import pytest
 from bench.traffic.file_format import read
 from bench.traffic.notices import CONFORMANCE as NOTICE
 from bench.traffic.recording import TrafficError
-from lns.end_device import Activation
+from lns.uplink.end_device import Activation
 from tests.bench.traffic.traffic_files import CONFORMANCE, document, written
 
 REPEATS, JOINS, CONFIRMED = range(3)  # the logs of the excerpt

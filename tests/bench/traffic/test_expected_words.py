@@ -6,8 +6,8 @@ import pytest
 
 from bench.traffic.expected_words import ExpectedWords
 from bench.traffic.recording import Device, Log, Uplink
-from lns.end_device import Activation
 from lns.lorawan.identifiers import Eui
+from lns.uplink.end_device import Activation
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 DEV = Eui("0000000000000001")

@@ -10,9 +10,9 @@ from bench.verdict.evidence import Words
 from bench.verdict.expectation import Due, Result, Verdict
 from bench.verdict.found import Found
 from lns.capture import Capture
-from lns.end_device import Activation, EndDevice
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.uplink.end_device import Activation, EndDevice
 from tests.bench.verdict.written_case import (
     ACKED,
     ALPHA,

@@ -14,7 +14,7 @@ from threading import Event
 from time import perf_counter
 from types import TracebackType
 
-from lns.address import STATION_PATH
+from lns.server.address import STATION_PATH
 from tests.benchmarks.load.traffic import (
     Sent,
     clock_frame,

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from lns.dedup.life import Lived
 from lns.delivery.publisher import Message, message_of, remove_duplicates_key
-from lns.end_device import Session
 from lns.lorawan.frame import Data, parse
-from lns.reception import Reception
+from lns.uplink.end_device import Session
+from lns.uplink.reception import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
 
 OF_FIRST_LIFE = Lived()

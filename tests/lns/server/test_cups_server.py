@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from bench.certificates import CLIENT, Authority, Pair, write_server_files
-from lns.access import Access
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import eui_dashed
+from lns.server.access import Access
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.http_request import parse_head
 from lns.server.limits import Limits
+from lns.server.tls import server_context
 from lns.station.credentials import StationFiles
 from lns.station.cups import NO_CHANGE, Category
-from lns.tls import server_context
 from tests.lns.served_network import EAST, WEST
 
 AUTHORITY = Authority()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lns.access import Access
 from lns.lorawan.identifiers import Eui
+from lns.server.access import Access
 from lns.server.limits import Limits
 from tests.host_time import Watch
 from tests.lns.served_network import EAST, WEST, uplink

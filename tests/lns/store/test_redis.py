@@ -16,12 +16,12 @@ from redis.asyncio import Redis
 from bench.host.relay import Relay
 from bench.host.valkey import Valkey
 from lns.dedup.claim import Bid, Level2
-from lns.end_device import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import PATIENCE_US, RedisServer, redis_server
+from lns.uplink.end_device import Session
 from tests.host_time import Watch
 from tests.lns.served_network import DEV_ADDR, KEYS
 

@@ -18,8 +18,8 @@ import pytest
 
 import lns
 from bench.host.valkey import Valkey
-from lns import claiming
 from lns.clock import Utc
+from lns.dedup import claiming
 from lns.dedup.strategy import Strategy
 from lns.store.redis_wire import Script
 from tests.lns import served_network

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from bench.host.relay import Relay
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Level2
-from lns.end_device import Session
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_server import RedisServer, redis_server
+from lns.uplink.end_device import Session
 from tests.lns.served_network import DEV_ADDR, KEYS
 from tests.lns.store.replicated import Pair, pair_in, told
 

@@ -1,0 +1,1 @@
+"""What is sent to devices: what waits for them, in which window, through which station."""

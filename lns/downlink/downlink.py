@@ -1,0 +1,296 @@
+"""How does a downlink leave: which window, which counter, which bytes, through which station?
+
+An answer goes through the station that delivered the reception being answered, with that
+reception's own `xtime` and `rctx`; RX2 goes along as the fall-back of RX1. What the application
+wants sent goes with the next answer, one with each; to a class C device at once, in RX2, through
+the station that heard it last. Source: Basics Station, `dnmsg`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from lns.clock import Utc, now_us
+from lns.dedup.claiming import Claiming
+from lns.downlink.class_c import ClassC
+from lns.downlink.device_status import StatusRequests
+from lns.downlink.downlink_frame import Content, DownlinkFrames
+from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
+from lns.downlink.receive_window import (
+    RX2_AFTER_RX1_US,
+    Answer,
+    Offer,
+    Window,
+    first_window,
+    offer,
+)
+from lns.downlink.unreported import Scheduled, Unreported
+from lns.events import Downlink, Request
+from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Region
+from lns.station.down_messages import CLASS_C
+from lns.station.messages import Dnmsg
+from lns.station.protocol import Transmitted
+from lns.uplink.end_device import AS_REGION_SAYS, Listening, Session
+from lns.uplink.reception import Reception
+from lns.uplink.registry import Registry
+
+# MHDR, DevAddr, FCtrl, FCnt, FPort, MIC: what a frame has besides FOpts and payload.
+_FRAME_OVERHEAD_BYTES = 13
+
+
+class Stations(Protocol):
+    """The stations connected right now."""
+
+    def is_current(self, station: Eui, xtime: int) -> bool:
+        """Whether `xtime` belongs to the running radio session of a connected station."""
+
+    async def send(self, station: Eui, downlink: Dnmsg) -> bool:
+        """Hand a downlink to a station; False when it is not connected any more."""
+
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
+        """Begin something that ends with a station's connection; False without one."""
+
+
+class Downlinks:
+    """Builds and sends downlinks; numbers them with `diid`, from the milliseconds of UTC.
+
+    What a frame of data says, and with which counter, is up to `lns.downlink.downlink_frame`.
+    """
+
+    def __init__(
+        self,
+        lns: str,
+        region: Region,
+        stations: Stations,
+        registry: Registry,
+        record: Callable[[Downlink | Request], None],
+        utc: Utc,
+        claiming: Claiming,
+    ) -> None:
+        self._lns = lns
+        self._region = region
+        self._stations = stations
+        self._registry = registry
+        self._record = record
+        self._utc = utc
+        self._diid = 0
+        self._queues = DownlinkQueues(lns, record)
+        self._frames = DownlinkFrames(registry, claiming, self._queues)
+        self.statuses = StatusRequests(lns, record)
+        self._unreported = Unreported(lns, record)
+        self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
+
+    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> str | None:
+        """Send a device something of the application when it can be; or why it is refused."""
+        reason = self._refusal(dev_eui, downlink)
+        if reason is not None:
+            self._queues.refuse(reason, dev_eui, downlink)
+            return reason
+        if not self._queues.add(dev_eui, downlink):
+            return QUEUE_FULL
+        self._class_c.stir(dev_eui)
+        return None
+
+    def want_status(self, dev_eui: Eui) -> str | None:
+        """Ask a device for its status with its next answer; or why that is refused."""
+        reason = self._refusal(dev_eui)
+        if reason is not None:
+            self._queues.refuse(reason, dev_eui)
+            return reason
+        self.statuses.want(dev_eui)
+        return None
+
+    def refuse(self, reason: str) -> None:
+        """Tell of a request that could not be read."""
+        self._queues.refuse(reason)
+
+    def wait_for(self, dev_eui: Eui) -> bool:
+        """Whether something of the application waits for this device."""
+        return dev_eui in self._queues
+
+    def heard(self, dev_eui: Eui, station: Eui, *, ack: bool) -> None:
+        """A new frame of a device was accepted; `ack`: it acknowledges a downlink."""
+        self._class_c.heard(dev_eui, station)
+        if ack:
+            self._queues.acknowledge(dev_eui)
+
+    async def answer(
+        self, reception: Reception, session: Session, frame_id: str, content: Content
+    ) -> Answer:
+        """Answer a data uplink in the first window that can be met.
+
+        A downlink counter is taken only for a frame that leaves: `TooLate` costs none, but where
+        a claim brought it already. `Suppressed`: another server owns the session by now.
+        """
+        dev_eui, delay_us = session.dev_eui, session.listening.rx_delay_s * 1_000_000
+        window = self._window(reception, delay_us)
+        carried = self._carried(reception, session, window, content) if window else None
+        if window is None or not (content.due or carried):
+            self._class_c.stir(dev_eui)
+            return Answer.TOO_LATE if content.due else Answer.NOT_ASKED
+        if carried:
+            to_rx2_us = RX2_AFTER_RX1_US if window.answer is Answer.RX1 else 0
+            self._queues.take(carried, now_us() + window.margin_us + to_rx2_us)
+        sent = Answer.SUPPRESSED
+        try:
+            built = await self._frames.build(session, content, carried)
+            if built is None:
+                return sent
+            pdu, f_cnt_down = built
+            scheduled = Scheduled(
+                dev_eui, frame_id, reception.xtime, delay_us, f_cnt_down, session.dev_addr, carried
+            )
+            sent = await self._send(reception, window, pdu, scheduled, session.listening)
+        finally:
+            if carried and sent not in (Answer.RX1, Answer.RX2):
+                self._queues.put_back(carried)
+        return sent
+
+    async def accept(
+        self, reception: Reception, dev_eui: Eui, frame_id: str, join_accept: bytes
+    ) -> Answer:
+        """Answer a join request in its later windows (JOIN_ACCEPT_DELAY1 and 2)."""
+        delay_us = self._region.join_accept_delay_us
+        window = self._window(reception, delay_us)
+        if window is None:
+            return Answer.TOO_LATE
+        scheduled = Scheduled(dev_eui, frame_id, reception.xtime, delay_us)
+        return await self._send(reception, window, join_accept, scheduled, AS_REGION_SAYS)
+
+    def transmitted(self, station: Eui, report: Transmitted) -> None:
+        """A station reports a downlink on the air: the only proof that it was sent."""
+        scheduled = self._unreported.reported(station, report)
+        if scheduled is None or scheduled.carries is None:
+            return
+        if not scheduled.carries.downlink.confirmed:
+            self._queues.prove(scheduled.dev_eui, scheduled.carries)
+        self._class_c.stir(scheduled.dev_eui)
+
+    def _refusal(self, dev_eui: Eui, downlink: ApplicationDownlink | None = None) -> str | None:
+        device = self._registry.device(dev_eui)
+        if device is None:
+            return "UnknownDevice"
+        if device.server not in (None, self._lns):
+            return "BelongsToAnotherServer"
+        longest = max(size or 0 for size in self._region.max_payloads)
+        return "TooLong" if downlink and len(downlink.payload) > longest else None
+
+    def _window(self, reception: Reception, rx1_delay_us: int) -> Window | None:
+        if reception.heard_us is None:
+            return None
+        if not self._stations.is_current(reception.station, reception.xtime):
+            return None  # a station discards the xtime of an earlier radio session
+        return first_window(now_us(), reception.heard_us, rx1_delay_us)
+
+    def _offer(
+        self, reception: Reception, window: Window, payload_bytes: int, listening: Listening
+    ) -> Offer:
+        return offer(
+            self._region,
+            reception.dr,
+            reception.freq_hz,
+            window.answer,
+            payload_bytes,
+            rx1_dr_offset=listening.rx1_dr_offset,
+            rx2_dr=listening.rx2_dr,
+        )
+
+    def _carried(
+        self, reception: Reception, session: Session, window: Window, content: Content
+    ) -> Waiting | None:
+        """What the application has to say in this answer: nothing, or one that fits a window.
+
+        MAC commands go first. One that would not even fit RX1 without them is given up.
+        """
+        dev_eui, listening = session.dev_eui, session.listening
+        due = self._queues.due(dev_eui, now_us())
+        if due is None:
+            return None
+        size = len(due.downlink.payload)
+        if not self._offer(reception, window, size + len(content.f_opts), listening).is_empty:
+            return due
+        fits_none = self._offer(reception, window, size, listening).is_empty
+        if window.answer is Answer.RX1 and fits_none:
+            self._queues.give_up(dev_eui, due, "TooLong")
+        return None
+
+    async def _send(
+        self,
+        reception: Reception,
+        window: Window,
+        pdu: bytes,
+        scheduled: Scheduled,
+        listening: Listening,
+    ) -> Answer:
+        offered = self._offer(reception, window, len(pdu) - _FRAME_OVERHEAD_BYTES, listening)
+        rx1, rx2 = offered.rx1, offered.rx2
+        if rx1 is None and window.answer is Answer.RX1:
+            window = Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
+        downlink = Dnmsg(
+            dev_eui=scheduled.dev_eui,
+            diid=self._next_diid(),
+            pdu=pdu,
+            rx_delay_s=scheduled.rx1_delay_us // 1_000_000,
+            rx1_dr=rx1 and rx1[0],
+            rx1_freq_hz=rx1 and rx1[1],
+            rx2_dr=rx2 and rx2[0],
+            rx2_freq_hz=rx2 and rx2[1],
+            xtime=reception.xtime,
+            rctx=reception.rctx,
+        )
+        sent = await self._hand_over(reception.station, downlink, scheduled, window)
+        return window.answer if sent else Answer.TOO_LATE
+
+    async def _send_at_once(self, session: Session, station: Eui, waiting: Waiting) -> bool:
+        """Class C, without an uplink: RX2 only, no xtime, no RX1 (Basics Station, `dnmsg`)."""
+        rx2_dr, rx2_freq_hz = self._region.rx2(session.listening.rx2_dr)
+        if len(waiting.downlink.payload) > self._region.max_payload(rx2_dr):
+            return False  # perhaps RX1 of its next uplink is faster
+        built = await self._frames.build(session, Content(ack=False), waiting)
+        if built is None:
+            return False  # the server that owns the session hears of the device, this one does not
+        pdu, f_cnt_down = built
+        downlink = Dnmsg(
+            dev_eui=session.dev_eui,
+            device_class=CLASS_C,
+            diid=self._next_diid(),
+            pdu=pdu,
+            rx2_dr=rx2_dr,
+            rx2_freq_hz=rx2_freq_hz,
+        )
+        scheduled = Scheduled(
+            session.dev_eui, f_cnt_down=f_cnt_down, dev_addr=session.dev_addr, carries=waiting
+        )
+        return await self._hand_over(station, downlink, scheduled, Window(Answer.RX2, 0))
+
+    def _next_diid(self) -> int:
+        """Greater than any of an earlier process, whose reports may still come."""
+        self._diid = self._diid + 1 if self._diid else int(self._utc().timestamp() * 1000)
+        return self._diid
+
+    async def _hand_over(
+        self, station: Eui, downlink: Dnmsg, scheduled: Scheduled, window: Window
+    ) -> bool:
+        """Give a downlink to its station; False when it is not connected any more."""
+        if not await self._stations.send(station, downlink):
+            return False
+        self._unreported.note(station, downlink.diid, scheduled)
+        carried = scheduled.carries.downlink if scheduled.carries else None
+        self._record(
+            Downlink(
+                stage="scheduled",
+                lns=self._lns,
+                station=station,
+                dev_eui=scheduled.dev_eui,
+                dev_addr=scheduled.dev_addr,
+                diid=downlink.diid,
+                window=window.answer.value,
+                xtime=scheduled.xtime,
+                f_cnt_down=scheduled.f_cnt_down,
+                frame_id=scheduled.frame_id,
+                margin_us=None if scheduled.xtime is None else window.margin_us,
+                f_port=carried.f_port if carried else None,
+                confirmed=carried.confirmed if carried else None,
+            )
+        )
+        return True

@@ -1,0 +1,224 @@
+"""What has to be there before a network server can run, and is it right?
+
+Reads every file that a configuration names, so that a mistake is told before anybody connects.
+"""
+
+import logging
+import shlex
+import ssl
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from lns.config import Config, load_tokens
+from lns.lorawan.identifiers import Eui, eui
+from lns.server import address
+from lns.server.access import Access
+from lns.server.cups_server import StationSetup
+from lns.server.tls import dns_names, server_context
+from lns.station.credentials import StationFiles
+from lns.station.cups import Category
+from lns.url_scheme import (
+    CLAIMS,
+    REQUESTS,
+    STORES,
+    UPSTREAMS,
+    OpenClaims,
+    OpenRequests,
+    OpenStore,
+    OpenUpstream,
+)
+
+log = logging.getLogger(__name__)
+
+Made = TypeVar("Made")
+_OPEN = {
+    "read": stat.S_IROTH,
+    "written": stat.S_IWGRP | stat.S_IWOTH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Everything that a configuration names, read and found right."""
+
+    config: Config
+    access: Access
+    tls: ssl.SSLContext | None
+    cups: Mapping[Eui, StationSetup]
+    open_upstream: OpenUpstream
+    open_requests: OpenRequests
+    open_store: OpenStore
+    open_claims: OpenClaims
+
+
+def prepare(config: Config) -> Startup:
+    """Read what the configuration names; ConfigError with file, line and key of a mistake."""
+    _check_public_uri(config)
+    _tell_open_files(config)
+    settings = config.settings
+    return Startup(
+        config,
+        access=_access(config),
+        tls=_tls(config),
+        cups=_cups(config),
+        open_upstream=_by_scheme(config, "upstream", settings.upstream.url, UPSTREAMS),
+        open_requests=_by_scheme(config, "upstream", settings.upstream.url, REQUESTS),
+        open_store=_by_scheme(config, "store", settings.store.url, STORES),
+        open_claims=_by_scheme(config, "store", settings.store.url, CLAIMS),
+    )
+
+
+def _tell_open_files(config: Config) -> None:
+    """Keys, sessions and payloads are nobody's business but the owner's, and his group's to read.
+
+    The files that a server makes itself are nobody else's; those of somebody else are as they are.
+    """
+    settings = config.settings
+    store, outbox = settings.store.url, settings.upstream.outbox
+    named = {
+        "devices": settings.lns.devices,
+        "store": store.removeprefix("sqlite://") if store.startswith("sqlite://") else None,
+        "outbox": outbox or f"var/{settings.lns.id}.outbox",
+        "tokens": settings.tls.tokens if settings.tls else None,
+        "key": settings.tls.key if settings.tls else None,
+    }
+    for what, file in named.items():
+        path = config.path(file) if file else None
+        if path is None or not path.is_file():
+            continue
+        mode = path.stat().st_mode & 0o777
+        verbs = [verb for verb, bits in _OPEN.items() if mode & bits]
+        if verbs:
+            told = " and ".join(verbs)
+            sentence = "the %s file %s can be %s by others (mode %03o): chmod 600 %s"
+            log.warning(sentence, what, path, told, mode, shlex.quote(str(path)))
+
+
+def _by_scheme(
+    config: Config, section: str, url: str, makers: Mapping[str, Callable[[Config], Made]]
+) -> Made:
+    scheme, colon, _ = url.partition("://")
+    if not colon or scheme not in makers:
+        known = ", ".join(f"{known}://" for known in sorted(makers))
+        # The URL itself is not repeated: it may have a password in it.
+        said = f"{scheme}:// is not served" if colon else "is no URL"
+        raise config.mistake(section, "url", f"{said}; served are: {known}")
+    return makers[scheme](config)
+
+
+def _check_public_uri(config: Config) -> None:
+    settings = config.settings
+    host, _ = address.host_and_port(settings.lns.listen)
+    public = settings.lns.public_uri
+    if public is None:
+        if address.is_everywhere(host):
+            said = f"is needed: stations cannot connect to {host}"
+            raise config.mistake("lns", "public_uri", said)
+        return
+    if settings.tls is not None and not public.startswith("wss://"):
+        raise config.mistake("lns", "public_uri", "with [tls] it has to begin with wss://")
+
+
+def _access(config: Config) -> Access:
+    settings = config.settings
+    allowed = settings.lns.stations
+    tls = settings.tls
+    _check_what_stations_show(config)
+    return Access(
+        stations=None if allowed == "any" else frozenset(allowed),
+        tokens=load_tokens(config.path(tls.tokens)) if tls and tls.tokens else None,
+        certificates=tls is not None and tls.client_ca is not None,
+        any_station=tls is not None and tls.any_station,
+    )
+
+
+def _check_what_stations_show(config: Config) -> None:
+    tls = config.settings.tls
+    if tls is None:
+        return
+    if tls.client_ca is not None and tls.tokens is not None:
+        said = "a station shows a certificate or a token, never both; leave out tokens or client_ca"
+        raise config.mistake("tls", "tokens", said)
+    if tls.any_station and tls.client_ca is None:
+        said = "is about certificates of stations; add client_ca"
+        raise config.mistake("tls", "any_station", said)
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    tls = config.settings.tls
+    if tls is None:
+        return None
+    cert, key = config.path(tls.cert), config.path(tls.key)
+    client_ca = config.path(tls.client_ca) if tls.client_ca else None
+    try:
+        context = server_context(cert, key, client_ca)
+    except ValueError as error:
+        about_ca = client_ca is not None and str(client_ca) in str(error)
+        raise config.mistake("tls", "client_ca" if about_ca else "cert", str(error)) from error
+    listen = config.settings.lns.listen
+    public = config.settings.lns.public_uri or f"wss://{listen}"
+    name = urlsplit(public).hostname or ""
+    names = dns_names(cert)
+    if name not in names and f"*.{name.partition('.')[2]}" not in names:
+        told = ", ".join(sorted(names)) or "none"
+        log.warning("%s has no DNS name %s (it has: %s): stations will refuse it", cert, name, told)
+    return context
+
+
+def _cups(config: Config) -> Mapping[Eui, StationSetup]:
+    """The setups in the folder of `[cups]`: one sub-folder per station EUI."""
+    section = config.settings.cups
+    if section is None:
+        return {}
+    folder = config.path(section.credentials)
+    if not folder.is_dir():
+        raise config.mistake("cups", "credentials", f"there is no folder {folder}")
+    setups = {}
+    for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
+        try:
+            setups[eui(inside.name)] = _setup(inside)
+        except ValueError as error:
+            raise config.mistake("cups", "credentials", f"{inside}: {error}") from None
+    _check_keys_are_guarded(config, section.listen, setups)
+    return setups
+
+
+def _check_keys_are_guarded(
+    config: Config, listen: str, setups: Mapping[Eui, StationSetup]
+) -> None:
+    """Private keys and tokens leave this host only encrypted, and only to whom may have them."""
+    host, _ = address.host_and_port(listen)
+    keys = any(setup.cups.files.key or setup.tc.files.key for setup in setups.values())
+    if not keys or address.is_loopback(host):
+        return
+    tls = config.settings.tls
+    if tls is None:
+        said = "keys would leave this host in clear; add [tls] or listen on 127.0.0.1"
+        raise config.mistake("cups", "listen", said)
+    if tls.tokens is None and tls.client_ca is None:
+        said = "whoever asks would get keys; add tls.tokens or tls.client_ca"
+        raise config.mistake("cups", "listen", f"{said}, or listen on 127.0.0.1")
+    if tls.any_station:
+        said = "with any_station every station would get the keys of all; leave any_station out"
+        raise config.mistake("cups", "listen", f"{said}, or listen on 127.0.0.1")
+
+
+def _setup(folder: Path) -> StationSetup:
+    return StationSetup(cups=_category(folder, "cups"), tc=_category(folder, "tc"))
+
+
+def _category(folder: Path, name: str) -> Category:
+    def content(suffix: str) -> bytes:
+        file = folder / f"{name}.{suffix}"
+        return file.read_bytes() if file.is_file() else b""
+
+    files = StationFiles(content("trust"), content("crt"), content("key"))
+    uri = content("uri").decode("ascii").strip()
+    try:
+        return Category.of(address.tc_uri(uri) if uri else None, files)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

@@ -1,0 +1,451 @@
+"""What becomes of a data uplink?
+
+The path as a list of steps: who sent it, which copy it is, what the policy says, the application
+first, then the device, one outcome. Level 1 stands after the DevAddr and MIC matching and before
+counter validation and anything external (ADR 007, "General notes").
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from lns.clock import Utc, now_us
+from lns.deadline import within
+from lns.dedup.claim import Bid, Level2, OnOutage
+from lns.dedup.claiming import Claiming
+from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
+from lns.dedup.life import Standing
+from lns.dedup.session_refresh import SessionRefresh
+from lns.dedup.strategy import (
+    Disposition,
+    Reason,
+    Status,
+    Upstream,
+    after_claim,
+    decide,
+    given_back,
+    known_before,
+    status_of,
+    too_far,
+)
+from lns.delivery.publisher import (
+    ForApplication,
+    UpstreamUnavailable,
+    message_of,
+    status_of_device,
+)
+from lns.delivery.publisher import Upstream as Application
+from lns.downlink.downlink import Downlinks
+from lns.downlink.downlink_frame import Content
+from lns.downlink.receive_window import Answer
+from lns.events import Outcome
+from lns.lorawan.frame import Data
+from lns.lorawan.mac_commands import DevStatusReq, encode
+from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
+from lns.station.protocol import gps_time_us
+from lns.uplink import mac_layer
+from lns.uplink.end_device import Session
+from lns.uplink.facts import Facts, Fate, mic_of, outcome, refusal
+from lns.uplink.reception import Reception
+from lns.uplink.registry import Match, Registry
+
+# How long the application may take: the copies of a frame wait for the fate of its first one.
+PUBLISH_US = 10_000_000
+
+
+class Uplinks:
+    """Handles data uplinks; `receive` may run for many receptions at once.
+
+    State changes before the first await, so a copy that arrives while the first one is on its way
+    upstream finds it. That copy waits for the first one's fate and takes its place if it could
+    not be made durable: a lost message is never acknowledged, and never shadows a good copy.
+    """
+
+    def __init__(
+        self,
+        lns: str,
+        region: Region,
+        registry: Registry,
+        sightings: Sightings,
+        claiming: Claiming,
+        on_outage: OnOutage,
+        application: Application,
+        downlinks: Downlinks,
+        utc: Utc,
+        evicted: Callable[[Eviction], None],
+        elsewhere: SessionRefresh | None = None,
+    ) -> None:
+        self._lns = lns
+        self._region = region
+        self._registry = registry
+        self._sightings = sightings
+        self._claiming = claiming
+        self._on_outage = on_outage
+        self._application = application
+        self._downlinks = downlinks
+        self._utc = utc
+        self._evicted = evicted
+        self._elsewhere = elsewhere
+        self._undecided: dict[DataKey, Fate] = {}
+
+    async def receive(self, reception: Reception, frame: Data) -> Outcome:
+        """Handle one reception of a data uplink and tell what became of it."""
+        match = self._registry.match(frame)
+        if self._elsewhere is not None:
+            match = await self._match_again(self._elsewhere, frame, match)
+        if isinstance(match, Reason):
+            return refusal(self._lns, reception, frame, match)
+        if match.device.server not in (None, self._lns):
+            return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
+        key = self._key(match, frame)
+        copy = self._note(key, reception)
+        waited = False
+        while (first := self._undecided.get(key)) is not None:
+            await first.decided.wait()
+            waited = not (first.lost or first.refused)
+            if first.lost:
+                copy = self._note(key, reception)
+        facts = self._find_out(reception, frame, match, key, copy, waited=waited)
+        if not (facts.disposition.advances or facts.looks):
+            return await self._act(facts)
+        fate = self._undecided[key] = Fate()
+        try:
+            became = await self._act(facts)
+            fate.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+            fate.refused = became.reason is Reason.INVALID_FRAME_COUNTER
+            return became
+        except Exception:
+            fate.lost = True
+            raise
+        finally:
+            del self._undecided[key]
+            fate.decided.set()
+
+    async def _match_again(
+        self, elsewhere: SessionRefresh, frame: Data, match: Match | Reason
+    ) -> Match | Reason:
+        """The sender, if another server has met it since; never asked for a copy."""
+        seen = isinstance(match, Match) and self._key(match, frame) in self._sightings
+        if elsewhere.may_help(match, seen=seen) and await elsewhere.ask(frame.dev_addr, match):
+            return self._registry.match(frame)
+        return match
+
+    def _key(self, match: Match, frame: Data) -> DataKey:
+        return DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)
+
+    def _note(self, key: DataKey, reception: Reception) -> Copy:
+        copy = self._sightings.note(key, reception.station)
+        for eviction in self._sightings.evictions():
+            self._evicted(eviction)
+        return copy
+
+    def _find_out(
+        self,
+        reception: Reception,
+        frame: Data,
+        match: Match,
+        key: DataKey,
+        copy: Copy,
+        *,
+        waited: bool,
+    ) -> Facts:
+        """What is known here. A copy that `waited` for its first one is of the newest frame.
+
+        It is judged by the session as it stood when its frame was heard, whatever was accepted
+        meanwhile.
+        """
+        device, session, f_cnt = match.device, match.session, match.f_cnt
+        status = status_of(copy, device.strategy)
+        shared = self._claiming.is_asked_for(device)
+        standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
+        if waited and status is not Status.NON_DUPLICATE:
+            standing = Standing.EQUAL
+        first_message = device.may_restart_counter and f_cnt <= 1
+        disposition = self._decide(frame, match, status, standing)
+        # A relaxed device may have begun a new life that only other servers heard of, and any
+        # device may have come as far as they heard.
+        is_old = standing in (Standing.EQUAL, Standing.OLDER)
+        # Of a counter that was kept without its frame, others may know whose it is.
+        is_nameless = standing is Standing.EQUAL and session.mic is None
+        looks = (
+            shared
+            and status is Status.NON_DUPLICATE
+            and not first_message
+            and (
+                standing is Standing.TOO_FAR
+                or (is_old and device.may_restart_counter)
+                or (is_nameless and disposition.upstream is Upstream.DROPPED)
+            )
+        )
+        asked = mac_layer.requests(frame, session, f_cnt)
+        lived = None if status is Status.NON_DUPLICATE else self._sightings.lived(key)
+        return Facts(
+            reception, frame, match, key, asked, status, disposition, looks=looks, lived=lived
+        )
+
+    def _decide(self, frame: Data, match: Match, status: Status, standing: Standing) -> Disposition:
+        device, session, f_cnt = match.device, match.session, match.f_cnt
+        mine = session.owner in (None, self._lns)
+        return decide(
+            status,
+            device.strategy,
+            confirmed=frame.confirmed,
+            standing=standing,
+            may_have_restarted=device.may_restart_counter and f_cnt <= 1,
+            # The answers of another server are its own business.
+            resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,
+        )
+
+    async def _act(self, facts: Facts) -> Outcome:
+        before = facts.match.session.before() if facts.disposition.advances else None
+        bid: Bid | None = None
+        if facts.looks:
+            before = facts.match.session.before()
+            facts, bid = await self._look(facts)
+        done = facts.disposition
+        if not done.answers and done.upstream is Upstream.DROPPED and not done.advances:
+            if facts.status is Status.NON_DUPLICATE and (
+                facts.looks or facts.match.device.may_restart_counter
+            ):
+                # The device may begin again before a copy of this one comes.
+                self._sightings.place(facts.key, facts.named)
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
+        if bid is None:
+            facts = self._count(facts)
+            facts, bid = await self._claim(facts)
+        if facts.claim.outdated:
+            self._registry.end(facts.match)
+            return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
+        done = facts.disposition
+        if done.reason is Reason.STORE_UNAVAILABLE:
+            self._roll_back(facts, before)
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
+        if done.upstream is Upstream.DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER:
+            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
+        try:
+            await self._publish(facts)
+        except Exception as error:
+            self._roll_back(facts, before)
+            if facts.is_first and bid is not None:
+                await self._claiming.give_back(facts.claim, bid)
+            if not isinstance(error, UpstreamUnavailable):
+                raise
+            reason = Reason.UPSTREAM_UNAVAILABLE
+            return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
+        if facts.status is Status.NON_DUPLICATE:
+            self._registry.settle(facts.match)
+            mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
+            if facts.requests.status is not None:
+                self._downlinks.statuses.told(facts.match.device.dev_eui)
+            heard_by, ack = facts.reception.station, facts.frame.ack
+            self._downlinks.heard(facts.match.device.dev_eui, heard_by, ack=ack)
+        answer = await self._keep_and_answer(facts)
+        upstream = done.upstream if facts.carries_data else Upstream.DROPPED
+        return outcome(self._lns, facts, upstream, done.reason, answer)
+
+    async def _keep_and_answer(self, facts: Facts) -> Answer:
+        """Make the counters durable, with the FCntDown of the answer before that leaves.
+
+        The server that owns the frame does.
+        """
+        if facts.claim.level2 is Level2.NOT_OWNER:
+            return facts.withheld
+        try:
+            answer = await self._answer(facts) if facts.disposition.answers else facts.withheld
+            if answer not in (Answer.RX1, Answer.RX2):
+                await self._registry.keep(facts.match.device.dev_eui)
+            return answer
+        except StoreUnavailable:
+            self._give_back(facts)
+            return facts.withheld
+
+    async def _look(self, facts: Facts) -> tuple[Facts, Bid | None]:
+        """Find out whether others have heard what this server has not; else nobody was asked."""
+        bid = self._bid(facts, takes_f_cnt_down=False)
+        frame_id, session = facts.frame.frame_id, facts.match.session
+        claim = await self._claiming.look(facts.reception, frame_id, bid, session)
+        if claim.level2 is Level2.NOT_ASKED:
+            return replace(facts, lived=claim.lived), None
+        known = claim.level2 is Level2.OWNER and not claim.is_new
+        standing = Standing.EQUAL if known else Standing.NEWER
+        disposition = self._decide(facts.frame, facts.match, facts.status, standing)
+        facts = replace(facts, claim=claim, disposition=disposition)
+        return self._after_claim(self._count(facts)), bid
+
+    async def _claim(self, facts: Facts) -> tuple[Facts, Bid | None]:
+        """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
+        done = facts.disposition
+        if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(
+            facts.match.device
+        ):
+            return facts, None
+        if not done.answers and done.upstream is Upstream.DROPPED:
+            return facts, None
+        bid = self._bid(facts, takes_f_cnt_down=done.answers and self._may_answer(facts))
+        frame_id = facts.frame.frame_id
+        claim = await self._claiming.ask(facts.reception, frame_id, bid, facts.match.session)
+        return self._after_claim(replace(facts, claim=claim)), bid
+
+    def _bid(self, facts: Facts, *, takes_f_cnt_down: bool) -> Bid:
+        is_first = facts.status is Status.NON_DUPLICATE
+        return self._claiming.bid(
+            facts.match.session,
+            facts.match.f_cnt,
+            facts.key.mic,
+            takes_f_cnt_down=takes_f_cnt_down,
+            first_message=facts.is_first_message,
+            # Nor does the store take what is too far for all who know more than this server does.
+            too_far=facts.match.session.standing(facts.match.f_cnt) is not Standing.NEWER,
+            is_first=is_first,
+            repeats=not (is_first or facts.disposition.advances),
+            lived=facts.lived,
+            elders=self._registry.elders(facts.match) if is_first else (),
+        )
+
+    def _after_claim(self, facts: Facts) -> Facts:
+        """What is left to do when level 2 has spoken, and what the session knows then."""
+        claim, done, f_cnt = facts.claim, facts.disposition, facts.match.f_cnt
+        if claim.too_far:
+            self._give_back(facts)
+            return replace(facts, disposition=too_far())
+        if claim.level2 is Level2.UNAVAILABLE:
+            if done.advances:
+                facts = self._count_alone(facts)
+        elif claim.lived is not None:
+            facts.match.session.hear(f_cnt, claim.lived.life)
+            self._sightings.place(facts.key, claim.lived)
+            facts = replace(facts, lived=claim.lived)
+        if claim.given_back and facts.status is Status.RESUBMISSION:
+            return replace(facts, disposition=given_back(done))
+        if not facts.owned:
+            self._give_back(facts)
+            left = after_claim(done, facts.match.device.strategy, claim.level2, self._on_outage)
+            return replace(facts, disposition=left)
+        # Any other counter beyond the one that was kept is new yet: this server ended between its
+        # claim and the application.
+        claimed_before = not claim.is_new and facts.status is Status.NON_DUPLICATE
+        if done.advances and claimed_before and facts.is_first_message:
+            left = known_before(done, confirmed=facts.frame.confirmed)
+            return self._count(replace(facts, disposition=left))
+        return facts
+
+    def _may_answer(self, facts: Facts) -> bool:
+        device, session = facts.match.device, facts.match.session
+        asks = facts.status is Status.NON_DUPLICATE and (
+            mac_layer.wants_repetitions(facts.requests, device, session)
+            or self._downlinks.statuses.is_due(device)
+        )
+        return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
+
+    def _count(self, facts: Facts) -> Facts:
+        """Change what this server alone decides about, before anybody is asked."""
+        device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
+        if facts.disposition.spends:
+            session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
+            is_alone = not self._claiming.is_asked_for(device)
+            if is_alone and session.mic is None and session.f_cnt_up == f_cnt:
+                session.mic = facts.key.mic  # a store of before knows none
+        if not facts.disposition.advances:
+            return facts
+        if not self._claiming.is_asked_for(device):
+            return self._count_alone(facts)
+        if not device.may_restart_counter:
+            session.hear(f_cnt, session.life)
+        return facts
+
+    def _count_alone(self, facts: Facts) -> Facts:
+        """Advance the counter of a session that nobody else is asked about, or can be."""
+        match, session = facts.match, facts.match.session
+        shared = self._claiming.is_asked_for(match.device)
+        is_old = session.standing(match.f_cnt) in (Standing.EQUAL, Standing.OLDER)
+        if is_old and not facts.is_first_message:
+            session.hear(match.f_cnt, session.life)  # another server has heard it before
+            return facts
+        lived = session.advance(match.f_cnt, facts.key.mic, self._lns if shared else None)
+        self._sightings.place(facts.key, lived)
+        return replace(facts, lived=lived)
+
+    async def _publish(self, facts: Facts) -> None:
+        done, status = facts.disposition, facts.requests.status
+        if status is not None and facts.is_first:
+            await self._bring(
+                status_of_device(
+                    self._lns,
+                    facts.match.session,
+                    facts.match.f_cnt,
+                    facts.named,
+                    status,
+                    facts.reception,
+                    received_at=self._utc(),
+                    unverified=facts.claim.level2 is Level2.UNAVAILABLE,
+                )
+            )
+        if done.upstream is Upstream.DROPPED or not facts.carries_data:
+            return
+        message = message_of(
+            self._lns,
+            facts.match.session,
+            facts.match.f_cnt,
+            facts.frame,
+            facts.reception,
+            lived=facts.named,
+            received_at=self._utc(),
+            first=facts.is_first,
+            dup_msg=done.upstream is Upstream.MARKED,
+            unverified=facts.claim.level2 is Level2.UNAVAILABLE,
+        )
+        await self._bring(message)
+
+    async def _bring(self, message: ForApplication) -> None:
+        """Let the application have a message, durably; UpstreamUnavailable."""
+        try:
+            await within(PUBLISH_US, self._application.publish(message))
+        except TimeoutError:
+            # It may become durable yet; the copy that takes its place has the same id.
+            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None
+
+    def _roll_back(self, facts: Facts, before: Session | None) -> None:
+        """What was not delivered was not heard: the next copy of it is a first one."""
+        session, f_cnt = facts.match.session, facts.match.f_cnt
+        self._give_back(facts)
+        if facts.status is Status.NON_DUPLICATE:
+            self._sightings.forget(facts.key)
+        if before is None or not facts.disposition.advances:
+            return
+        if session.f_cnt_up == f_cnt:
+            session.step_back(before)
+        elif session.heard == f_cnt:  # others have come farther
+            session.heard, session.heard_life = before.heard, before.heard_life
+
+    def _give_back(self, facts: Facts) -> None:
+        """The repeated answer that was counted did not leave."""
+        session, f_cnt = facts.match.session, facts.match.f_cnt
+        # A newer frame may have been accepted meanwhile: it has emptied the budgets.
+        if facts.disposition.spends and f_cnt in session.resubmissions:
+            session.resubmissions[f_cnt] -= 1
+
+    async def _answer(self, facts: Facts) -> Answer:
+        device, session = facts.match.device, facts.match.session
+        asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
+        commands = mac_layer.answers(asked, reception, self._region, self._gps_us(reception))
+        asks_status = False
+        if facts.status is Status.NON_DUPLICATE:
+            commands += mac_layer.wishes(asked, device, session, reception, self._region)
+            asks_status = statuses.is_due(device)
+            commands += [DevStatusReq()] if asks_status else []
+        due = facts.requests.wants_answer or bool(commands)
+        if not (due or self._downlinks.wait_for(device.dev_eui)):
+            return Answer.NOT_ASKED
+        content = Content(facts.requests.ack, encode(commands), due, facts.claim.f_cnt_down)
+        sent = await self._downlinks.answer(reception, session, facts.frame.frame_id, content)
+        if asks_status and sent in (Answer.RX1, Answer.RX2):
+            statuses.asked(device.dev_eui)
+        return sent
+
+    def _gps_us(self, reception: Reception) -> int:
+        """When a frame ended: by its station's GPS, else by the clock of this server."""
+        if reception.gps_us > 0:
+            return reception.gps_us
+        ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
+        return gps_time_us(self._utc()) - (now_us() - ended_us)

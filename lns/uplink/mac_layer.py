@@ -1,0 +1,135 @@
+"""What does a frame ask of the network itself, and what does the network say back?
+
+MAC commands travel in FOpts or as the payload of FPort 0 (LoRaWAN 1.0.x, 5). Their state is
+applied once, by the first copy of a frame.
+"""
+
+from msgspec import Struct
+
+from lns.lorawan.data_rate import DataRate
+from lns.lorawan.frame import Data
+from lns.lorawan.mac_commands import (
+    DeviceTimeAns,
+    DeviceTimeReq,
+    DevStatusAns,
+    LinkADRAns,
+    LinkADRReq,
+    LinkCheckAns,
+    LinkCheckReq,
+    MacCommand,
+    parse_uplink,
+)
+from lns.lorawan.region import Region
+from lns.uplink.end_device import EndDevice, Session
+from lns.uplink.reception import Reception
+
+KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
+# The first 16 channels that stations are told to listen to: US915 is sub-band 2.
+_CH_MASKS = {"EU868": 0x0007, "US915": 0xFF00}
+_REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
+
+
+class Requests(Struct, frozen=True):
+    """What a frame asks for: an ACK, a LinkCheckAns, the time, or (ADRACKReq) any downlink at all.
+
+    `adr`: the network may set how the device sends.
+    """
+
+    ack: bool
+    link_check: bool
+    device_time: bool
+    any_downlink: bool
+    adr: bool
+    commands: tuple[MacCommand, ...]
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether the device listens for an answer."""
+        return self.ack or self.link_check or self.device_time or self.any_downlink
+
+    @property
+    def status(self) -> DevStatusAns | None:
+        """What the device tells of itself, the newest where it does so twice."""
+        told = [command for command in self.commands if isinstance(command, DevStatusAns)]
+        return told[-1] if told else None
+
+
+def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
+    """The requests in a frame whose MIC was proven."""
+    octets = frame.payload(session.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
+    commands = parse_uplink(octets) if octets else ()
+    return Requests(
+        ack=frame.confirmed,
+        link_check=any(isinstance(command, LinkCheckReq) for command in commands),
+        device_time=any(isinstance(command, DeviceTimeReq) for command in commands),
+        any_downlink=frame.adr_ack_req,
+        adr=frame.adr,
+        commands=commands,
+    )
+
+
+def apply(asked: Requests, device: EndDevice, session: Session) -> None:
+    """Take over what the device reports; only ever called for the first copy of a frame."""
+    for command in asked.commands:
+        if isinstance(command, LinkADRAns) and session.nb_trans_asked:
+            session.nb_trans_asked = False
+            if command.power_ack and command.dr_ack and command.ch_mask_ack:
+                session.nb_trans = device.nb_trans
+
+
+def answers(asked: Requests, reception: Reception, region: Region, gps_us: int) -> list[MacCommand]:
+    """The commands that answer those of a frame; `gps_us` is when it ended."""
+    said: list[MacCommand] = []
+    if asked.link_check:
+        said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
+    if asked.device_time:
+        said.append(device_time(gps_us))
+    return said
+
+
+def wants_repetitions(asked: Requests, device: EndDevice, session: Session) -> bool:
+    """Whether the device is to be told how often to send, and would obey.
+
+    Without the ADR bit a device grants a LinkADRReq and does not do it (LoRaWAN 1.0.4, 4.3.1.1).
+    """
+    return asked.adr and session.nb_trans != device.nb_trans
+
+
+def wishes(
+    asked: Requests, device: EndDevice, session: Session, reception: Reception, region: Region
+) -> list[MacCommand]:
+    """What the network wants by itself; asks for repetitions until they are granted."""
+    if not wants_repetitions(asked, device, session):
+        return []
+    session.nb_trans_asked = True
+    more_channels = len(session.more_channels_hz or ())
+    dr = reception.dr
+    return [repetitions(device.nb_trans, dr=dr, region=region, more_channels=more_channels)]
+
+
+def device_time(gps_us: int) -> DeviceTimeAns:
+    """GPS time as a device gets it: never later than it is, in steps of 1/256 s."""
+    gps_s, rest_us = divmod(gps_us, 1_000_000)
+    return DeviceTimeAns(gps_s & 0xFFFFFFFF, rest_us * 256 // 1_000_000)
+
+
+def repetitions(nb_trans: int, *, dr: int, region: Region, more_channels: int = 0) -> LinkADRReq:
+    """What tells a device to send every frame so often, and leaves the rest as it is.
+
+    `more_channels`: how many its join accept has added to those of the region.
+    """
+    more = (1 << more_channels) - 1 << len(region.uplink_channels)
+    return LinkADRReq(
+        dr=dr,
+        tx_power=KEEP_TX_POWER,
+        ch_mask=_CH_MASKS[region.name] | more,
+        nb_trans=nb_trans,
+    )
+
+
+def _margin_db(reception: Reception, region: Region) -> int:
+    known = reception.dr < len(region.data_rates)
+    data_rate = region.data_rates[reception.dr] if known else None
+    if not isinstance(data_rate, DataRate):
+        return 0
+    return max(0, min(254, round(reception.snr_db - _REQUIRED_SNR_DB[data_rate.sf])))

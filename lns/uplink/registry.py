@@ -1,0 +1,233 @@
+"""Which device sent this frame, in which session, with which 32-bit counter?
+
+LoRaWAN data frames name their sender by DevAddr only, which is not unique: whoever shares it is
+told apart by the MIC. Devices are tried in order of DevEUI, so that every copy of a frame finds
+the same one.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from lns.dedup.strategy import Reason
+from lns.lorawan.frame import Data
+from lns.lorawan.frame_counter import candidates
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.outage import Patience
+from lns.uplink.end_device import Activation, EndDevice, Session
+
+log = logging.getLogger(__name__)
+
+# A store that takes longer is away: RX2 of a data uplink is over by then.
+KEEP_US = 2_000_000
+PENDING_MAX = 8
+
+
+class SessionStore(Protocol):
+    """What outlives this process: sessions, used DevNonces and JoinNonces; see `lns.store`."""
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        """The sessions of a device, newest first."""
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Make the sessions of a device durable; StoreUnavailable when that fails."""
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        """Every DevNonce that was ever accepted of a device."""
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        """Use a DevNonce for ever and make the sessions durable, both or none; StoreUnavailable.
+
+        False, and nothing is kept, when the DevNonce was used before. After StoreUnavailable this
+        server may try the same DevNonce again.
+        """
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        """A JoinNonce greater than any that was handed out for the device, and at least `least`.
+
+        Whoever uses the store gets another one, however often it is opened (LoRaWAN 1.0.4, 6.2.3).
+        StoreUnavailable when it cannot be made durable.
+        """
+
+
+class Match(Struct, frozen=True):
+    """The sender of a frame, proven by its MIC, and the full counter that proved it."""
+
+    device: EndDevice
+    session: Session
+    f_cnt: int
+
+
+class Registry:
+    """The devices of this server and their sessions, by DevEUI and by DevAddr.
+
+    After a join the session in use stays valid, and so do sessions of earlier joins that no frame
+    came of yet: the device may not have heard the accept, or never have asked for it, because
+    somebody replayed a join request that nobody had heard. A frame that is accepted ends all
+    sessions older than its own (`settle`). At most `PENDING_MAX` wait for their first frame.
+    """
+
+    def __init__(self, devices: Iterable[EndDevice], store: SessionStore) -> None:
+        self._store = store
+        self._devices = {device.dev_eui: device for device in devices}
+        self._sessions: dict[Eui, tuple[Session, ...]] = {}
+        self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
+        self._joining: list[Session] = []
+        silence = "devices are not answered until it is back"
+        self._patience = Patience("the store", KEEP_US, silence, log)
+        for device in self._devices.values():
+            remembered = _still_valid(device, store.sessions(device.dev_eui))
+            for session in remembered:
+                session.hear_all()
+            self._set_sessions(device, remembered or _personalised(device))
+
+    def device(self, dev_eui: Eui) -> EndDevice | None:
+        """The device with this DevEUI, if it is provisioned here."""
+        return self._devices.get(dev_eui)
+
+    def session_heard(self, dev_eui: Eui) -> Session | None:
+        """The newest session of a device that a frame was accepted in: it can be spoken to."""
+        sessions = self._sessions.get(dev_eui, ())
+        return next((session for session in sessions if session.f_cnt_up is not None), None)
+
+    def knows(self, dev_addr: DevAddr) -> bool:
+        """Whether some session has this DevAddr."""
+        return dev_addr in self._by_dev_addr
+
+    def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        """The devices whose sessions have this DevAddr."""
+        return tuple(device.dev_eui for device, _ in self._by_dev_addr.get(dev_addr, ()))
+
+    def catch_up(self, dev_eui: Eui) -> None:
+        """Take over what the store knows of a device by now: sessions and newer counters.
+
+        A session that is not there any more was replaced at another server.
+        """
+        device, known = self._devices[dev_eui], self._sessions[dev_eui]
+        stored = _still_valid(device, self._store.sessions(dev_eui))
+        if not stored:
+            return
+        sessions = [session for session in known if session in self._joining]
+        for theirs in stored:
+            proof = theirs.dev_addr, theirs.keys
+            ours = next((s for s in known if (s.dev_addr, s.keys) == proof), None)
+            if ours is not None:
+                ours.catch_up(theirs)
+            if ours is None or ours not in self._joining:
+                sessions.append(ours or theirs)
+        self._set_sessions(device, tuple(sessions))
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        """Every DevNonce that was ever accepted of a device."""
+        return self._store.dev_nonces(dev_eui)
+
+    def match(self, frame: Data) -> Match | Reason:
+        """The sender of a data frame; `UnknownDevice` or `MicMismatch` where there is none."""
+        sharers = self._by_dev_addr.get(frame.dev_addr)
+        if not sharers:
+            return Reason.UNKNOWN_DEVICE
+        for device, session in sharers:
+            for f_cnt in _candidates(device, session, frame):
+                if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
+                    return Match(device, session, f_cnt)
+        return Reason.MIC_MISMATCH
+
+    async def next_join_nonce(self, device: EndDevice) -> int:
+        """The JoinNonce of a device's next join accept, handed out once; StoreUnavailable."""
+        asked = self._store.next_join_nonce(device.dev_eui, device.join_nonce_min)
+        return await self._patience.wait_for(asked)
+
+    async def join(self, device: EndDevice, session: Session, dev_nonce: int) -> bool:
+        """Use a DevNonce and add the session that it opens; durable when this returns True.
+
+        Those before stay until `settle`. Nothing is changed after False (the DevNonce was used
+        before) and after StoreUnavailable.
+        """
+        before = self._sessions[device.dev_eui]
+        joined = (session, *_bounded(before))
+        self._set_sessions(device, joined)
+        self._joining.append(session)
+        kept = False
+        try:
+            kept = await self._patience.wait_for(
+                self._store.keep_join(device.dev_eui, dev_nonce, joined)
+            )
+        finally:
+            self._joining = [other for other in self._joining if other is not session]
+            if not kept:
+                now = self._sessions[device.dev_eui]
+                others = tuple(other for other in now if other is not session)
+                self._set_sessions(device, before if now is joined else others)
+        return kept
+
+    def elders(self, match: Match) -> tuple[DevAddr, ...]:
+        """The sessions that a frame of this one brings to an end."""
+        sessions = self._sessions[match.device.dev_eui]
+        if len(sessions) == 1 or match.session not in sessions:
+            return ()
+        return tuple(old.dev_addr for old in sessions[sessions.index(match.session) + 1 :])
+
+    def settle(self, match: Match) -> None:
+        """Forget older sessions than the one a frame was just accepted in.
+
+        A newer one may have been opened since the frame was sent.
+        """
+        elders = self.elders(match)
+        if elders:
+            sessions = self._sessions[match.device.dev_eui]
+            self._set_sessions(match.device, sessions[: -len(elders)])
+
+    def end(self, match: Match) -> None:
+        """Forget a session that another server has seen the end of."""
+        sessions = self._sessions[match.device.dev_eui]
+        left = tuple(other for other in sessions if other is not match.session)
+        self._set_sessions(match.device, left)
+
+    async def keep(self, dev_eui: Eui) -> None:
+        """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
+        await self._patience.wait_for(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
+
+    def _set_sessions(self, device: EndDevice, sessions: tuple[Session, ...]) -> None:
+        for old in self._sessions.get(device.dev_eui, ()):
+            others = [c for c in self._by_dev_addr[old.dev_addr] if c[1] is not old]
+            if others:
+                self._by_dev_addr[old.dev_addr] = others
+            else:
+                del self._by_dev_addr[old.dev_addr]
+        self._sessions[device.dev_eui] = sessions
+        for session in sessions:
+            sharers = self._by_dev_addr.setdefault(session.dev_addr, [])
+            sharers.append((device, session))
+            sharers.sort(key=lambda sharer: sharer[0].dev_eui)
+
+
+def _bounded(before: tuple[Session, ...]) -> tuple[Session, ...]:
+    """The session in use, and the newest of those that wait for their first frame."""
+    waiting = [session for session in before if session.f_cnt_up is None][: PENDING_MAX - 1]
+    in_use = next((session for session in before if session.f_cnt_up is not None), None)
+    return tuple(s for s in before if s is in_use or any(s is other for other in waiting))
+
+
+def _candidates(device: EndDevice, session: Session, frame: Data) -> tuple[int, ...]:
+    """The counters to be tried: those near the newest one, and near where former lives ended."""
+    tries = candidates(session.f_cnt_up, frame.f_cnt, bits=device.f_cnt_bits)
+    for f_cnt_up in session.former.values():
+        tries += candidates(f_cnt_up, frame.f_cnt, bits=device.f_cnt_bits)
+    return tuple(dict.fromkeys(tries)) if session.former else tries
+
+
+def _still_valid(device: EndDevice, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
+    """The remembered sessions but those of an ABP device that was personalised anew since."""
+    if device.activation is not Activation.ABP:
+        return sessions
+    personal = device.dev_addr, device.session_keys
+    return tuple(known for known in sessions if (known.dev_addr, known.keys) == personal)
+
+
+def _personalised(device: EndDevice) -> tuple[Session, ...]:
+    if device.activation is not Activation.ABP:
+        return ()
+    assert device.dev_addr is not None and device.session_keys is not None
+    return (Session(dev_eui=device.dev_eui, dev_addr=device.dev_addr, keys=device.session_keys),)

@@ -1,0 +1,208 @@
+"""What a session remembers of its counters."""
+
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from lns.dedup.life import LIVES_MAX, Lived, Standing
+from lns.lorawan.identifiers import Mic
+from lns.uplink.end_device import COPIED_MAX, Session
+from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
+
+MIC = Mic("2B11FF0D")
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS)
+
+
+@pytest.mark.parametrize(
+    ("last", "f_cnt", "standing"),
+    [
+        (None, 0, Standing.NEWER),
+        (None, 16_384, Standing.NEWER),
+        (None, 16_385, Standing.TOO_FAR),
+        (10, 9, Standing.OLDER),
+        (10, 10, Standing.EQUAL),
+        (10, 11, Standing.NEWER),
+        (10, 16_394, Standing.NEWER),
+        (10, 16_395, Standing.TOO_FAR),
+        (0, 0, Standing.EQUAL),
+        (0xFFFF, 0x10000, Standing.NEWER),
+        (0xFFFFFFFF, 0, Standing.OLDER),
+    ],
+)
+def test_where_a_counter_stands(
+    session: Session, last: int | None, f_cnt: int, standing: Standing
+) -> None:
+    session.f_cnt_up = last
+    assert session.standing(f_cnt) is standing
+
+
+def test_a_newer_counter_goes_on_with_the_same_life(session: Session) -> None:
+    session.advance(3, MIC)
+    session.advance(4, MIC)
+    assert (session.f_cnt_up, session.life) == (4, 0)
+
+
+@pytest.mark.parametrize("f_cnt", [0, 1, 5])
+def test_a_step_back_or_a_repetition_begins_a_new_life(session: Session, f_cnt: int) -> None:
+    session.advance(5, MIC)
+    session.advance(f_cnt, MIC)
+    assert (session.f_cnt_up, session.life) == (f_cnt, 1)
+
+
+def test_an_advance_empties_the_budget_of_resubmissions(session: Session) -> None:
+    session.resubmissions = {5: 3}
+    session.advance(6, MIC)
+    assert session.resubmissions == {}
+
+
+def test_copies_are_numbered_per_counter(session: Session) -> None:
+    session.advance(5, MIC)
+    assert [session.number_copy(5), session.number_copy(5)] == [1, 2]
+    session.advance(6, MIC)
+    assert session.number_copy(6) == 1
+
+
+def test_the_copies_of_a_first_message_are_counted_on(session: Session) -> None:
+    session.advance(1, MIC)
+    session.number_copy(1)
+    session.advance(2, MIC)
+    assert session.number_copy(1) == 2
+
+
+def test_copies_are_counted_on_through_all_lives(session: Session) -> None:
+    """A late copy of the first message of a former life still needs a number of its own."""
+    session.advance(0, MIC)
+    session.number_copy(0)
+    session.advance(0, MIC)
+    assert session.number_copy(0) == 2
+
+
+def test_late_copies_of_older_frames_are_counted_on(session: Session) -> None:
+    """Of two servers, one forwards copies of a frame that a newer one has overtaken."""
+    session.number_copy(1)
+    for f_cnt in range(5, 5 + COPIED_MAX):
+        session.advance(f_cnt, MIC)
+        session.number_copy(f_cnt)
+    assert (session.number_copy(5), session.number_copy(1)) == (2, 2)
+    session.number_copy(500)
+    assert len(session.copies) == COPIED_MAX + 1
+    assert (session.number_copy(5), session.number_copy(6)) == (3, 1)
+
+
+def test_copies_are_counted_on_when_another_server_came_farther(session: Session) -> None:
+    session.advance(5, MIC)
+    session.number_copy(5)
+    known = session.snapshot()
+    known.advance(6, MIC)
+    known.copies = {4: 2}
+    session.catch_up(known)
+    assert (session.number_copy(5), session.number_copy(4)) == (2, 3)
+
+
+def test_a_device_that_begins_again_repeats_nothing_until_it_is_asked(session: Session) -> None:
+    session.f_cnt_up, session.nb_trans, session.nb_trans_asked = 40, 3, True
+    session.advance(0, MIC)
+    assert (session.nb_trans, session.nb_trans_asked) == (1, False)
+
+
+def test_each_downlink_counter_is_handed_out_once_also_over_a_restart(session: Session) -> None:
+    session.advance(7, MIC)
+    taken = [session.take_f_cnt_down()]
+    session.advance(0, MIC)
+    taken += [session.take_f_cnt_down(), session.take_f_cnt_down()]
+    assert taken == [0, 1, 2]
+
+
+def test_a_snapshot_does_not_change_with_its_session(session: Session) -> None:
+    session.advance(5, MIC)
+    session.number_copy(5)
+    session.resubmissions[5] = 1
+    before = session.snapshot()
+    session.number_copy(5)
+    session.resubmissions[5] = 2
+    assert (before.copies, before.resubmissions) == ({5: 1}, {5: 1})
+
+
+def test_a_step_back_undoes_an_advance_but_never_a_downlink_counter(session: Session) -> None:
+    session.advance(40, MIC)
+    session.number_copy(40)
+    before = session.before()
+    session.advance(0, MIC)
+    session.take_f_cnt_down()
+    session.step_back(before)
+    assert session == structs.replace(before, f_cnt_down=1)
+
+
+def test_a_counter_that_continues_a_former_life_goes_back_to_it(session: Session) -> None:
+    """Beyond how far that life came, never below: a life has each counter once."""
+    session.advance(20_001, MIC)
+    session.advance(0, MIC)
+    assert session.standing(20_001) is Standing.TOO_FAR
+    assert session.standing(36_386) is Standing.TOO_FAR
+    assert session.standing(20_002) is Standing.NEWER
+    assert session.advance(5, MIC) == Lived(1)
+    assert session.advance(20_002, MIC) == Lived(0)
+    assert (session.f_cnt_up, session.life, session.lives, session.former) == (20_002, 0, 1, {})
+    assert session.advance(0, MIC) == Lived(2)
+
+
+def test_of_several_former_lives_the_one_that_is_continued_counts(session: Session) -> None:
+    for f_cnt in (20_000, 0, 500, 1, 40, 0):
+        session.advance(f_cnt, MIC)
+    assert session.former == {0: 20_000, 1: 500, 2: 40}
+    assert session.advance(501, MIC) == Lived(1)
+    assert (session.former, session.lives) == ({0: 20_000}, 3)
+
+
+def test_a_life_that_came_no_farther_than_the_one_after_it_is_forgotten(session: Session) -> None:
+    for f_cnt in (7, 0, 7, 0, 1, 1, 0):
+        session.advance(f_cnt, MIC)
+    assert session.former == {0: 7, 3: 1}
+
+
+def test_former_lives_are_bounded(session: Session) -> None:
+    for f_cnt in range(100, 0, -1):
+        session.advance(f_cnt, MIC)
+        session.advance(0, MIC)
+    assert len(session.former) == LIVES_MAX
+    assert session.former[max(session.former)] == 1
+
+
+def test_what_another_server_brought_makes_no_frame_old_that_was_not_heard(
+    session: Session,
+) -> None:
+    session.advance(5, MIC, "lns-a")
+    theirs = session.snapshot()
+    theirs.advance(9, MIC, "lns-b")
+    session.catch_up(theirs)
+    assert session.standing(7) is session.standing_at("lns-b", 7) is Standing.OLDER
+    assert [session.standing_at("lns-a", f_cnt) for f_cnt in (4, 5, 7, 9)] == [
+        Standing.OLDER,
+        Standing.EQUAL,
+        Standing.NEWER,
+        Standing.NEWER,
+    ]
+    session.hear(7, 0)
+    assert session.standing_at("lns-a", 7) is Standing.EQUAL
+
+
+def test_a_session_of_an_older_version_has_lives_as_well() -> None:
+    session = Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=7, life=2)
+    assert session.advance(0, MIC) == Lived(3)
+
+
+def test_only_a_relaxed_abp_device_may_restart_its_counter() -> None:
+    assert ALPHA.may_restart_counter
+    assert not replace(ALPHA, relaxed_f_cnt=False).may_restart_counter
+    assert not GAMMA.may_restart_counter
+
+
+def test_no_key_shows_in_a_repr(session: Session) -> None:
+    shown = repr((ALPHA, GAMMA, session))
+    assert "NWK" not in shown.upper()
+    assert all(repr(key) not in shown for key in (KEYS.nwk_s_key, KEYS.app_s_key, GAMMA.app_key))
