@@ -116,6 +116,29 @@ async def test_an_owner_that_cannot_deliver_gives_the_frame_back(rig, strategy, 
     rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("upstream", "refuses")
+async def test_what_is_given_back_takes_nothing_from_the_owner_before(rig, strategy):
+    """The frame before it is still another server's, so its copy is one that came from there.
+
+    Whoever gives a frame back does not own the one before it: what it hears late of that goes the
+    way of a copy, and is not refused as a counter that it had itself.
+    """
+    rig.put_on("lns-b", "east")
+    rig.west.delay_uplinks(seconds(15), receptions=2)
+    rig.only("west")
+    older = await rig.alpha.send(confirmed=False)
+    rig.only("west", "east")
+    uplink = await rig.alpha.send(confirmed=False)
+    rig.only("west")
+    rig.refuse_upstream(1)
+    refused = await rig.alpha.send(confirmed=False)
+    await rig.wait(seconds(20))
+    rig.expect(refused, GIVEN_BACK, back="west")
+    rig.expect(older, ELSEWHERE, elsewhere="west")
+    rig.expect(uplink, OWNED + ELSEWHERE, owned="east", elsewhere="west")
+
+
 @pytest.mark.requires("wires")
 @pytest.mark.fault("store", "owner stands still")
 async def test_an_owner_that_stands_still_delivers_late_and_flagged(rig, strategy, confirmed):

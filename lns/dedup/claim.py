@@ -78,9 +78,10 @@ class Bid(Struct, frozen=True, kw_only=True):
 class Claim(Struct, frozen=True, kw_only=True):
     """The answer of level 2: its word, and the LNS that owns the newest frame where that is known.
 
-    `is_new`: the session has come on with this frame, from `before` to `counter`, which is what
-    all servers together know; `lived` says which frame it is. `outdated`: a frame of a later
-    session was accepted, and this one is over; `too_far`: so it is for all servers.
+    `is_new`: the session has come on with this frame, from `before`, a frame of `owner_before`, to
+    `counter`, which is what all servers together know; `lived` says which frame it is. `outdated`:
+    a frame of a later session was accepted, and this one is over; `too_far`: so it is for all
+    servers.
 
     `f_cnt_down` was taken for this frame's answer, by its owner only and never twice;
     `next_f_cnt_down` is the next one. `given_back`: this server was refused the frame before, and
@@ -92,6 +93,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     is_new: bool = False
     counter: Counter = _NOTHING_HEARD
     before: Counter | None = None
+    owner_before: str | None = None
     lived: Lived | None = None
     outdated: bool = False
     too_far: bool = False

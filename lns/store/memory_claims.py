@@ -60,13 +60,14 @@ class MemoryClaims:
             self._f_cnt_down[session] = next_f_cnt_down
             for elder in bid.elders:
                 self._end((bid.dev_eui, elder))
-        before = bid.known if state is None else state.counter
+        before = state or State(bid.known, bid.known_owner or bid.lns)
         return Claim(
             level2=Level2.OWNER if decided.granted else Level2.NOT_OWNER,
             owner=decided.state.owner,
             is_new=decided.is_new,
             counter=decided.state.counter,
-            before=before if decided.is_new else None,
+            before=before.counter if decided.is_new else None,
+            owner_before=before.owner if decided.is_new else None,
             lived=decided.lived,
             too_far=decided.too_far,
             f_cnt_down=f_cnt_down,
@@ -87,8 +88,8 @@ class MemoryClaims:
         """Give back a frame that was granted and could not be made durable."""
         session = bid.dev_eui, bid.dev_addr
         if released(self._state(session), bid, claim):
-            assert claim.before is not None
-            self._remember(session, State(claim.before, bid.lns))
+            assert claim.before is not None and claim.owner_before is not None
+            self._remember(session, State(claim.before, claim.owner_before))
             self._frames.pop((session, bid.f_cnt, bid.mic), None)
 
     def begin(self, dev_eui: Eui, dev_addr: DevAddr) -> None:

@@ -27,8 +27,8 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 # server knows (1: whose it is; newest counter, life, lives, former, MIC), first message, first
 # here, frame as known here or "", DevAddr, next downlink counter, takes one, downlink counters
 # missed, too far here, repeats, expiry of claim and of frame (ms). Reply: granted, is new, too far,
-# owner, the counter (5), the counter before (5), frame, downlink counter taken or -1, next one;
-# nothing: the session is over.
+# owner, owner before, the counter (5), the counter before (5), frame, downlink counter taken or -1,
+# next one; nothing: the session is over.
 _CLAIM = Script(
     """
 local known = redis.call('HMGET', KEYS[1],
@@ -37,8 +37,9 @@ if known[7] then return {} end
 local lns, f_cnt, mic = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local owner, newest, life, lives, former, newest_mic = ARGV[4], tonumber(ARGV[5]),
     tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
-local before = {newest, life, lives, former, newest_mic}
+local before, owner_before = {newest, life, lives, former, newest_mic}, owner
 if known[1] then
+    owner_before = known[2]
     local lived = tonumber(known[4] or known[3])
     before = {tonumber(known[1]), tonumber(known[3]), lived, known[5] or '', known[6] or ''}
     if lives <= lived then
@@ -111,7 +112,7 @@ if granted then
         redis.call('PEXPIRE', KEYS[elder], ARGV[19])
     end
 end
-return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner,
+return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner, owner_before,
     newest, life, lives, former, newest_mic, before[1], before[2], before[3], before[4], before[5],
     frame, taken, f_cnt_down}
 """.replace("LIVES_MAX", str(LIVES_MAX)).replace("MAX_GAP", str(MAX_GAP))
@@ -128,12 +129,12 @@ return f_cnt_down
 """)
 
 # KEYS: claim, frame. ARGV: server, the counter and life that were granted, expiry of the claim
-# (ms), the counter before (5).
+# (ms), the counter before (5), whose that was.
 _RELEASE = Script("""
 local known = redis.call('HMGET', KEYS[1], 'owner', 'f_cnt_up', 'life')
 if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or known[3] ~= ARGV[3] then return 0 end
 redis.call('HSET', KEYS[1], 'f_cnt_up', ARGV[5], 'life', ARGV[6], 'lives', ARGV[7],
-    'former', ARGV[8], 'mic', ARGV[9])
+    'former', ARGV[8], 'mic', ARGV[9], 'owner', ARGV[10])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('DEL', KEYS[2])
 return 1
@@ -181,7 +182,8 @@ class RedisClaims:
         said = await self._wire.run(_CLAIM, keys, *values, *expiry)
         if not said:
             return Claim(level2=Level2.NOT_OWNER, outdated=True)
-        granted, is_new, too_far, owner, *counters, frame, taken, next_f_cnt_down = said
+        granted, is_new, too_far, *owners, frame, taken, next_f_cnt_down = said
+        owner, owner_before, *counters = owners
         if not -1 <= taken <= F_CNT_MAX:
             raise StoreUnavailable(f"the downlink counter of {bid.dev_addr} is out of range")
         return Claim(
@@ -190,6 +192,7 @@ class RedisClaims:
             is_new=bool(is_new),
             counter=_read(counters[:5]),
             before=_read(counters[5:]) if is_new else None,
+            owner_before=owner_before.decode(errors="replace") if is_new else None,
             lived=Lived(int(frame.rstrip(b"x")), odd=frame.endswith(b"x")),
             too_far=bool(too_far),
             f_cnt_down=None if taken < 0 else taken,
@@ -213,7 +216,7 @@ class RedisClaims:
         )
         newest = claim.counter
         granted = -1 if newest.f_cnt_up is None else newest.f_cnt_up, newest.life
-        before = _written(claim.before)
+        before = *_written(claim.before), claim.owner_before or bid.lns
         await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before)
 
 

@@ -171,6 +171,13 @@ def test_what_was_given_back_anybody_may_have(store: Asked) -> None:
         assert store.word("lns-b", f_cnt - 1)[0] is Level2.NOT_OWNER
 
 
+def test_what_is_given_back_takes_nothing_from_the_owner_before(store: Asked) -> None:
+    store.claim("lns-b", 10)
+    store.release("lns-a", 11, store.claim("lns-a", 11))
+    assert (store.take("lns-a"), store.claim("lns-a", 9).owner) == (None, "lns-b")
+    assert store.word("lns-b", 10) == OWN_B
+
+
 def test_only_what_is_owned_can_be_given_back(store: Asked) -> None:
     of_a = store.claim("lns-a", 10)
     store.release("lns-b", 10, of_a)

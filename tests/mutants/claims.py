@@ -214,6 +214,20 @@ DECIDED = (
 # What is remembered, of whom and for how long.
 REMEMBERED = (
     Mutant(
+        "who gives a frame back owns the one before",
+        MEMORY,
+        "self._remember(session, State(claim.before, claim.owner_before))",
+        "self._remember(session, State(claim.before, bid.lns))",
+        "scenarios/test_ownership.py",
+    ),
+    Mutant(
+        "who gives a frame back owns the one before (Redis)",
+        REDIS,
+        "'mic', ARGV[9], 'owner', ARGV[10])",
+        "'mic', ARGV[9])",
+        STORES,
+    ),
+    Mutant(
         "claim without its session",
         MEMORY,
         'this store never fails."""\n        session = bid.dev_eui, bid.dev_addr\n',

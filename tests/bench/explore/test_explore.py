@@ -33,6 +33,10 @@ ONCE_BROKEN = {
     "a copy waits for a first one that is refused": (
         "servers=2 a=strict/Mark : a send A1 ; A store 5s 80ms ; a skip20000 ; a send A2 A1+10ms"
     ),
+    "who gives a frame back owns the one before": (
+        "servers=2 a=otaa/None : a join A1 ; a send A1+600010us ; a send B1 A1+600010us ; A refuse"
+        " ; a send A1"
+    ),
     "a refused copy counts as heard": (
         "servers=2 a=relaxed/Mark/from200000 :"
         " a send A1 ; B refuse ; a send A1 B1+100ms B2+300ms ; a send A1"
