@@ -4,12 +4,13 @@ Histories come in rounds of a few batches. A batch has a stream of chance of its
 of its round; when a round is over, what its batches met together decides about the next wishes.
 """
 
+import gc
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
@@ -53,8 +54,8 @@ class Batch:
         """Take another batch in; of each cause the shortest history is kept."""
         self.histories += other.histories
         self.receptions += other.receptions
-        self.unknowable += other.unknowable
-        self.met += other.met
+        self.unknowable.update(other.unknowable)
+        self.met.update(other.met)
         for cause, (number, history) in other.found.items():
             known, least = self.found.get(cause, (0, history))
             least = min((least, history), key=lambda one: (one.receptions, len(one.steps)))
@@ -110,30 +111,39 @@ def explore_batch(
     seed: int, number: int, histories: int, limits: Limits, wished: list[Pair]
 ) -> Batch:
     """Play and judge one batch; it is the same wherever it is played."""
-    logging.disable(logging.CRITICAL)  # what servers say at the console is of no interest here
+    batch, chance = Batch(), stream(seed, "explore", str(number))
+    with _undisturbed():
+        for _ in range(histories):
+            wish = chance.choice(wished) if chance.random() < WISHED_SHARE else None
+            history = random_history(chance, limits, wish)
+            judged = play_and_judge(history)
+            batch.add(
+                Batch(
+                    histories=1,
+                    receptions=len(judged.due),
+                    unknowable=Counter(judged.unknowable),
+                    met=Counter(pairs_met(judged.trace)),
+                    found=dict.fromkeys(judged.causes, (1, history)),
+                )
+            )
+    return batch
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Nothing that servers say at the console, and no collector of garbage: a third of the time.
+
+    What the histories of a batch leave behind is little; it goes when the batch is over.
+    """
+    logging.disable(logging.CRITICAL)
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return _explore_batch(seed, number, histories, limits, wished)
+        yield
     finally:
         logging.disable(logging.NOTSET)
-
-
-def _explore_batch(
-    seed: int, number: int, histories: int, limits: Limits, wished: list[Pair]
-) -> Batch:
-    batch, chance = Batch(), stream(seed, "explore", str(number))
-    for _ in range(histories):
-        wish = chance.choice(wished) if chance.random() < WISHED_SHARE else None
-        history = random_history(chance, limits, wish)
-        judged = play_and_judge(history)
-        batch.histories += 1
-        batch.receptions += len(judged.due)
-        batch.unknowable.update(judged.unknowable)
-        batch.met.update(pairs_met(judged.trace))
-        for cause in judged.causes:
-            known, least = batch.found.get(cause, (0, history))
-            least = min((least, history), key=lambda one: (one.receptions, len(one.steps)))
-            batch.found[cause] = known + 1, least
-    return batch
+        if was_enabled:
+            gc.enable()
 
 
 def _rounds(order: Order, explored: Batch, pool: Executor | None, began: float) -> Iterator[Batch]:
@@ -171,20 +181,17 @@ def _shrunk(explored: Batch, progress: Callable[[str, int, int], None]) -> tuple
     """Each cause with its shortest history; causes of one law and one shape are one."""
     findings: dict[tuple[str, tuple[str, ...]], Finding] = {}
     by_number = sorted(explored.found.items(), key=lambda one: -one[1][0])
-    logging.disable(logging.CRITICAL)
-    try:
-        for place, (cause, (count, history)) in enumerate(by_number):
-            if place < SHRUNK_MAX:
-                progress("shrinking", place + 1, min(len(by_number), SHRUNK_MAX))
+    for place, (cause, (count, history)) in enumerate(by_number):
+        if place < SHRUNK_MAX:
+            progress("shrinking", place + 1, min(len(by_number), SHRUNK_MAX))
+            with _undisturbed():
                 history = shrink(cause, history)
-            key = cause.law, shape(history)
-            known = findings.get(key)
-            if known is not None:
-                count += known.count
-                cause, history = known.cause, known.history
-            findings[key] = Finding(cause, count, history)
-    finally:
-        logging.disable(logging.NOTSET)
+        key = cause.law, shape(history)
+        known = findings.get(key)
+        if known is not None:
+            count += known.count
+            cause, history = known.cause, known.history
+        findings[key] = Finding(cause, count, history)
     return tuple(sorted(findings.values(), key=lambda one: -one.count))
 
 

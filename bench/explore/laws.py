@@ -289,8 +289,10 @@ class _Truth:
             if other != life and other[0] == life[0]:
                 self._foreign[other] = max(self._foreign.get(other, -1), frame.f_cnt)
         fits = frame.f_cnt > newest and frame.f_cnt - max(newest, 0) <= GAP_MAX
-        if fits:
+        if fits and is_new:
             self._newest[life] = frame.f_cnt
+        elif fits:  # taken, or a copy of what was refused
+            self._foreign[life] = max(foreign, frame.f_cnt)
         first = self._relaxed and frame.f_cnt <= 1
         turned = self._turns and self._relaxed  # each turn of the counter is a new life
         return is_new and fits and not turned and (first or frame.f_cnt > foreign)

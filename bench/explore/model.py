@@ -12,6 +12,7 @@ from dataclasses import replace
 from bench.explore.history import Device
 from bench.explore.model_books import (
     COPY_OF_UNKNOWABLE,
+    COPY_WAITS,
     ENDED,
     EQUAL,
     FORMER_LIFE,
@@ -100,7 +101,15 @@ class Model:
         server = self._servers[r.server]
         server.doubtful[r.frame.number] = r.at_us
         server.is_unsure = server.is_unsure or server.slow_us > 0 or server.refused
+        late_us = 3 * server.lateness_us(r.at_us) + server.slow_us
+        server.unsure_us = max(server.unsure_us, r.at_us + late_us, *server.busy.values())
+        waits_us = r.at_us + 3 * server.lateness_us(r.at_us)
+        server.waits_us[r.frame.device] = max(server.waits_us[r.frame.device], waits_us)
         session = self._sessions.get((r.frame.device, r.frame.session))
+        if session is not None and why not in HARMLESS:
+            for elder in self._elders(r.frame.device, session):
+                if not elder.is_over:
+                    elder.be_doubted(why, 0, relaxed=True)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
         elif self._shared and session is not None and why not in HARMLESS:
@@ -114,7 +123,8 @@ class Model:
                 self._servers[number].radios[station] = radio
             case UpstreamDisturbed(_, number, slow_us, refused):
                 server = self._servers[number]
-                server.slow_us, server.refused, server.is_unsure = slow_us, refused, False
+                server.slow_us, server.refused = slow_us, refused
+                server.is_unsure = event.at_us <= server.unsure_us
             case StoreDisturbed(_, number, until_us, late_us):
                 self._servers[number].store_us = until_us
                 self._servers[number].late_us = late_us
@@ -130,6 +140,8 @@ class Model:
         for device in range(len(self._trace.history.devices)):
             self._learn(number, device)
         for session in self._sessions.values():
+            if not session.is_kept:
+                session.be_doubted("a counter was not kept before a restart", 0, relaxed=True)
             session.heard[number] = session.life, session.newest
             session.synced[number] = session.changes
 
@@ -161,10 +173,10 @@ class Model:
             return _refused("UnknownDevice")
         if frame.forged:
             return _refused("MicMismatch")
+        self._look_for_doubt(r, session)
         withheld = "Suppressed" if frame.confirmed else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
-        self._look_for_doubt(r, server, session)
         return self._data(r, server, session, withheld, place)
 
     def _device(self, frame: Frame) -> Device:
@@ -189,7 +201,7 @@ class Model:
         self._learn(r.server, r.frame.device)
         return session.opened in server.knows
 
-    def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
+    def _look_for_doubt(self, r: Reception, session: Session) -> None:
         until, f_cnt = session.doubt_until, r.frame.f_cnt
         if session.doubt and until is not None and f_cnt > until:
             if f_cnt - (session.newest or 0) <= GAP_MAX:
@@ -270,10 +282,14 @@ class Model:
             raise Unknowable("a frame is given back by way of a slow store")
         if refused:
             self._give_up(session, before, decided, frame)
+            for elder in self._elders(frame.device, session) if self._shared else ():
+                elder.be_doubted(ENDED, 0, relaxed=True)
             if copy == "first":
                 del server.sightings[frame.number]
             return Words(decided.status, "dropped", "UpstreamUnavailable", withheld, decided.level2)
         done_us = begins_us + slow_us
+        if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
+            session.is_kept = not server.is_away(done_us)
         if decided.advances and slow_us:
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
@@ -292,13 +308,14 @@ class Model:
         shared = self._shared and device.pinned is None
         where = EQUAL if waited else self._standing(r.server, session, f_cnt, shared=shared)
         restarts = device.kind == "relaxed" and f_cnt <= 1
-        if shared:
-            self._look_up(r, server, session, where)
+        if shared and self._look_up(r, server, session, where, copy):
+            server.sightings.pop(frame.number)
+            return None
         if copy == "other":
             life, heard = session.heard.get(r.server, (session.life, None))
             is_told = session.synced.get(r.server) == session.changes
             is_odd = where == TOO_FAR or f_cnt < (heard or 0) or not is_told
-            is_missed = not is_told and where == NEWER
+            is_missed = not is_told and (where == NEWER or f_cnt - (heard or 0) > GAP_MAX)
             if shared and (is_missed or (life != session.life and is_odd)):
                 raise Unknowable(FORMER_LIFE)
             return self._of_other_station(strategy, where, restarts=restarts)
@@ -307,14 +324,18 @@ class Model:
                 life, heard = session.heard.get(r.server, (session.life, None))
                 if life == session.life or heard is None:
                     raise Unknowable(LIFE_NOT_TOLD)
-                where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
+                if f_cnt <= heard:
+                    where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
         may_repeat = where == EQUAL and confirmed
         if copy == "first":
             advances = where in (NEWER, UNTOLD) or restarts
             decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
-            if shared and where == TOO_FAR and self._is_claimed(r, session):
+            is_asked = shared and where == TOO_FAR and not server.is_away(r.at_us)
+            if is_asked and self._is_claimed(r, session):
                 advances = decided.advances = True  # of a former life, heard there a moment ago
             if not advances and not may_repeat:
+                if shared:
+                    self._look(r, server, session, where)
                 return _invalid(decided)
             decided.spends = not advances
         else:
@@ -346,21 +367,45 @@ class Model:
         session.given[r.server, r.frame.f_cnt] = given + 1
         return given >= ANSWERS_AGAIN_MAX and session.synced.get(r.server) != session.changes
 
-    def _look_up(self, r: Reception, server: Server, session: Session, where: str) -> None:
-        """What is too far for a server that has missed something is looked up first."""
-        late_us, device = 3 * server.lateness_us(r.at_us), r.frame.device
-        waiting = server.waits_us.setdefault(device, {})
-        others_us = [us for number, us in waiting.items() if number != r.frame.number]
-        waiting[r.frame.number] = r.at_us + late_us
-        if where != NEWER and r.at_us < max(others_us, default=0):
+    def _look_up(
+        self, r: Reception, server: Server, session: Session, where: str, copy: str
+    ) -> bool:
+        """What is too far for a server that has missed something is looked up first.
+
+        Whether the session is over by what is found there.
+        """
+        late_us, waits_us = 3 * server.lateness_us(r.at_us), server.waits_us[r.frame.device]
+        server.waits_us[r.frame.device] = max(waits_us, r.at_us + late_us)
+        if r.at_us < waits_us and copy != "other":
             raise Unknowable("a frame before it waits for a slow store")
+        if r.at_us < waits_us and where not in (EQUAL, NEWER):
+            raise Unknowable(COPY_WAITS)
         _, heard = session.heard.get(r.server, (0, None))
         is_far = r.frame.f_cnt - (heard or 0) > GAP_MAX
         if late_us and session.synced.get(r.server) != session.changes:
             if session.lives or is_far:
                 raise Unknowable("a counter is looked up in a slow store")
-        if where == TOO_FAR and is_far and not server.is_away(r.at_us):
-            self._learn(r.server, r.frame.device)
+        if where != TOO_FAR or copy != "first" or not is_far or server.is_away(r.at_us):
+            return False
+        self._learn(r.server, r.frame.device)
+        return session.is_over
+
+    def _look(self, r: Reception, server: Server, session: Session, where: str) -> None:
+        """Even what a server refuses it has asked about, if its device may have begun again."""
+        may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR
+        if not may_know or server.is_away(r.at_us):
+            return
+        is_news = session.synced.get(r.server) != session.changes
+        session.synced[r.server] = session.changes
+        if is_news and session.lives:
+            raise Unknowable(FORMER_LIFE)
+        life, owner, asked_us = session.claimed.get(r.frame.number, (session.life, None, 0))
+        if asked_us and r.at_us - asked_us >= self._trace.retention_us:
+            life, owner = session.life, None
+        mine = (session.owner if owner is None else owner) == r.server
+        if mine and where == EQUAL and life == session.life:
+            owner = r.server
+        session.claimed[r.frame.number] = life, owner, r.at_us
 
     def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
         if strategy == "Drop":
@@ -466,11 +511,14 @@ class Model:
         self, r: Reception, server: Server, session: Session, done_us: int, *, granted: bool
     ) -> None:
         """A frame that was accepted ends all sessions before its own."""
-        mine = [s for (device, _), s in self._sessions.items() if device == r.frame.device]
-        for other in mine[: mine.index(session)]:
+        for other in self._elders(r.frame.device, session):
             other.is_over = other.is_over or granted
             server.ended.add(other.opened)
             server.ending_us.setdefault(other.opened, done_us)
+
+    def _elders(self, device: int, session: Session) -> list[Session]:
+        mine = [known for (whose, _), known in self._sessions.items() if whose == device]
+        return mine[: mine.index(session)]
 
     def _answer(
         self,

@@ -17,6 +17,7 @@ NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "un
 FORMER_LIFE = "a copy at a server that was not told what came since"
 ENDED = "a copy of a session that has ended since"
 COPY_OF_UNKNOWABLE = "a copy of something unknowable"
+COPY_WAITS = "a copy of an older frame waits for a slow store"
 SLOW_JOIN = "a join between servers with a slow store"
 TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
 UNSURE_UPSTREAM = "which message the application disturbs"
@@ -25,7 +26,9 @@ WAITED = "a repetition waits while a newer frame is accepted"
 NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
 MOVED_ON = "another server has the session before the answer is under way"
-HARMLESS = (MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, TAKEN_TURNS, NOT_TOLD)
+HARMLESS = (
+    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, TAKEN_TURNS, NOT_TOLD,
+)  # fmt: skip
 """What does not touch the session, whatever becomes of it."""
 
 
@@ -60,6 +63,7 @@ class Session:
     claimed: dict[int, tuple[int, int | None, int]] = field(default_factory=dict)
     spent: dict[int, int] = field(default_factory=dict)
     is_over: bool = False
+    is_kept: bool = True
     changes: int = 0
     synced: dict[int, int] = field(default_factory=dict)
     doubt: str = ""
@@ -128,22 +132,23 @@ class Server:
     asked_us: dict[int, int] = field(default_factory=dict)
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    store_us: int = 0  # until when the store is disturbed
+    store_us: int = -1  # until when the store is disturbed
     late_us: int = 0  # by how much; 0: away
     slow_us: int = 0
     refused: bool = False
     is_unsure: bool = False
+    unsure_us: int = 0  # until when it is unsure which message is disturbed
     disputed: set[int] = field(default_factory=set)
-    waits_us: dict[int, dict[int, int]] = field(default_factory=dict)
+    waits_us: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     answering_us: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def is_away(self, at_us: int) -> bool:
         """Whether the store does not answer."""
-        return at_us < self.store_us and self.late_us == 0
+        return at_us <= self.store_us and self.late_us == 0
 
     def lateness_us(self, at_us: int) -> int:
         """How late the store answers."""
-        return self.late_us if at_us < self.store_us else 0
+        return self.late_us if at_us <= self.store_us else 0
 
 
 @dataclass(slots=True)
