@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from bench.explore.history import Device
+from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     COPY_OF_UNKNOWABLE,
     COPY_WAITS,
@@ -19,13 +20,11 @@ from bench.explore.model_books import (
     GAP_MAX,
     HARMLESS,
     LIFE_NOT_TOLD,
-    MOVED_ON,
+    MAYBE_HEARD,
     NEWER,
     NOT_TOLD,
     OLDER,
-    SAME_BYTE,
     SLOW_JOIN,
-    TAKEN_TURNS,
     TOO_FAR,
     UNSURE_UPSTREAM,
     UNTOLD,
@@ -37,13 +36,11 @@ from bench.explore.model_books import (
     Unknowable,
     bring_back,
     copy_of,
-    window,
 )
 from bench.explore.trace import (
     DownlinkWanted,
     Event,
     Frame,
-    RadioLost,
     RadioRestarted,
     Reception,
     ServerRestarted,
@@ -54,7 +51,7 @@ from bench.explore.trace import (
 )
 
 ANSWERS_AGAIN_MAX = 3
-DATA_RX1_US, JOIN_RX1_US = 1_000_000, 5_000_000
+JOIN_RX1_US = 5_000_000
 ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 TURN = 1 << 16
 
@@ -73,6 +70,7 @@ class Model:
         self._sessions: dict[tuple[int, int], Session] = {}
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
         self._doubtful: set[int] = set()
+        self._answers = Answers(trace)
         for number, device in enumerate(history.devices):
             if device.kind != "otaa":
                 begun = device.begins_at - 1 if device.begins_at else None
@@ -83,9 +81,10 @@ class Model:
         """What every reception must become, by its number."""
         due: dict[int, Due] = {}
         for place, event in enumerate(self._trace.events):
+            self._answers.place = place
             if isinstance(event, Reception):
                 try:
-                    due[event.number] = Due(self._receive(event, place))
+                    due[event.number] = Due(self._receive(event))
                 except Unknowable as why:
                     due[event.number] = Due(None, str(why))
                     self._doubt(event, str(why))
@@ -110,9 +109,13 @@ class Model:
             for elder in self._elders(r.frame.device, session):
                 if not elder.is_over:
                     elder.be_doubted(why, 0, relaxed=True)
+        if server.queue[r.frame.device]:
+            server.disputed.add(r.frame.device)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
-        elif self._shared and session is not None and why not in HARMLESS:
+        elif session is not None:
+            session.maybe_heard[r.server] = max(r.frame.f_cnt, session.maybe_heard.get(r.server, 0))
+        if self._shared and session is not None and why not in HARMLESS:
             session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
 
     def _note(self, event: Event) -> None:
@@ -161,13 +164,13 @@ class Model:
 
     # --- one reception ------------------------------------------------------------------------
 
-    def _receive(self, r: Reception, place: int) -> Words:
+    def _receive(self, r: Reception) -> Words:
         frame, server = r.frame, self._servers[r.server]
         doubted_us = server.doubtful.get(frame.number)
         if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
             raise Unknowable(COPY_OF_UNKNOWABLE)
         if frame.is_join:
-            return self._join(r, server, place)
+            return self._join(r, server)
         session = self._sessions.get((frame.device, frame.session))
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
@@ -177,7 +180,7 @@ class Model:
         withheld = "Suppressed" if frame.confirmed else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
-        return self._data(r, server, session, withheld, place)
+        return self._data(r, server, session, withheld)
 
     def _device(self, frame: Frame) -> Device:
         return self._trace.device_of(frame)
@@ -212,7 +215,7 @@ class Model:
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
 
-    def _join(self, r: Reception, server: Server, place: int) -> Words:
+    def _join(self, r: Reception, server: Server) -> Words:
         frame = r.frame
         if frame.forged:
             return _refused("MicMismatch")
@@ -238,7 +241,7 @@ class Model:
         self._sessions[frame.device, frame.number] = Session(frame.number, None)
         server.knows.add(frame.number)
         late_us = 3 * server.lateness_us(r.at_us)
-        answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us, place)
+        answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
 
     def _doubt_joins(self, frame: Frame) -> None:
@@ -249,9 +252,7 @@ class Model:
 
     # --- data ---------------------------------------------------------------------------------
 
-    def _data(
-        self, r: Reception, server: Server, session: Session, withheld: str, place: int
-    ) -> Words:
+    def _data(self, r: Reception, server: Server, session: Session, withheld: str) -> Words:
         frame, at_us = r.frame, r.at_us
         before = copy_of(session)
         copy = self._note_sighting(r, server)
@@ -260,9 +261,14 @@ class Model:
         begins_us = max(at_us, server.busy.get(frame.number, 0))
         waited = begins_us > at_us and copy != "first"
         until_us = begins_us + 3 * server.lateness_us(at_us)
-        if until_us > at_us and self._is_disturbed(r, place, until_us, UpstreamDisturbed):
+        if until_us > at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
-        if waited and copy == "same" and self._shared and self._hears_more_of(r, place, begins_us):
+        if (
+            waited
+            and copy == "same"
+            and self._shared
+            and self._answers.is_heard(r, begins_us, here=True)
+        ):
             raise Unknowable(WAITED)
         decided = self._decide(r, server, session, copy, waited=waited)
         if decided is None:
@@ -296,7 +302,7 @@ class Model:
             self._settle(r, server, session, done_us, granted=decided.level2 != "NotOwner")
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
-            answer = self._answer(r, server, session, decided, done_us, withheld, place)
+            answer = self._answers.answer(r, server, session, decided, done_us)
         return Words(decided.status, decided.upstream, decided.reason, answer, decided.level2)
 
     def _decide(
@@ -392,7 +398,8 @@ class Model:
 
     def _look(self, r: Reception, server: Server, session: Session, where: str) -> None:
         """Even what a server refuses it has asked about, if its device may have begun again."""
-        may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR
+        is_nameless = where == EQUAL and session.owner is None
+        may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR or is_nameless
         if not may_know or server.is_away(r.at_us):
             return
         is_news = session.synced.get(r.server) != session.changes
@@ -402,9 +409,9 @@ class Model:
         life, owner, asked_us = session.claimed.get(r.frame.number, (session.life, None, 0))
         if asked_us and r.at_us - asked_us >= self._trace.retention_us:
             life, owner = session.life, None
-        mine = (session.owner if owner is None else owner) == r.server
+        mine = (session.owner if owner is None else owner) in (None, r.server)
         if mine and where == EQUAL and life == session.life:
-            owner = r.server
+            owner = session.owner = r.server
         session.claimed[r.frame.number] = life, owner, r.at_us
 
     def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
@@ -418,6 +425,8 @@ class Model:
         where = session.place(f_cnt)
         if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
             return where
+        if f_cnt <= session.maybe_heard.get(number, -1):
+            raise Unknowable(MAYBE_HEARD)
         life, heard = session.heard.get(number, (session.life, None))
         if life != session.life or heard is None or f_cnt > heard:
             return UNTOLD
@@ -519,113 +528,6 @@ class Model:
     def _elders(self, device: int, session: Session) -> list[Session]:
         mine = [known for (whose, _), known in self._sessions.items() if whose == device]
         return mine[: mine.index(session)]
-
-    def _answer(
-        self,
-        r: Reception,
-        server: Server,
-        session: Session,
-        decided: Decided,
-        done_us: int,
-        withheld: str,
-        place: int,
-    ) -> str:
-        """In which window the answer leaves; one that cannot be kept in the store does not."""
-        device, late_us = r.frame.device, server.lateness_us(r.at_us)
-        if done_us > r.at_us and self._shared and self._device(r.frame).kind == "relaxed":
-            if self._is_heard_elsewhere(r, place, done_us):
-                server.disputed.add(device)
-                raise Unknowable(MOVED_ON)
-        if self._is_disturbed(r, place, done_us + 3 * late_us, StoreDisturbed):
-            raise Unknowable("the store goes away while the answer is under way")
-        if server.is_away(done_us):
-            if decided.spends:
-                session.spent[r.frame.f_cnt] -= 1
-            return withheld
-        waits, before_us = server.queue[device], server.answering_us[device]
-        server.answering_us[device] = max(before_us, done_us)
-        comes = any(
-            isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
-            for event in self._until(place, done_us)
-        )
-        if comes or (waits and (before_us > r.at_us or self._hears_more_of(r, place, done_us))):
-            server.disputed.add(device)
-        if device in server.disputed and (waits or comes):
-            raise Unknowable(TAKEN_TURNS)
-        if not r.frame.confirmed and not waits:
-            return "NotAsked"
-        asked_us = 3 * late_us if self._shared else 0
-        window = self._window(r, server, DATA_RX1_US, done_us, asked_us, place)
-        if window == "TooLate":
-            return window if r.frame.confirmed else "NotAsked"
-        server.queue[device] -= server.queue[device] > 0
-        return window
-
-    def _is_disturbed(
-        self,
-        r: Reception,
-        place: int,
-        until_us: int,
-        what: type[StoreDisturbed | UpstreamDisturbed],
-    ) -> bool:
-        return any(
-            isinstance(event, what) and event.server == r.server
-            for event in self._until(place, until_us)
-        )
-
-    def _hears_more_of(self, r: Reception, place: int, until_us: int) -> bool:
-        return until_us > r.at_us and any(
-            isinstance(event, Reception)
-            and event.server == r.server
-            and event.frame.device == r.frame.device
-            for event in self._until(place, until_us)
-        )
-
-    def _is_heard_elsewhere(self, r: Reception, place: int, until_us: int) -> bool:
-        return any(
-            isinstance(event, Reception)
-            and event.server != r.server
-            and event.frame.device == r.frame.device
-            for event in self._until(place, until_us)
-        )
-
-    def _until(self, place: int, until_us: int) -> list[Event]:
-        """What happens after an event and until a time."""
-        after = self._trace.events[place + 1 :]
-        return [event for event in after if event.at_us <= until_us]
-
-    def _window(
-        self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int, place: int
-    ) -> str:
-        """The first window that opens late enough; a radio session that is over has none."""
-        if server.radios[r.station] != r.radio:
-            self._look_at_byte(r, place)
-            return "TooLate"
-        if at_us > r.at_us and any(
-            isinstance(event, RadioLost) and (event.server, event.station) == r.place
-            for event in self._until(place, at_us)
-        ):
-            self._look_at_byte(r, len(self._trace.events))
-            return "TooLate"
-        wait_us = 3 * server.lateness_us(r.at_us)
-        if wait_us and any(
-            isinstance(event, RadioLost) and (event.server, event.station) == r.place
-            for event in self._until(place, at_us + wait_us)
-        ):
-            raise Unknowable("a station leaves while its answer waits for a slow store")
-        windows = {window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
-        if len(windows) > 1:
-            raise Unknowable("a slow store decides about the window")
-        return windows.pop()
-
-    def _look_at_byte(self, r: Reception, place: int) -> None:
-        """Whether a radio session that is over looks like one with the same number."""
-        if any(
-            isinstance(event, RadioRestarted) and event.again and event.radio > r.radio
-            for event in self._trace.events[:place]
-            if (event.server, getattr(event, "station", None)) == r.place
-        ):
-            raise Unknowable(SAME_BYTE)
 
     def _note_sighting(self, r: Reception, server: Server) -> str:
         """Level 1: which copy is it here? Every hit renews it, the first station stays."""

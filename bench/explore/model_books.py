@@ -24,10 +24,12 @@ UNSURE_UPSTREAM = "which message the application disturbs"
 LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
 WAITED = "a repetition waits while a newer frame is accepted"
 NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
+MAYBE_HEARD = "whether a server has heard more of it itself"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
 MOVED_ON = "another server has the session before the answer is under way"
 HARMLESS = (
-    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, TAKEN_TURNS, NOT_TOLD,
+    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, MAYBE_HEARD,
+    TAKEN_TURNS, NOT_TOLD,
 )  # fmt: skip
 """What does not touch the session, whatever becomes of it."""
 
@@ -66,6 +68,7 @@ class Session:
     is_kept: bool = True
     changes: int = 0
     synced: dict[int, int] = field(default_factory=dict)
+    maybe_heard: dict[int, int] = field(default_factory=dict)
     doubt: str = ""
     doubt_until: int | None = None
     given: Counter[tuple[int, int]] = field(default_factory=Counter)

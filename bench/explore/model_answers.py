@@ -1,0 +1,125 @@
+"""In which window does an answer leave? The last part of the model: `bench.explore.model`.
+
+What a slow application, a slow store, or somebody who hears the device meanwhile makes of it.
+"""
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
+from bench.explore.model_books import (
+    MOVED_ON,
+    SAME_BYTE,
+    TAKEN_TURNS,
+    Decided,
+    Server,
+    Session,
+    Unknowable,
+    window,
+)
+from bench.explore.trace import (
+    DownlinkWanted,
+    Event,
+    RadioLost,
+    RadioRestarted,
+    Reception,
+    StoreDisturbed,
+    Trace,
+    UpstreamDisturbed,
+)
+
+DATA_RX1_US = 1_000_000
+
+
+class Answers:
+    """Answers to what is received; `place` is that of the event that is looked at."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._shared = trace.history.servers > 1
+        self.place = 0
+
+    def answer(
+        self, r: Reception, server: Server, session: Session, decided: Decided, done_us: int
+    ) -> str:
+        """In which window the answer leaves; one that cannot be kept in the store does not."""
+        device, late_us = r.frame.device, server.lateness_us(r.at_us)
+        if done_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
+            if self.is_heard(r, done_us, here=False):
+                server.disputed.add(device)
+                raise Unknowable(MOVED_ON)
+        if self.is_disturbed(r, done_us + 3 * late_us, StoreDisturbed):
+            raise Unknowable("the store goes away while the answer is under way")
+        if server.is_away(done_us):
+            if decided.spends:
+                session.spent[r.frame.f_cnt] -= 1
+            return "Suppressed" if r.frame.confirmed else "NotAsked"
+        waits, before_us = server.queue[device], server.answering_us[device]
+        server.answering_us[device] = max(before_us, done_us)
+        comes = any(
+            isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
+            for event in self._until(done_us)
+        )
+        if comes or (waits and (before_us > r.at_us or self.is_heard(r, done_us, here=True))):
+            server.disputed.add(device)
+        if device in server.disputed and (waits or comes):
+            raise Unknowable(TAKEN_TURNS)
+        if not r.frame.confirmed and not waits:
+            return "NotAsked"
+        asked_us = 3 * late_us if self._shared else 0
+        window = self.window(r, server, DATA_RX1_US, done_us, asked_us)
+        if window == "TooLate":
+            return window if r.frame.confirmed else "NotAsked"
+        server.queue[device] -= server.queue[device] > 0
+        return window
+
+    def is_disturbed(
+        self,
+        r: Reception,
+        until_us: int,
+        what: type[StoreDisturbed | UpstreamDisturbed | RadioLost],
+    ) -> bool:
+        """Whether this befalls a server, or one station of it, until then."""
+        return any(
+            isinstance(event, what)
+            and event.server == r.server
+            and getattr(event, "station", r.station) == r.station
+            for event in self._until(until_us)
+        )
+
+    def is_heard(self, r: Reception, until_us: int, *, here: bool) -> bool:
+        """Whether its device is heard again until then, by this server or by another one."""
+        return any(
+            isinstance(event, Reception)
+            and (event.server == r.server) is here
+            and event.frame.device == r.frame.device
+            for event in self._until(until_us)
+        )
+
+    def _until(self, until_us: int) -> Iterator[Event]:
+        """What happens after an event and until a time."""
+        after = islice(self._trace.events, self.place + 1, None)
+        return takewhile(lambda event: event.at_us <= until_us, after)
+
+    def window(self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int) -> str:
+        """The first window that opens late enough; a radio session that is over has none."""
+        if server.radios[r.station] != r.radio:
+            self._look_at_byte(r, self.place)
+            return "TooLate"
+        if self.is_disturbed(r, at_us, RadioLost):
+            self._look_at_byte(r, len(self._trace.events))
+            return "TooLate"
+        if self.is_disturbed(r, at_us + 3 * server.lateness_us(r.at_us), RadioLost):
+            raise Unknowable("a station leaves while its answer waits for a slow store")
+        windows = {window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
+        if len(windows) > 1:
+            raise Unknowable("a slow store decides about the window")
+        return windows.pop()
+
+    def _look_at_byte(self, r: Reception, place: int) -> None:
+        """Whether a radio session that is over looks like one with the same number."""
+        if any(
+            isinstance(event, RadioRestarted) and event.again and event.radio > r.radio
+            for event in self._trace.events[:place]
+            if (event.server, getattr(event, "station", None)) == r.place
+        ):
+            raise Unknowable(SAME_BYTE)
