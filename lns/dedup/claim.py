@@ -147,12 +147,14 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     if where is Standing.TOO_FAR and (bid.too_far or bid.known.lives < counter.lives):
         return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
     if is_higher:
-        return _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)
+        moved = _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)
+        # What another server was refused a moment ago has a name already.
+        return moved if seen is None or owner else replace(moved, lived=seen.lived)
     if bid.first_message and bid.is_first:
         return _moved(begun_again(counter, bid.f_cnt, bid.mic), bid)
     remembered = bid.lived if seen is None else seen.lived
     lived = remembered or _told_by_counter(counter, bid, where)
-    again = where is Standing.EQUAL and lived.life == counter.life
+    again = where is Standing.EQUAL and (lived.life == counter.life or counter.mic == bid.mic)
     granted = (owner or state.owner) == bid.lns and (again or bid.first_message)
     if granted and again and counter.mic is None and not lived.odd:
         state = State(replace(counter, mic=bid.mic), state.owner)  # of others, none is this frame

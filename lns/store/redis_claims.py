@@ -69,7 +69,7 @@ if seen_owner ~= '' and (is_first or elsewhere) then
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
     too_far, frame = true, life .. 'x'
 elseif is_higher then
-    granted, is_new = true, true
+    granted, is_new, frame = true, true, seen_owner == '' and seen or nil
     newest, life, former = f_cnt, into, older
 elseif first_message and is_first then
     granted, is_new = true, true
@@ -84,7 +84,8 @@ else
         local is_newest = f_cnt == newest and (newest_mic == '' or newest_mic == mic)
         frame = life .. (is_newest and '' or 'x')
     end
-    local again = f_cnt == newest and tonumber(frame:match('%d+')) == life
+    local is_its = tonumber(frame:match('%d+')) == life or newest_mic == mic
+    local again = f_cnt == newest and is_its
     if seen_owner ~= '' then mine = seen_owner == lns end
     granted = mine and (again or first_message)
     if granted and newest_mic == '' and f_cnt == newest and frame == tostring(life) then
@@ -92,7 +93,7 @@ else
     end
 end
 if is_new then
-    owner, newest_mic, frame = lns, mic, tostring(life)
+    owner, newest_mic, frame = lns, mic, frame or tostring(life)
 end
 redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[20])
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + ARGV[16])

@@ -178,6 +178,17 @@ def test_what_is_given_back_takes_nothing_from_the_owner_before(store: Asked) ->
     assert store.word("lns-b", 10) == OWN_B
 
 
+def test_a_frame_keeps_the_name_under_which_it_was_refused(store: Asked) -> None:
+    store.claim("lns-b", 2, mic=OTHER_MIC)
+    refused = store.claim("lns-a", 2, mic=MIC)
+    assert (refused.level2, refused.lived) == (Level2.NOT_OWNER, Lived(0, odd=True))
+    store.claim("lns-a", 0, mic=NO_MIC, first_message=True)
+    granted = store.claim("lns-b", 2, mic=MIC)
+    assert (granted.level2, granted.is_new, granted.lived) == (Level2.OWNER, True, refused.lived)
+    again = store.claim("lns-b", 2, mic=MIC, is_first=False)
+    assert (again.level2, again.lived) == (Level2.OWNER, refused.lived)
+
+
 def test_only_what_is_owned_can_be_given_back(store: Asked) -> None:
     of_a = store.claim("lns-a", 10)
     store.release("lns-b", 10, of_a)

@@ -51,8 +51,8 @@ DECIDED = (
     Mutant(
         "owner not granted its frame again",
         CLAIM,
-        "again = where is Standing.EQUAL and lived.life == counter.life",
-        "again = False",
+        "again = where is Standing.EQUAL and (",
+        "again = False and (",
         COMBINED,
     ),
     Mutant(
@@ -213,6 +213,27 @@ DECIDED = (
 
 # What is remembered, of whom and for how long.
 REMEMBERED = (
+    Mutant(
+        "a frame that was refused gets a second name",
+        CLAIM,
+        "        return moved if seen is None or owner else replace(moved, lived=seen.lived)",
+        "        return moved",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
+        "a frame that was refused gets a second name (Redis)",
+        REDIS,
+        "granted, is_new, frame = true, true, seen_owner == '' and seen or nil",
+        "granted, is_new = true, true",
+        STORES,
+    ),
+    Mutant(
+        "a frame with the name of another life is not its owner's again",
+        CLAIM,
+        "(lived.life == counter.life or counter.mic == bid.mic)",
+        "lived.life == counter.life",
+        "scenarios/test_explored.py",
+    ),
     Mutant(
         "who gives a frame back owns the one before",
         MEMORY,
