@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.host.ports import free_port
-from bench.host.program import Program, ProgramDied
+from bench.host.program import Program, ProgramDied, Starter
 
 START_S = 30
 _TRIES = 3
@@ -21,8 +21,10 @@ class Listener(Program, ABC):
     taken_says = "Address already in use"
     """What stands in its log when somebody has its port."""
 
-    def __init__(self, name: str, log: Path, *, port: int = 0) -> None:
-        super().__init__(name, log)
+    def __init__(
+        self, name: str, log: Path, *, port: int = 0, starter: Starter | None = None
+    ) -> None:
+        super().__init__(name, log, starter=starter)
         self._chooses = port == 0
         self.port = port or free_port()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import lns
 from bench.host.listener import Listener
 from bench.host.ports import LOOPBACK
-from bench.host.program import ProgramDied
+from bench.host.program import ProgramDied, Starter
 from bench.host.toml_text import toml_text
 from lns.server.address import DISCOVERY_PATH, host_and_port
 
@@ -28,7 +28,8 @@ class ServerDied(ProgramDied):
 class LnsProcess(Listener):
     """`python -m lns` on the files `lns.toml` and `devices.toml` in `folder`, log beside them.
 
-    Another command may stand in the environment (LORABENCH_SERVER).
+    Another command may stand in the environment (LORABENCH_SERVER); else `starter` starts it, if
+    given.
 
     `settings` are the sections of `lns.toml`, `devices` the tables of `devices.toml`; both files
     are written anew, readable by their owner only, at each start. Without a port in `[lns] listen`
@@ -44,25 +45,31 @@ class LnsProcess(Listener):
         devices: Sequence[Mapping[str, object]],
         *,
         env: Mapping[str, str] | None = None,
+        starter: Starter | None = None,
     ) -> None:
+        given = shlex.split(os.environ.get(COMMAND, ""))
         name = str(settings.get("lns", {}).get("id", "lns"))
         listen = settings.get("lns", {}).get("listen", f"{LOOPBACK}:0")
         self._host, port = host_and_port(str(listen))
-        super().__init__(f"network server {name}", folder / "lns.log", port=port)
+        super().__init__(
+            f"network server {name}", folder / "lns.log", port=port,
+            starter=None if given else starter,
+        )  # fmt: skip
         self.folder = folder
         self.settings = settings
         self.devices = devices
         self.uri = ""
-        given = shlex.split(os.environ.get(COMMAND, ""))
         self._command = given or [sys.executable, "-m", "lns"]
         # Another server finds its own package, and not the one in the folder where this runs.
         apart = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
-        own = apart if given else {"PYTHONPATH": _source_folder()}
+        own = apart if given else {"PYTHONPATH": source_folder()}
         self._env = {**own, **(env or {})}
 
     async def _serve(self) -> None:
         """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
         self._write_files()
+        if self.starter is not None:
+            await self.starter.ready()
         self.launch(
             [*self._command, str(self.folder / "lns.toml")],
             speaks=True,
@@ -90,7 +97,7 @@ def _write_private(file: Path, text: str) -> None:
         stream.write(text)
 
 
-def _source_folder() -> str:
-    """Where the package `lns` of this very bench lies, before any other of that name."""
+def source_folder() -> str:
+    """Where the package `lns` of this very bench lies, before all of PYTHONPATH."""
     folder = str(Path(lns.__path__[0]).resolve().parent)
     return os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))

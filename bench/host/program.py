@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import NoReturn
+from typing import IO, NoReturn, Protocol
 
 STOP_S = 10
 _LOOK_S = 0.01
@@ -62,19 +62,49 @@ class ProgramSilent(HostError):
     """A program runs and does not become ready; with the end of what it said."""
 
 
+class Process(Protocol):
+    """A child of this process, as `subprocess.Popen` is one."""
+
+    pid: int
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended; subprocess.TimeoutExpired."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send it a signal, if it is still there."""
+
+
+class Starter(Protocol):
+    """Starts `python -m` in another way than the operating system does."""
+
+    async def ready(self) -> None:
+        """Wait until it can; ProgramDied, ProgramSilent."""
+
+    def fork(
+        self, words: Sequence[str], env: Mapping[str, str] | None, log: IO[bytes], *, speaks: bool
+    ) -> Process:
+        """`python -m` with these words, its output on `log` or a pipe; HostError."""
+
+
 class Program:
     """One process at a time, started again and again; what it says is appended to `log`.
 
     Start it from the thread that lives as long as the bench: it is killed when that thread ends.
     `died`: the end of the last process, if nobody here asked for it, as soon as the loop that
-    started it has seen it.
+    started it has seen it. What is `python -m` of something is started by `starter`, if given,
+    which has to be ready.
     """
 
-    def __init__(self, name: str, log: Path) -> None:
+    def __init__(self, name: str, log: Path, *, starter: Starter | None = None) -> None:
         self.name = name
         self.log = log
         self.died: ProgramDied | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.starter = starter
+        self._process: Process | None = None
         self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._asked_to_end = False
@@ -96,42 +126,55 @@ class Program:
         *,
         speaks: bool = False,
         env: Mapping[str, str] | None = None,
+        handles: Sequence[int] = (),
     ) -> None:
         """Start the process; ProgramMissing if there is no such program.
 
         A start that the kernel refuses for the moment is tried again a few times, and the log says
         so; OSError if it goes on refusing.
-        With `speaks` its standard output is for `first_line`; else it goes to the log too.
+        With `speaks` its standard output is for `first_line`; else it goes to the log too. It keeps
+        the files of these `handles` open.
         """
         assert not self.running, f"{self.name} runs already"
         self.died, self._asked_to_end = None, False
+        environ = None if env is None else {**os.environ, **env}
+        if self.starter is not None and list(command[:2]) == [sys.executable, "-m"]:
+            with self.log.open("ab", buffering=0) as log:
+                self._process = self.starter.fork(command[2:], environ, log, speaks=speaks)
+            self._watch_end()
+            return
         program = shutil.which(command[0])
         if program is None:
             raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
         launcher += [" ".join(map(str, told)) for told in (REFUSED_WAITS_S, _MOMENTARY)]
-        environ = None if env is None else {**os.environ, **env}
-        self._process = self._begun([*launcher, program, *command], speaks, environ)
+        self._process = self._begun([*launcher, program, *command], speaks, environ, handles)
         self._watch_end()
 
     def _begun(
-        self, command: Sequence[str], speaks: bool, env: Mapping[str, str] | None
+        self,
+        command: Sequence[str],
+        speaks: bool,
+        env: Mapping[str, str] | None,
+        handles: Sequence[int],
     ) -> subprocess.Popen[bytes]:
         with self.log.open("ab", buffering=0) as log:
             stdout = subprocess.PIPE if speaks else log
             for wait_s in REFUSED_WAITS_S:
                 try:
                     return subprocess.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env
-                    )
+                        command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env,
+                        pass_fds=handles,
+                    )  # fmt: skip
                 except OSError as error:
                     if error.errno not in _MOMENTARY:
                         raise
                     log.write(f"the kernel refused to start it ({error}); once more\n".encode())
                     Event().wait(wait_s)
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env
-            )
+                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env,
+                pass_fds=handles,
+            )  # fmt: skip
 
     async def first_line(self, deadline_s: float) -> str:
         """The first line of its standard output; ProgramDied or ProgramSilent otherwise."""
@@ -284,7 +327,7 @@ class Program:
         if self._process is None or self._process.poll() is None:
             return
         if not self._asked_to_end and self.died is None:
-            code = self._process.returncode
+            code = self._process.wait()
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             self.died = ProgramDied(
                 f"{self.name} ended {how}; the end of {self.log}:\n{self.tail()}"

@@ -10,6 +10,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.host.network_server import LnsProcess
 from bench.host.open_files import limit_file_size
+from bench.host.program import Starter
 from bench.host.relay import Relay
 from bench.rig.collecting import Collector
 from bench.rig.latency import ProgramGuard
@@ -41,7 +42,7 @@ class LnsProgram:
 
     `starting` bounds how many start at once: each takes a second of a processor. `stalled` is told
     when this host lets it wait for a processor (µs). With `has_past` its store may know the devices
-    from an earlier run: that is forgotten first.
+    from an earlier run: that is forgotten first. `starter` starts it.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class LnsProgram:
         relays: Relays | None = None,
         *,
         has_past: bool = False,
+        starter: Starter | None = None,
     ) -> None:
+        self._starter = starter
         self._folder = folder
         self._settings = settings
         self._take = take
@@ -112,7 +115,7 @@ class LnsProgram:
                     await store.forget(dev_eui)
         await self._preset(sessions)
         tables = device_tables(device.record for device in devices)
-        self._process = LnsProcess(self._folder, self._settings, tables)
+        self._process = LnsProcess(self._folder, self._settings, tables, starter=self._starter)
         await self._run(self._process)
         self._following.append(self._tasks.create_task(self._collector.run()))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.host.ports import LOOPBACK
+from bench.host.program import Starter
 from bench.host.relay import Note, Relay
 from bench.rig.lns_files import by_way_of
 from bench.rig.lns_program import SQLITE, LnsProgram, Relays
@@ -24,6 +25,7 @@ class LnsPrograms:
 
     At most `STARTING_MAX` start at once. `take` is told every line of their captures, `stalled`
     how long this host let one wait (µs). With `has_past` the store knows devices of former runs.
+    `starter` starts them.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class LnsPrograms:
         retention_us: int,
         trust: Trust | None,
         has_past: bool,
+        starter: Starter | None = None,
     ) -> None:
+        self._starter = starter
         self.store_url = store_url
         self._folder = folder
         self._tasks = tasks
@@ -103,6 +107,7 @@ class LnsPrograms:
         return LnsProgram(
             subfolder(self._folder, name), settings, take or self._take, self._tasks,
             self._starting, self._stalled, relays, has_past=has_past,
+            starter=self._starter,
         )  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from bench.capture.reading import Event, contents
+from bench.host.fork_server import ForkServer
 from bench.host.mosquitto import Mosquitto
+from bench.host.network_server import source_folder
 from bench.host.open_files import take_all_allowed
 from bench.host.valkey import Valkey
 from bench.rig.injected import STATUS_TOPIC, UP_TOPIC
@@ -38,6 +40,8 @@ from lns.lorawan.region import Region
 
 LNS = "lns-a"
 AT_ONCE = 60
+SERVER_IMPORTS = ("lns.__main__",)
+CONSUMER_IMPORTS = ("bench.cli.inbox",)
 PLACES_OF_A_PROGRAM = 2
 """A program that only one case uses takes memory, and a second of a processor to start."""
 BETWEEN_BEGINS_S = 0.1
@@ -121,6 +125,8 @@ class WiredBench:
         take_all_allowed()
         # Not in the run's folder: devices.toml holds keys.
         self.folder = Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="lorabench-")))
+        servers = self._new_starter("servers", SERVER_IMPORTS)
+        self.consumers = self._new_starter("consumers", CONSUMER_IMPORTS)
         self._mosquitto = Mosquitto(subfolder(self.folder, "broker"))
         await self._mosquitto.start()
         keep.push_async_callback(self._mosquitto.stop)
@@ -147,6 +153,7 @@ class WiredBench:
             self.folder, self._work, self._said, self._stalled,
             broker_port=self._mosquitto.port, store_url=store_url,
             retention_us=self.retention_us, trust=self.trust, has_past=self._has_past,
+            starter=servers,
         )  # fmt: skip
         tasks = [self._work.create_task(self.guard.run())]
         keep.callback(lambda: [task.cancel() for task in tasks])
@@ -160,6 +167,13 @@ class WiredBench:
         for program in self._shared:
             await program.stop()
         await self._stack.__aexit__(kind, error, traceback)
+
+    def _new_starter(self, name: str, imports: Sequence[str]) -> ForkServer:
+        """What starts programs that all import the same."""
+        log, env = self.folder / f"{name}.log", {"PYTHONPATH": source_folder()}
+        starter = ForkServer(log, imports, env)
+        self._stack.push_async_callback(starter.stop)
+        return starter
 
     async def _listen(self) -> None:
         """Begin to listen for stations; OSError or HostError where that is not possible."""

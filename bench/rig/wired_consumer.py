@@ -12,7 +12,7 @@ from typing import Any
 import bench
 from bench.capture.reading import Event
 from bench.host.ports import LOOPBACK
-from bench.host.program import Program, ProgramDied
+from bench.host.program import Program, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.radio.medium import Record
 from bench.rig.collecting import Collector
@@ -30,11 +30,17 @@ class WiredConsumer:
     """One process with its files in a folder, at the end of a wire of its own to the broker.
 
     `collect` is told every line of its capture; what the application has is told at the end.
+    `starter` starts it.
     """
 
     def __init__(
-        self, settings: ConsumerSettings, record: Record, collect: Callable[[Event], None]
+        self,
+        settings: ConsumerSettings,
+        record: Record,
+        collect: Callable[[Event], None],
+        starter: Starter | None = None,
     ) -> None:
+        self._starter = starter
         self.settings = settings
         self._record = record
         self._collect = collect
@@ -67,6 +73,8 @@ class WiredConsumer:
     async def start(self) -> None:
         """Start it, and wait until the broker knows it; ConfigurationError, ProgramDied."""
         said_before = self._said().count(_SUBSCRIBED)
+        if self._starter is not None:
+            await self._starter.ready()
         self.program.launch(self._command(), env=_environment())
         try:
             await self.program.until(lambda: self._said().count(_SUBSCRIBED) > said_before, START_S)
@@ -168,7 +176,8 @@ class WiredConsumer:
 
     def _new_program(self) -> Program:
         assert self._folder is not None
-        return Program(f"consumer {self.settings.name}", self._folder / "inbox.log")
+        name, log = f"consumer {self.settings.name}", self._folder / "inbox.log"
+        return Program(name, log, starter=self._starter)
 
     def _said(self) -> str:
         log = self.program.log

@@ -34,7 +34,7 @@ class WiredConsumption(WiredFaults):
         if settings.elsewhere or settings.refuses is not None:
             raise self._is_missing("crash in a transaction")
         self.own_servers()
-        return WiredConsumer(settings, self.record, self.case.collect)
+        return WiredConsumer(settings, self.record, self.case.collect, self._bench.consumers)
 
     async def start_application(self) -> None:
         """Start broker and consumers, before any network server runs."""
