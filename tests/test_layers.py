@@ -57,17 +57,16 @@ LAYERS = {
         "chance",
         "spark",
         "virtual.lorawan",
+        "transmission",
         "certificates",
         "capture",
         "host",
         "verdict",
         "inspection",
-        "radio",
         "device",
         "station",
         "lab",
         "virtual",
-        "emulation",
         "plan",
         "rig",
         "run",
@@ -116,7 +115,7 @@ STRANGERS = {
     "bench.score": ("lns",),
     "bench.device": ("bench.virtual",),
     "bench.station": ("bench.virtual",),
-    "bench.lab": ("bench.virtual", "bench.emulation"),
+    "bench.lab": ("bench.virtual",),
 }
 
 # What is used without an import, by what stands in the source instead.

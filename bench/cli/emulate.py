@@ -13,9 +13,9 @@ from cyclopts import Parameter
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import print_json, print_lines
-from bench.emulation import control
-from bench.emulation.lab import EmulatedLab
 from bench.host.program import HostError
+from bench.virtual.lab import control
+from bench.virtual.lab.emulated_lab import EmulatedLab
 
 EXAMPLES = (
     "lorabench emulate --folder lab",

@@ -1,7 +1,7 @@
 """What goes over the serial line of a device, and into the capture?"""
 
+from bench.capture import Record
 from bench.device.seam import CommandRefused
-from bench.radio.medium import Record
 from lns.lorawan.identifiers import Eui
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from bench.capture import Record
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.grammar import RUI3, Grammar
@@ -18,7 +19,6 @@ from bench.device.rui3_version import rui3_version
 from bench.device.seam import AttachedDevice
 from bench.device.serial_line import SerialLine
 from bench.device.traits import Traits
-from bench.radio.medium import Record
 from lns.lorawan.identifiers import Eui
 
 

@@ -7,6 +7,7 @@ its Start and its Done: the order of the lines between them is not sure, and no 
 import contextlib
 import re
 
+from bench.capture import Record
 from bench.device.at import Line, LineKind
 from bench.device.attached import TROUBLES, insist_on_identity
 from bench.device.console import Console
@@ -18,7 +19,6 @@ from bench.device.mac_cycle import MacCycle
 from bench.device.seam import CommandRefused, DeviceRestarted, Ending, NotAsWritten, Outcome
 from bench.device.traits import Radiation, Traits
 from bench.device.wanted import Wanted
-from bench.radio.medium import Record
 from lns.lorawan.identifiers import Eui
 
 PORTS = range(1, 224)

@@ -6,13 +6,13 @@ Source: Seeed's AT command specification 1.0 and logs of modules. It never sends
 import contextlib
 import re
 
+from bench.capture import Record
 from bench.device.attached import TROUBLES
 from bench.device.console import Console
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
 from bench.device.seam import CommandRefused, NotAsWritten
-from bench.radio.medium import Record
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.data_rate import DataRate
 

@@ -6,12 +6,12 @@ By a second radio in its raw mode. A gateway cannot: Basics Station inverts the 
 from types import TracebackType
 from typing import Self
 
+from bench.capture import Record
 from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.drivers import dialect_of
 from bench.device.permission import NotPermitted, insist_on_permission
 from bench.device.raw_radio import RawRadio
-from bench.radio.medium import Record
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import Region
 

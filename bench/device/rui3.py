@@ -7,6 +7,7 @@ board at a USB port and to the virtual firmware behind a pty. It waits for lines
 import contextlib
 import re
 
+from bench.capture import Record
 from bench.device.at import Line, LineKind
 from bench.device.attached import TROUBLES, insist_on_identity, restricted_us
 from bench.device.console import Console
@@ -18,7 +19,6 @@ from bench.device.rui3_settings import BANDS, power_dbm, settings_of, single_cha
 from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, Ending, Outcome
 from bench.device.traits import Radiation, Traits
 from bench.device.wanted import Wanted
-from bench.radio.medium import Record
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import region
 

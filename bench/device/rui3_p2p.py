@@ -7,6 +7,7 @@ Source: RAK-STM32-RUI 5.0.0, atcmd_p2p.c and service_lora_p2p.c. Its OK is no pr
 import contextlib
 import re
 
+from bench.capture import Record
 from bench.device.at import Line, LineKind
 from bench.device.attached import TROUBLES
 from bench.device.console import Console
@@ -14,7 +15,6 @@ from bench.device.conversation import Wire
 from bench.device.deadlines import Deadlines
 from bench.device.rui3_board import Rui3Board, Setting
 from bench.device.seam import CommandRefused, NotAsWritten, UnknownFirmware
-from bench.radio.medium import Record
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.data_rate import DataRate
 

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from bench.device.traits import Radiation, Traits
 from bench.device.wanted import Wanted
-from bench.radio.medium import Transmission
+from bench.transmission import Transmission
 from lns.lorawan.identifiers import Eui
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from bench.radio.medium import Record
+from bench.capture import Record
 from bench.rig.injected import Witness
 from bench.rig.memory_broker import MemoryBroker
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable

@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bench.chance import stream
-from bench.radio.medium import Medium
-from bench.radio.propagation import Links
 from bench.rig.device import DeviceOfCase
 from bench.rig.parts import NetworkServer
 from bench.rig.provisioning import Provisioned, provision
@@ -23,6 +21,8 @@ from bench.rig.tapped_station import TappedStation
 from bench.station.tap import Tap
 from bench.verdict.case import Case
 from bench.verdict.mistake import ScenarioMistake, not_there
+from bench.virtual.air.medium import Medium
+from bench.virtual.air.propagation import Links
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX

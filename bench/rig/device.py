@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
+from bench.capture import Record
 from bench.device.seam import Joining, Sent
 from bench.device.session import DeviceSession
-from bench.radio.medium import Medium, Record
 from bench.rig.provisioning import Provisioned
+from bench.virtual.air.medium import Medium
 from bench.virtual.session import Session
 
 PAYLOAD = b"21.5 C"

@@ -10,7 +10,6 @@ from typing import Any
 
 from bench.device.seam import Sent
 from bench.plan.planned_case import PlannedCase
-from bench.radio.medium import Transmission
 from bench.rig.board_pool import Place
 from bench.rig.device import DeviceOfCase
 from bench.rig.device_book import Known
@@ -24,6 +23,7 @@ from bench.rig.rig import Frame
 from bench.rig.second_radio import SecondRadio
 from bench.rig.tapped_station import TappedStation
 from bench.rig.wired import WiredRig
+from bench.transmission import Transmission
 from bench.verdict.case import StimulusMissed
 from bench.virtual.lorawan.time_on_air import time_on_air_us
 from lns.clock import now_us

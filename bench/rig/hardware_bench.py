@@ -6,6 +6,7 @@ import os
 from collections import deque
 from contextlib import nullcontext, suppress
 
+from bench.capture import Record
 from bench.device.drivers import driver_for, line_for
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.seam import AttachedDevice
@@ -17,7 +18,6 @@ from bench.lab.power import PowerSwitch, power_switch
 from bench.lab.regulation.airtime_ledger import AirtimeLedger
 from bench.lab.regulation.lasting_ledger import LastingLedger
 from bench.lab.regulation.near_field import HeardFrame, near_field
-from bench.radio.medium import Record
 from bench.rig.air_traffic import AirTraffic
 from bench.rig.board_pool import BoardPool
 from bench.rig.gateways import BenchUnfit, Gateways

@@ -3,16 +3,18 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from bench.capture import Record
 from bench.device.seam import Ending, Joining, Outcome, Sent
 from bench.device.session import DeviceSession
-from bench.radio.medium import Medium, Record, Transmission
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.device_book import Answer, DeviceBook, Known
 from bench.rig.lab_board import LabBoard
 from bench.rig.provisioning import Provisioned
 from bench.rig.warm_up import DATA_OVERHEAD_BYTES
+from bench.transmission import Transmission
 from bench.verdict.case import StimulusMissed
 from bench.virtual import crafted
+from bench.virtual.air.medium import Medium
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.identifiers import Eui
 from lns.uplink.end_device import Activation

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench.radio.medium import Medium, Record
+from bench.capture import Record
 from bench.rig.parts import NetworkServer
 from bench.rig.tapped_station import TappedStation
 from bench.station.switchboard import Party, Switchboard
 from bench.station.tap import Tap
+from bench.virtual.air.medium import Medium
 from lns.lorawan.identifiers import Eui
 
 

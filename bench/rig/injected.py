@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.radio.medium import Record
+from bench.capture import Record
 
 PRODUCER = "bench"
 """Stands where an LNS id does in the topics of the bench's own messages."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from bench.capture import Record
 from bench.device.activation import Abp
 from bench.device.seam import (
     AttachedDevice,
@@ -26,7 +27,6 @@ from bench.lab.regulation.emission_limits import check_eirp, check_region
 from bench.plan.abilities import Board
 from bench.plan.assignment import by_the_network
 from bench.plan.planned_case import PlannedDevice
-from bench.radio.medium import Record
 from bench.rig.device_book import DeviceBook
 from bench.rig.lab_identity import secrets_of
 from bench.rig.provisioning import Provisioned

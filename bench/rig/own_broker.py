@@ -6,8 +6,8 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from bench.capture import Record
 from bench.host.mosquitto import Mosquitto
-from bench.radio.medium import Record
 from bench.rig.injected import STATUS_TOPIC, UP_TOPIC, Witness
 from lns.delivery.broker import broker
 from lns.delivery.posting import post

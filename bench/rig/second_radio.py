@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bench.radio.medium import Record
+from bench.capture import Record
 from bench.rig.hardware_bench import HardwareBench
 from bench.rig.hearing import Hearing
 from bench.rig.injection import DATA_RATE, first_channel

@@ -3,14 +3,15 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
+from bench.capture import Record
 from bench.device.rui3 import Rui3Device
 from bench.device.seam import Joining, Sent
 from bench.device.serial_line import SerialLine
-from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD
 from bench.rig.provisioning import Provisioned
 from bench.rig.virtual_device import VirtualRigDevice, firmware_of
-from bench.virtual.board import Board
+from bench.virtual.air.medium import Medium
+from bench.virtual.board.pty_board import Board
 
 
 class SerialRigDevice(VirtualRigDevice):

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from bench.capture import Record
 from bench.host.program import ConsumerDied
-from bench.radio.medium import Record
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.memory_broker import MemoryBroker
 from lns.clock import now_us

@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from bench.capture import Record
 from bench.chance import stream
 from bench.host.network_server import ServerDied
-from bench.radio.medium import Record
 from bench.rig.application import Application
 from bench.rig.provisioning import Provisioned
 from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bench.radio.medium import Record
+from bench.capture import Record
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim
 from lns.lorawan.identifiers import DevAddr, Eui

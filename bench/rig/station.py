@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench.radio.medium import Medium
 from bench.rig.tapped_station import TappedStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
-from bench.virtual.concentrator_clock import ConcentratorClock
-from bench.virtual.station import VirtualStation
+from bench.virtual.air.medium import Medium
+from bench.virtual.station.concentrator_clock import ConcentratorClock
+from bench.virtual.station.virtual_station import VirtualStation
 from lns.lorawan.identifiers import Eui
 
 Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]

@@ -4,9 +4,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from bench.radio.medium import Medium, Record
+from bench.capture import Record
 from bench.rig.parts import NetworkServer
 from bench.station.tap import Tap
+from bench.virtual.air.medium import Medium
 from lns.lorawan.identifiers import Eui
 
 LINK_US = 2_000

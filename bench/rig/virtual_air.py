@@ -13,7 +13,7 @@ from bench.rig.stimulation import Stimulation
 from bench.rig.virtual_device import VirtualRigDevice
 from bench.station.link import TextLink
 from bench.station.tap import Tap
-from bench.virtual.concentrator_clock import ConcentratorClock
+from bench.virtual.station.concentrator_clock import ConcentratorClock
 from lns.lorawan.identifiers import Eui
 from lns.station.protocol import gps_time_us
 

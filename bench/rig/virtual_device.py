@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
+from bench.capture import Record
 from bench.device.activation import Abp, Otaa
 from bench.device.seam import Joining, Sent
-from bench.radio.medium import Medium, Record
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.provisioning import FASTEST, Provisioned
-from bench.virtual.device import Asked, Settings, VirtualDevice
+from bench.virtual.air.medium import Medium
+from bench.virtual.board.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.session import Session
 from lns.uplink.end_device import Activation, DeviceClass

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import bench
+from bench.capture import Record
 from bench.capture.reading import Event
 from bench.host.ports import LOOPBACK
 from bench.host.program import Program, ProgramDied, Starter
 from bench.host.relay import Relay
-from bench.radio.medium import Record
 from bench.rig.collecting import Collector
 from bench.rig.consumer_settings import ConsumerSettings
 from lns.clock import now_us

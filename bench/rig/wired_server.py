@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.capture import Record
 from bench.capture.reading import Event
-from bench.radio.medium import Record
 from bench.rig.lns_program import LnsProgram
 from bench.rig.lns_programs import STORE_FILE
 from bench.rig.provisioning import Provisioned

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bench.radio.medium import Record
+from bench.capture import Record
 from lns.lorawan.identifiers import Eui
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from bench.radio.medium import Record
+from bench.capture import Record
 from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
 from bench.station.retelling import frame_id_of, told_by

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
 
-from bench.radio.medium import Medium
-from bench.radio.propagation import Links
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.traffic.expected_words import RETENTION_US, ExpectedWords
@@ -20,6 +18,8 @@ from bench.traffic.recording import Log, Step, steps
 from bench.traffic.serving import LINK_US, LNS, LogServer
 from bench.verdict.case import Case
 from bench.verdict.expectation import Due, Verdict, words
+from bench.virtual.air.medium import Medium
+from bench.virtual.air.propagation import Links
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui

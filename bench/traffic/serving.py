@@ -3,8 +3,8 @@
 import asyncio
 from datetime import datetime
 
+from bench.capture import Record
 from bench.chance import stream
-from bench.radio.medium import Record
 from bench.rig.application import Application
 from bench.station.link import MemoryLink, TextLink, link_pair
 from bench.traffic.recording import Device, Log

@@ -22,12 +22,12 @@ import pytest
 from bench.cli.program import main
 from bench.host.ports import free_port
 from bench.host.program import Program
-from bench.radio.medium import Medium
-from bench.radio.propagation import Links
 from bench.station.link import LinkClosed
 from bench.station.station_tls import StationTls, station_files
 from bench.station.web_socket import StationLinks
-from bench.virtual.station import VirtualStation
+from bench.virtual.air.medium import Medium
+from bench.virtual.air.propagation import Links
+from bench.virtual.station.virtual_station import VirtualStation
 from lns.config import load
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

@@ -21,7 +21,7 @@ class Lab:
 
     def work(self, verb: str, name: str) -> None:
         """Do something to a board or a station."""
-        words = [sys.executable, "-m", "bench.emulation.control", str(self.folder), verb, name]
+        words = [sys.executable, "-m", "bench.virtual.lab.control", str(self.folder), verb, name]
         subprocess.run(words, check=True, timeout=START_S)
 
 
@@ -61,7 +61,7 @@ def alone():
 
 
 def lab(verb, name):
-    words = [sys.executable, "-m", "bench.emulation.control", os.environ["LAB"], verb, name]
+    words = [sys.executable, "-m", "bench.virtual.lab.control", os.environ["LAB"], verb, name]
     subprocess.run(words, check=True)
 
 

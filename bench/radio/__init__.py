@@ -1,1 +1,0 @@
-"""The air of the simulated rig."""

@@ -1,0 +1,41 @@
+"""What is one frame, sent once by one radio?"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from bench.virtual.lorawan.channel_plan import Modulated
+from lns.lorawan.identifiers import Eui
+
+__all__ = ["Direction", "Eui", "Transmission"]
+
+Direction: TypeAlias = Literal["up", "down"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transmission:
+    """One frame sent once by one radio; `number` is unique on this medium."""
+
+    number: int
+    direction: Direction
+    sender: Eui
+    phy: bytes
+    freq_hz: int
+    dr: int
+    data_rate: Modulated
+    start_us: int
+    airtime_us: int
+    power_dbm: int
+    origin: str
+
+    @property
+    def end_us(self) -> int:
+        """When the last symbol leaves."""
+        return self.start_us + self.airtime_us
+
+    def disturbs(self, other: "Transmission") -> bool:
+        """Whether it uses the same frequency and modulation, in the same direction."""
+        return (
+            self.freq_hz == other.freq_hz
+            and self.data_rate == other.data_rate
+            and self.direction == other.direction
+        )

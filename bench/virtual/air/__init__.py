@@ -1,0 +1,1 @@
+"""The air: who hears a frame, how strong, and what spoils it."""

@@ -1,0 +1,229 @@
+"""Who hears a frame, how strong, and what spoils it?
+
+Every transmission ends in a `Heard` or a `radio.lost` for each listener of its direction. Uplinks
+carry a CRC, downlinks none and inverted IQ, so that the two directions do not disturb each other.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bench.capture import Record
+from bench.transmission import Direction, Eui, Transmission
+from bench.virtual.air.propagation import Links, sensitivity_dbm, snr_db
+from bench.virtual.lorawan.channel_plan import channel_plan
+from bench.virtual.lorawan.time_on_air import time_on_air_us
+from lns.clock import now_us
+
+CAPTURE_DB = 6
+"""A frame survives another on the same frequency and spreading factor if it is this much
+stronger (SX1301 datasheet: co-channel rejection)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A transmission as one receiver heard it, at `end_us`; its strength without the fraction."""
+
+    transmission: Transmission
+    rssi_dbm: int
+    snr_db: float
+    end_us: int
+
+    @property
+    def phy(self) -> bytes:
+        """Its octets."""
+        return self.transmission.phy
+
+
+class Named(Protocol):
+    """A region, as far as the air is concerned: all else it knows by itself."""
+
+    @property
+    def name(self) -> str:
+        """EU868, US915."""
+
+
+class Listener(Protocol):
+    """A radio that hears frames."""
+
+    @property
+    def eui(self) -> Eui:
+        """Whose radio it is."""
+
+    def frame_heard(self, heard: Heard) -> None:
+        """Take a frame, at its end."""
+
+
+@dataclass(slots=True)
+class _OnAir:
+    """A transmission under way, and every other that overlapped it so far."""
+
+    transmission: Transmission
+    cut_at_start: tuple[Eui, ...]
+    overlaps: list[Transmission] = field(default_factory=list)
+
+
+class Medium:
+    """The air around one rig; remembers what is being transmitted right now."""
+
+    def __init__(self, region: Named, links: Links, record: Record) -> None:
+        self.plan = channel_plan(region.name)
+        self.links = links
+        self._record = record
+        # By object: two stations may use one EUI, as a copied configuration has it.
+        self._listeners: dict[Direction, dict[int, Listener]] = {"up": {}, "down": {}}
+        self._on_air: dict[int, _OnAir] = {}
+        self._numbers = 0
+
+    def attach(self, listener: Listener, *, hears: Direction) -> None:
+        """Let a radio hear frames of one direction, from now on."""
+        self._listeners[hears][id(listener)] = listener
+
+    def detach(self, listener: Listener, *, hears: Direction) -> None:
+        """Let a radio hear frames of this direction no more; frames under way included."""
+        self._listeners[hears].pop(id(listener), None)
+
+    def ongoing(self, direction: Direction) -> list[Transmission]:
+        """The transmissions of one direction under way."""
+        on_air = (frame.transmission for frame in self._on_air.values())
+        return [transmission for transmission in on_air if transmission.direction == direction]
+
+    def transmit(
+        self,
+        sender: Eui,
+        phy: bytes,
+        *,
+        direction: Direction,
+        freq_hz: int,
+        dr: int,
+        power_dbm: int,
+        origin: str = "device",
+        start_us: int | None = None,
+        facts: dict[str, object] | None = None,
+    ) -> Transmission:
+        """Put a frame on the air; ValueError for a data rate that the region does not know.
+
+        `start_us`: when its radio began, where a timer of the radio decides that; it is now, or
+        was just before now. `facts`: what only the sender knows (dev_eui, session, f_cnt, frame_id,
+        genuine, attempt); they go into `radio.transmit` as they are.
+        """
+        data_rate = self.plan.data_rates[dr] if dr < len(self.plan.data_rates) else None
+        if data_rate is None:
+            raise ValueError(f"{self.plan.name}: DR{dr} is not defined")
+        self._numbers += 1
+        transmission = Transmission(
+            number=self._numbers,
+            direction=direction,
+            sender=sender,
+            phy=phy,
+            freq_hz=freq_hz,
+            dr=dr,
+            data_rate=data_rate,
+            start_us=now_us() if start_us is None else start_us,
+            airtime_us=time_on_air_us(data_rate, len(phy), crc=direction == "up"),
+            power_dbm=power_dbm,
+            origin=origin,
+        )
+        self._record("air", "radio.transmit", _described(transmission, facts or {}))
+        self._begin(transmission)
+        return transmission
+
+    def announce(self, sender: Eui, phy: bytes, facts: dict[str, object]) -> int:
+        """Note an uplink that reaches stations by another way than this air; returns its number.
+
+        Whoever makes frames himself tells of them, or the books would not know who sent them.
+        """
+        self._numbers += 1
+        fields = {"transmission": self._numbers, "direction": "up", "sender": sender, **facts}
+        fields |= {"origin": "injected", "phy": phy.hex().upper()}
+        self._record("air", "radio.transmit", fields)
+        return self._numbers
+
+    def observe(
+        self,
+        sender: Eui,
+        phy: bytes,
+        facts: dict[str, object],
+        *,
+        freq_hz: int,
+        dr: int,
+        airtime_us: int,
+        attempt: int,
+    ) -> int:
+        """Note an uplink of a real radio, as stations have told of it; returns its number."""
+        self._numbers += 1
+        fields = {"transmission": self._numbers, "direction": "up", "sender": sender, **facts}
+        fields |= {"origin": "device", "phy": phy.hex().upper(), "freq_hz": freq_hz, "dr": dr}
+        fields |= {"airtime_us": airtime_us, "attempt": attempt}
+        self._record("air", "radio.transmit", fields)
+        return self._numbers
+
+    def _begin(self, transmission: Transmission) -> None:
+        deaf = tuple(
+            listener.eui
+            for listener in self._listeners[transmission.direction].values()
+            if self.links.is_cut(transmission.sender, listener.eui)
+        )
+        frame = _OnAir(transmission, deaf)
+        for other in self._on_air.values():
+            if other.transmission.end_us > transmission.start_us:
+                other.overlaps.append(transmission)
+                frame.overlaps.append(other.transmission)
+        self._on_air[transmission.number] = frame
+        loop = asyncio.get_running_loop()
+        loop.call_at(transmission.end_us / 1_000_000, self._end, transmission.number)
+
+    def _end(self, number: int) -> None:
+        frame = self._on_air.pop(number)
+        transmission = frame.transmission
+        for listener in list(self._listeners[transmission.direction].values()):
+            if listener.eui == transmission.sender:
+                continue
+            rssi_dbm = self._rssi_dbm(transmission, listener.eui)
+            cause = self._loss(frame, listener.eui, rssi_dbm)
+            if cause is None:
+                snr = snr_db(rssi_dbm, transmission.data_rate)
+                heard = Heard(transmission, int(rssi_dbm), snr, transmission.end_us)
+                listener.frame_heard(heard)
+            else:
+                lost = {"transmission": number, "receiver": listener.eui, "cause": cause}
+                self._record("air", "radio.lost", lost)
+
+    def _loss(self, frame: _OnAir, receiver: Eui, rssi_dbm: float) -> str | None:
+        """What spoilt a frame for one receiver, None if nothing did."""
+        transmission = frame.transmission
+        if receiver in frame.cut_at_start or self.links.is_cut(transmission.sender, receiver):
+            return "cut"
+        if rssi_dbm < sensitivity_dbm(transmission.data_rate):
+            return "faded"
+        if any(other.sender == receiver for other in frame.overlaps):
+            return "busy"  # half duplex
+        for other in frame.overlaps:
+            if (
+                other.disturbs(transmission)
+                and not self.links.is_cut(other.sender, receiver)
+                and rssi_dbm - self._rssi_dbm(other, receiver) < CAPTURE_DB
+            ):
+                return "collision"
+        return None
+
+    def _rssi_dbm(self, transmission: Transmission, receiver: Eui) -> float:
+        return self.links.rssi_dbm(
+            transmission.sender, receiver, transmission.power_dbm, transmission.number
+        )
+
+
+def _described(transmission: Transmission, facts: dict[str, object]) -> dict[str, object]:
+    """The fields of `radio.transmit`."""
+    return {
+        "transmission": transmission.number,
+        "direction": transmission.direction,
+        "sender": transmission.sender,
+        **{name: value for name, value in facts.items() if name != "attempt"},
+        "origin": transmission.origin,
+        "phy": transmission.phy.hex().upper(),
+        "freq_hz": transmission.freq_hz,
+        "dr": transmission.dr,
+        "airtime_us": transmission.airtime_us,
+        "attempt": facts.get("attempt", 1),
+    }

@@ -1,0 +1,144 @@
+"""How does the radio chip of a board send, and listen in windows?"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from bench.virtual.air.emission import Caught, Emission, Modulation
+from bench.virtual.lab.air_line import AirLine
+from lns.clock import now_us
+
+T = TypeVar("T")
+TOLERANCE_US = 25_000
+"""How far from the opening of its window a downlink may start (SystemMaxRxError of RUI3)."""
+TOLD_WITHIN_US = 120_000
+"""How late the air may tell of a frame that began in time; a matter of this host, not of radio."""
+STALLED_US = 20_000
+"""So late a timer is only where this host stood still; what came meanwhile is still unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One receive window: `slot` as the console calls it, when it opens, and what it hears."""
+
+    slot: str
+    opens_us: int
+    modulation: Modulation
+
+    def catches(self, emission: Emission) -> bool:
+        """Whether a frame begins in it, on its frequency, with its modulation."""
+        return (
+            emission.modulation == self.modulation
+            and abs(emission.start_us - self.opens_us) <= TOLERANCE_US
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[T]):
+    """An answer that was believed, in which window, and how strong."""
+
+    content: T
+    slot: str
+    caught: Caught
+
+
+class Radio:
+    """One board's radio; remembers what it sends and in which windows it listens.
+
+    `unasked` is told every frame that no window takes; `begins` of every one that begins.
+    """
+
+    def __init__(self, line: AirLine) -> None:
+        self._line = line
+        self._sending: Emission | None = None
+        self._windows: tuple[Window, ...] = ()
+        self._locked: dict[str, Window] = {}
+        self._deaf_until_us = 0
+        self.gave_up = False
+        self._judge: Callable[[Caught, Window], bool] = lambda caught, window: False
+        self._woken = asyncio.Event()
+        self.unasked: Callable[[Caught], None] = lambda caught: None
+        line.begins, line.caught = self._begins, self._caught
+
+    def transmit(
+        self, phy: bytes, modulation: Modulation, *, power_dbm: int, coding_rate: int = 1
+    ) -> Emission:
+        """Send a frame with a CRC, as uplinks have it."""
+        self._sending = self._line.transmit(
+            phy, modulation, power_dbm=power_dbm, crc=True, coding_rate=coding_rate
+        )
+        return self._sending
+
+    async def listen(
+        self,
+        windows: tuple[Window, ...],
+        believe: Callable[[Caught], T | None],
+        *,
+        gives_up: bool = False,
+    ) -> Received[T] | None:
+        """The first answer in these windows; None when all are over.
+
+        `gives_up`: they are over, too, after any frame that is no answer; see `gave_up`.
+        """
+        answers: list[Received[T]] = []
+        self.gave_up = False
+
+        def judge(caught: Caught, window: Window) -> bool:
+            content = believe(caught)
+            if content is not None:
+                answers.append(Received(content, window.slot, caught))
+            self.gave_up = content is None and gives_up
+            return content is not None or self.gave_up
+
+        self._windows, self._judge, self._deaf_until_us = windows, judge, 0
+        self._locked.clear()
+        try:
+            over_us = max(w.opens_us for w in windows) + TOLERANCE_US + TOLD_WITHIN_US
+            while not answers and not self.gave_up:
+                late_us = (now := now_us()) - over_us
+                if 0 <= late_us < STALLED_US:
+                    break
+                over_us = over_us if late_us < 0 else now + TOLD_WITHIN_US
+                self._woken.clear()
+                try:
+                    async with asyncio.timeout((over_us - now) / 1_000_000):
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+                ends_us = [self._line.ongoing[key].end_us for key in self._locked]
+                over_us = max([over_us, *(end_us + TOLD_WITHIN_US for end_us in ends_us)])
+        finally:
+            self._windows = ()
+            self._locked.clear()
+        return answers[0] if answers else None
+
+    def off(self) -> None:
+        """Lose the power, or be reset: what is being sent breaks off."""
+        if self._sending is not None and self._sending.end_us > now_us():
+            self._line.stop(self._sending)
+        self._sending, self._windows = None, ()
+        self._locked.clear()
+        self.unasked = lambda caught: None
+
+    def _begins(self, emission: Emission) -> None:
+        # A window does not open while another frame is being received.
+        window = next((w for w in self._windows if w.catches(emission)), None)
+        if window is not None and emission.start_us >= self._deaf_until_us:
+            self._deaf_until_us = emission.end_us
+            self._locked[emission.key] = window
+            self._woken.set()
+
+    def _caught(self, caught: Caught) -> None:
+        window = self._locked.pop(caught.emission.key, None)
+        if window is None:
+            self.unasked(caught)
+        elif not caught.error and self._judge(caught, window):
+            self._windows = ()
+            self._locked.clear()
+            self._woken.set()
+
+
+async def sleep_until(when_us: int) -> None:
+    """Wait until this moment."""
+    await asyncio.sleep(max(when_us - now_us(), 0) / 1_000_000)

@@ -1,0 +1,1 @@
+"""A lab of processes: boards, stations, and the air between them."""

@@ -1,0 +1,200 @@
+"""Who hears which frame? The air of an emulated lab, a process between all its radios.
+
+`python -m bench.virtual.lab.air_process DIR`: radios connect to the socket in DIR/air. A radio says
+who it is (`radio`), what it sends (`sends`, an emission) and that it stopped in the middle
+(`stops`, a key). Each radio that is near enough is told of every emission as it `begins`, and of
+its end: `heard`, or `lost` with the cause. DIR/air/frames.jsonl keeps who heard what.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.virtual.air.emission import Emission, from_json
+from bench.virtual.air.medium import CAPTURE_DB
+from bench.virtual.air.propagation import sensitivity_dbm, snr_db
+from bench.virtual.lab import layout
+from bench.virtual.lab.json_lines import Wire, serve
+from bench.virtual.lab.process import live
+
+LOSS_DB = 60
+"""Pads, combiner and splitter between any two radios; a step attenuator comes on top of it."""
+STEP_DB = 20
+Tell = Callable[[Mapping[str, object]], None]
+
+
+@dataclass(slots=True)
+class _OnAir:
+    """An emission under way: what overlapped it, who is near, whether its end will come."""
+
+    emission: Emission
+    near: dict[str, float]
+    overlaps: list[Emission] = field(default_factory=list)
+    is_cut_off: bool = False
+
+
+class Air:
+    """The air; remembers its radios, what is on the air, and what lies before each radio."""
+
+    def __init__(self, note: Callable[[dict[str, object]], None]) -> None:
+        self._note = note
+        self._radios: dict[str, Tell] = {}
+        self._on_air: dict[str, _OnAir] = {}
+        self._steps_db: dict[str, int] = {}
+        self._boxed: dict[str, None] = {}
+
+    def attach(self, radio: str, tell: Tell) -> None:
+        """A radio is there; one of the same name is there no more."""
+        self.detach(radio)
+        self._radios[radio] = tell
+
+    def detach(self, radio: str) -> None:
+        """A radio is gone, and what it was sending ends here."""
+        self._radios.pop(radio, None)
+        for frame in self._on_air.values():
+            if frame.emission.sender == radio:
+                frame.is_cut_off = True
+
+    def attenuate(self, radio: str, step_db: int) -> None:
+        """Set the step attenuator of a radio."""
+        self._steps_db[radio] = step_db
+
+    def box(self, radio: str, *, closed: bool) -> None:
+        """Put a radio into a shield box, or take it out."""
+        self._boxed.pop(radio, None)
+        if closed:
+            self._boxed[radio] = None
+
+    def begin(self, emission: Emission) -> None:
+        """A radio has begun to send."""
+        frame = _OnAir(emission, {})
+        for other in self._on_air.values():
+            if other.emission.overlaps(emission):
+                other.overlaps.append(emission)
+                frame.overlaps.append(other.emission)
+        self._on_air[emission.key] = frame
+        for radio, tell in self._radios.items():
+            rssi_dbm = self._rssi_dbm(emission, radio)
+            if rssi_dbm is not None and rssi_dbm >= sensitivity_dbm(emission.modulation.data_rate):
+                frame.near[radio] = rssi_dbm
+                tell({"begins": emission.to_json()})
+        loop = asyncio.get_running_loop()
+        loop.call_at(emission.end_us / 1_000_000, self._end, emission.key)
+
+    def stop(self, key: str) -> None:
+        """A sender was switched off before the end."""
+        if key in self._on_air:
+            self._on_air[key].is_cut_off = True
+
+    def clear(self) -> None:
+        """Let what is on the air end without a word: the lab is over."""
+        self._on_air.clear()
+
+    def _end(self, key: str) -> None:
+        frame = self._on_air.pop(key, None)
+        if frame is None:
+            return
+        emission, heard, lost = frame.emission, {}, {}
+        for radio, rssi_dbm in frame.near.items():
+            tell = self._radios.get(radio)
+            if tell is None:
+                continue
+            cause = self._loss(frame, radio, rssi_dbm)
+            signal: dict[str, object] = {
+                "rssi_dbm": round(rssi_dbm),
+                "snr_db": snr_db(rssi_dbm, emission.modulation.data_rate),
+            }
+            if cause:
+                lost[radio] = cause
+                tell({"lost": key, "cause": cause, **signal})
+            else:
+                heard[radio] = round(rssi_dbm)
+                tell({"heard": key, **signal})
+        self._note({**emission.to_json(), "heard": heard, "lost": lost})
+
+    def _loss(self, frame: _OnAir, radio: str, rssi_dbm: float) -> str:
+        """What spoilt an emission for one radio, "" if nothing did."""
+        if frame.is_cut_off:
+            return "cut off"
+        if self._rssi_dbm(frame.emission, radio) is None:
+            return "boxed"
+        if any(other.sender == radio for other in frame.overlaps):
+            return "busy"  # half duplex
+        for other in frame.overlaps:
+            if other.modulation.disturbs(frame.emission.modulation):
+                other_dbm = self._rssi_dbm(other, radio)
+                if other_dbm is not None and rssi_dbm - other_dbm < CAPTURE_DB:
+                    return "collision"
+        return ""
+
+    def _rssi_dbm(self, emission: Emission, radio: str) -> float | None:
+        """How strong a radio hears this; None for nothing at all."""
+        sender = emission.sender
+        if radio == sender or radio in self._boxed or sender in self._boxed:
+            return None
+        steps_db = self._steps_db.get(radio, 0) + self._steps_db.get(sender, 0)
+        return float(emission.power_dbm - LOSS_DB - steps_db)
+
+
+async def serve_air(folder: Path, steps_db: Mapping[str, int]) -> None:
+    """Be the air of a lab until the process is ended."""
+    own = layout.home(folder, layout.AIR)
+    with (own / "frames.jsonl").open("a") as frames:
+
+        def note(frame: dict[str, object]) -> None:
+            frames.write(json.dumps(frame) + "\n")
+            frames.flush()
+
+        air = Air(note)
+        for radio, step_db in steps_db.items():
+            air.attenuate(radio, step_db)
+
+        async def accept(wire: Wire) -> None:
+            name = ""
+            while (message := await wire.receive()) is not None:
+                match message:
+                    case {"radio": str(name)}:
+                        air.attach(name, wire.send)
+                        wire.send({"attached": name})
+                    case {"sends": emission}:
+                        air.begin(from_json(emission))
+                    case {"stops": str(key)}:
+                        air.stop(key)
+                    case {"verb": str(verb), "name": str(radio), "value": value}:
+                        wire.send({"refused": _obey(air, verb, radio, value)})
+            if name:
+                air.detach(name)
+
+        try:
+            async with await serve(own, accept) as server:
+                print("listening", flush=True)
+                await server.serve_forever()
+        finally:
+            air.clear()
+
+
+def _obey(air: Air, verb: str, radio: str, value: str) -> str:
+    """Carry out a verb of the control; what was wrong."""
+    match verb:
+        case "deaf" | "hearing":
+            air.box(radio, closed=verb == "deaf")
+        case "attenuate":
+            if not value.isdecimal():
+                return f"{value!r} is no attenuation in dB"
+            air.attenuate(radio, int(value))
+        case _:
+            return f"the air cannot {verb}"
+    return ""
+
+
+def main(words: list[str]) -> int:
+    """`DIR NAME=DB …`: the folder of the lab, and the step attenuators."""
+    steps_db = {name: int(db) for name, _, db in (word.partition("=") for word in words[1:])}
+    return live(serve_air(Path(words[0]), steps_db))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,222 @@
+"""How are the processes of an emulated lab started, worked, and ended together?
+
+DIR/bench.toml     what stands in the lab        DIR/dev/NAME     the serial port of a board
+DIR/NAME/nvm.json  the flash of a board          DIR/NAME/tc.uri  where a station connects
+DIR/NAME/log       what a process says           DIR/air/frames.jsonl  who heard which frame
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from bench.host.program import HostError, Program
+from bench.virtual.lab import air_process as air
+from bench.virtual.lab import control, json_lines, layout
+from bench.virtual.lab.bench_toml import BOARDS, STATIONS, BoardEntry, StationEntry, bench_toml
+
+READY_S = 30
+_BY_AIR = ("deaf", "hearing", "attenuate")
+_BY_BOARD = ("unplug", "plug", "reset", "reboot", "mute", "unmute")
+_BY_LAB: dict[str, tuple[str, ...]] = {
+    "power-off": ("dark",),
+    "power-on": ("on",),
+    "power-cycle": ("dark", "on"),
+    "kill-station": ("off",),
+    "start-station": ("on",),
+    "restart-station": ("off", "on"),
+}
+
+
+class LabRuns(HostError):
+    """There is a lab in this folder already; the text says what to do."""
+
+
+class EmulatedLab:
+    """A lab in one folder; `async with`, or `start` and `stop`.
+
+    Remembers which processes there are, and which stations have lost their power. What boards keep
+    in flash is still there when a lab begins in the same folder again. `tap_uri` is where the
+    stations connect. Starting: HostError when a process does not come up.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        tap_uri: str,
+        *,
+        region: str = "EU868",
+        boards: Sequence[BoardEntry] = BOARDS,
+        stations: Sequence[StationEntry] = STATIONS,
+        duty_cycle: bool = False,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.bench_toml = self.folder / layout.BENCH_TOML
+        self._tap_uri = tap_uri
+        self._region = region
+        self._boards = boards
+        self._stations = stations
+        self._duty_cycle = duty_cycle
+        self._air: Program | None = None
+        self._programs: dict[str, Program] = {}
+        self._dark: dict[str, None] = {}
+        self._server: asyncio.Server | None = None
+        self._door = asyncio.Lock()
+
+    async def __aenter__(self) -> "EmulatedLab":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> Path:
+        """Start everything; the `bench.toml`. What was started is ended if one does not come up."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await self._require_empty()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self.bench_toml
+
+    async def _start(self) -> None:
+        steps = [f"{station.name}={air.STEP_DB}" for station in self._stations]
+        self._air = Program("the air", layout.log_file(self.folder, layout.AIR))
+        self._air.launch(self._command("air_process", *steps), speaks=True)
+        await self._air.first_line(READY_S)
+        for station in self._stations:
+            home = layout.home(self.folder, station.name)
+            (home / layout.TC_URI).write_text(self._tap_uri + "\n")
+        for name in self._names():
+            self._programs[name] = Program(name, layout.log_file(self.folder, name))
+            self._switch_on(name)
+        for name, program in self._programs.items():
+            await program.until(self._is_up(name), READY_S)
+        self._server = await control.listen(self.folder, self._obey)
+        self.bench_toml.write_text(
+            bench_toml(
+                self.folder,
+                tap=urlsplit(self._tap_uri).netloc,
+                tap_uri=self._tap_uri if self._tap_uri.startswith("wss:") else None,
+                region=self._region,
+                boards=self._boards,
+                stations=self._stations,
+                step_db=air.STEP_DB,
+            )
+        )
+
+    async def stop(self) -> None:
+        """End everything; the folder stays."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        programs = [*self._programs.values(), *([self._air] if self._air else [])]
+        for program in programs:
+            await program.kill()  # a board has nothing to do when its power goes
+        for board in self._boards:
+            layout.port_link(self.folder, board.name).unlink(missing_ok=True)
+        self._programs.clear()
+        self._dark.clear()
+        self._air = None
+
+    async def watch(self) -> NoReturn:
+        """Wait until the air ends by itself, without which nothing works: ProgramDied."""
+        assert self._air is not None, "the lab was not started"
+        await self._air.watch()
+
+    async def work(self, verb: str, name: str, value: str = "") -> None:
+        """Do something to a board, a station or the air; ControlRefused if that cannot be."""
+        refused = await self._obey(verb, name, value)
+        if refused:
+            raise control.ControlRefused(refused)
+
+    async def _require_empty(self) -> None:
+        with suppress(OSError):
+            await (await json_lines.connect(self.folder)).close()
+            raise LabRuns(f"a lab runs in {self.folder} already: end it, or take another folder")
+
+    def _names(self) -> list[str]:
+        return [board.name for board in self._boards] + [s.name for s in self._stations]
+
+    async def _obey(self, verb: str, name: str, value: str) -> str:
+        """Carry out a verb; what was wrong."""
+        if name not in self._names():
+            return f"there is no {name!r} here, only {', '.join(self._names())}"
+        is_station = self._is_station(name)
+        try:
+            if verb in _BY_AIR:
+                await control.ask(self.folder / layout.AIR, verb, name, value)
+            elif verb in _BY_BOARD and not is_station:
+                await control.ask(self.folder / name, verb, name)
+            elif verb in _BY_LAB and (is_station or verb.startswith("power-")):
+                async with self._door:
+                    for step in _BY_LAB[verb]:
+                        await self._switch(name, step)
+            else:
+                return f"{name} is a {'station' if is_station else 'board'}; {verb} is not for it"
+        except control.ControlRefused as refusal:
+            return str(refusal)
+        return ""
+
+    async def _switch(self, name: str, step: str) -> None:
+        """Start a process, end it, or let it lose its power."""
+        program = self._programs[name]
+        if step == "on":
+            if name in self._dark:
+                await self._end(name)
+            if not program.running:
+                self._switch_on(name)
+                await program.until(self._is_up(name), READY_S)
+        elif step == "dark" and self._is_station(name) and program.running:
+            # Without power nobody hangs up: its connection stays half open.
+            await control.ask(self.folder / layout.AIR, "deaf", name)
+            program.pause()
+            self._dark[name] = None
+        elif program.running:
+            await self._end(name)
+
+    async def _end(self, name: str) -> None:
+        await self._programs[name].kill()
+        if name in self._dark:
+            del self._dark[name]
+            await control.ask(self.folder / layout.AIR, "hearing", name)
+        self._take_port_away(name)
+
+    def _is_station(self, name: str) -> bool:
+        return name in [station.name for station in self._stations]
+
+    def _switch_on(self, name: str) -> None:
+        board = next((board for board in self._boards if board.name == name), None)
+        if board is not None:
+            self._take_port_away(name)
+            command = self._command("board_process", name, board.firmware, board.dev_eui)
+        else:
+            eui = next(station.eui for station in self._stations if station.name == name)
+            options = ["--duty"] if self._duty_cycle else []
+            command = self._command("station_process", name, eui, self._region, *options)
+        self._programs[name].launch(command)
+
+    def _take_port_away(self, name: str) -> None:
+        """Nobody did it for a board that was killed."""
+        if name in [board.name for board in self._boards]:
+            layout.port_link(self.folder, name).unlink(missing_ok=True)
+
+    def _is_up(self, name: str) -> Callable[[], bool]:
+        """Whether a process does what it is there for: a board has its port."""
+        if name in [board.name for board in self._boards]:
+            return layout.port_link(self.folder, name).exists
+        return lambda: True
+
+    def _command(self, module: str, *words: str) -> list[str]:
+        return [sys.executable, "-m", f"bench.virtual.lab.{module}", str(self.folder), *words]

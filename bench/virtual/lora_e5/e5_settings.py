@@ -1,0 +1,190 @@
+"""How does a LoRa-E5 answer commands that set or tell something?
+
+A handler is given the argument, "" for a question, and gives the lines behind `+X: `.
+"""
+
+from collections.abc import Callable
+
+from bench.virtual.lora_e5.e5_errors import E5Refusal, Error, octets, require, whole
+from bench.virtual.lora_e5.e5_memory import REGIONS, E5Memory
+from bench.virtual.lorawan.channel_plan import Lora
+
+Handler = Callable[[str], list[str]]
+_IDS = {"DEVADDR": ("DevAddr", 4), "DEVEUI": ("DevEui", 8), "APPEUI": ("AppEui", 8)}
+_KEYS = ("APPKEY", "NWKSKEY", "APPSKEY")
+_MODES = ("LWOTAA", "LWABP", "TEST")
+_DELAYS = ("RX1", "RX2", "JRX1", "JRX2")
+_OTHER_PLANS = (
+    "US915HYBRID", "AU915", "AU915OLD", "CN470", "CN779", "EU433", "AS923", "KR920", "IN865",
+    "RU864",
+)  # fmt: skip
+
+
+class E5Settings:
+    """Settings of one module; `changed` is called with the name after each that the MAC feels."""
+
+    def __init__(self, memory: E5Memory, dev_addr: Callable[[], str]) -> None:
+        self.changed: Callable[[str], None] = lambda name: None
+        self._memory = memory
+        self._dev_addr = dev_addr
+        self.handlers: dict[str, Handler] = {
+            "ID": self._id,
+            "KEY": self._key,
+            "MODE": self._mode,
+            "DR": self._dr,
+            "CH": self._ch,
+            "ADR": lambda text: self._switch("adr", text),
+            "CLASS": self._class,
+            "PORT": lambda text: self._number("port", text, 1, 255),
+            "REPT": lambda text: self._number("rept", text, 1, 15),
+            "RETRY": lambda text: self._number("retry", text, 0, 254),
+            "POWER": lambda text: self._number("power_dbm", text, -20, 30),
+            "RXWIN2": self._rxwin2,
+            "DELAY": self._delay,
+            "LOG": self._log,
+        }
+
+    def _id(self, text: str) -> list[str]:
+        name, _, value = text.partition(",")
+        if not name:
+            return [self._shown(key) for key in _IDS]
+        require(name.strip().upper() in _IDS)
+        kept, size = _IDS[name.strip().upper()]
+        if value:
+            self._keep(kept, octets(value, size))
+        return [self._shown(name.strip().upper())]
+
+    def _shown(self, key: str) -> str:
+        name, _ = _IDS[key]
+        value = self._dev_addr() if key == "DEVADDR" else self._memory.get(name)
+        return f"{name}, {':'.join(value[at : at + 2] for at in range(0, len(value), 2))}"
+
+    def _key(self, text: str) -> list[str]:
+        name, _, value = text.partition(",")
+        name = name.strip().upper()
+        require(name in _KEYS and bool(value))
+        self._keep(name, octets(value, 16))
+        return [f"{name} {self._memory.get(name)}"]
+
+    def _keep(self, name: str, data: bytes) -> None:
+        """An identity or a key; written again it changes nothing."""
+        text = data.hex().upper()
+        if text != self._memory.get(name):
+            self._memory.put(**{name: text})
+            self.changed(name)
+
+    def _mode(self, text: str) -> list[str]:
+        if text:
+            require(text.upper() in _MODES)
+            changes = text.upper() != self._memory.get("mode")
+            self._memory.put(mode=text.upper())
+            if changes:
+                self.changed("mode")
+        return [self._memory.get("mode")]
+
+    def _dr(self, text: str) -> list[str]:
+        word = text.upper()
+        if word in REGIONS:
+            self._memory.put(region=word, dr=0, channels=None, freqs_hz={}, rx2=None)
+            self.changed("region")
+            return [word]
+        require(word not in _OTHER_PLANS)  # plans that this emulation does not know
+        if word:
+            drs = self._memory.plan.up_drs
+            self._memory.put(dr=whole(word.removeprefix("DR"), 0, len(drs) - 1))
+            self.changed("dr")
+        dr = self._memory.get("dr")
+        data_rate = self._memory.plan.data_rates[dr]
+        shown = "FSK"
+        if isinstance(data_rate, Lora):
+            shown = f"SF{data_rate.sf}  BW{data_rate.bw_hz // 1000}K"
+        return [f"DR{dr}", f"{self._memory.get('region')} DR{dr}  {shown}"]
+
+    def _ch(self, text: str) -> list[str]:
+        words = [word.strip() for word in text.split(",")]
+        if words[0].upper() == "NUM":
+            if len(words) > 1:
+                self._memory.put(channels=_numbers(words[1:]))
+                self.changed("channels")
+            listed = self._memory.get("channels")
+            return [f"NUM, {', '.join(words[1:]) or _ranges(listed or [0, 1, 2])}"]
+        known = self._memory.plan.default_channels
+        if not text:
+            return [f"{n},{c.freq_hz},DR{c.drs[0]},DR{c.drs[-1]}" for n, c in enumerate(known[:16])]
+        number = whole(words[0], 0, 95)
+        if len(words) == 1:
+            require(number < len(known))
+        elif number < len(known):
+            require(_hertz(words[1]) == known[number].freq_hz)  # the channels of the plan are fixed
+        else:
+            self._memory.put(freqs_hz={**self._memory.get("freqs_hz"), number: _hertz(words[1])})
+            self.changed("channels")
+            return [f"{number},{_hertz(words[1])},DR0,DR5"]
+        channel = known[number]
+        return [f"{number},{channel.freq_hz},DR{channel.drs[0]},DR{channel.drs[-1]}"]
+
+    def _class(self, text: str) -> list[str]:
+        if text:
+            require(text.upper() in ("A", "C"))
+            self._memory.put(**{"class": text.upper()})
+            self.changed("class")
+        return [self._memory.get("class")]
+
+    def _switch(self, name: str, text: str) -> list[str]:
+        if text:
+            require(text.upper() in ("ON", "OFF"))
+            self._memory.put(**{name: text.upper() == "ON"})
+            self.changed(name)
+        return ["ON" if self._memory.get(name) else "OFF"]
+
+    def _number(self, name: str, text: str, low: int, high: int) -> list[str]:
+        if text:
+            self._memory.put(**{name: whole(text, low, high)})
+            self.changed(name)
+        return [str(self._memory.get(name))]
+
+    def _rxwin2(self, text: str) -> list[str]:
+        if text:
+            freq, _, dr = text.upper().partition(",")
+            known = len(self._memory.plan.data_rates) - 1
+            self._memory.put(rx2=[_hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
+            self.changed("rx2")
+        settings = self._memory.mac_settings()
+        return [f"{settings.rx2_freq_hz},DR{settings.rx2_dr}"]
+
+    def _delay(self, text: str) -> list[str]:
+        delays_ms = dict(self._memory.get("delays_ms"))
+        if not text:
+            return [f"{name}, {delays_ms[name]}" for name in _DELAYS]
+        name, _, value = text.upper().partition(",")
+        require(name in _DELAYS)
+        delays_ms[name] = whole(value, 100, 16_000)
+        self._memory.put(delays_ms=delays_ms)
+        self.changed("delays")
+        return [f"{name}, {delays_ms[name]}"]
+
+    def _log(self, text: str) -> list[str]:
+        require(text.upper() in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL", "PANIC", "QUIET"))
+        self._memory.put(log=text.upper())
+        return [text.upper()]
+
+
+def _hertz(text: str) -> int:
+    """A frequency in MHz as the module takes it: 868.1, 869.525."""
+    whole_mhz, _, rest = text.strip().partition(".")
+    if not (whole_mhz + rest).isdecimal() or len(rest) > 6:
+        raise E5Refusal(Error.PARAMETERS)
+    return int(whole_mhz) * 1_000_000 + int(rest.ljust(6, "0"))
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """Channels as the module takes them: 0-2, or 0,1,2."""
+    found: list[int] = []
+    for word in words:
+        first, _, last = word.partition("-")
+        found += range(whole(first, 0, 95), whole(last or first, 0, 95) + 1)
+    return found
+
+
+def _ranges(numbers: list[int]) -> str:
+    return f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else str(numbers[0])

@@ -1,0 +1,1 @@
+"""A board with RUI3."""

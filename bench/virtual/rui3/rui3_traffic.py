@@ -1,0 +1,179 @@
+"""What does RUI3 do with a message, and which events does it print for it?"""
+
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from bench.virtual.air.emission import Caught, Emission
+from bench.virtual.board.circuit import Circuit
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.mac import Cycle, Mac, Received, Tries
+from bench.virtual.rui3.air_waiting import JoinTimes
+from bench.virtual.rui3.rui3_memory import Rui3Memory
+from bench.virtual.rui3.rui3_status import Status
+from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.session import Downlink
+
+_SEND = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
+_PORTS = range(1, 224)
+_RX2_TIMEOUT = 4
+
+
+class Rui3Traffic:
+    """Messages of one board; remembers what it heard last, and whether the MAC is busy."""
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        memory: Rui3Memory,
+        version: Rui3Version,
+        mac: Mac[Emission, Caught],
+        say: Callable[[str], None],
+    ) -> None:
+        self.mac = mac
+        self.acknowledged = False
+        self.last_rssi_dbm = 0
+        self.last_snr_db = 0
+        self.busy = False
+        self._circuit = circuit
+        self._memory = memory
+        self._version = version
+        self._say = say
+        self._received = "0:"
+        self.join_times = JoinTimes()
+        mac.heard_unasked = self._tell_downlink
+
+    def send(self, argument: str) -> Status:
+        """AT+SEND; too long a payload is refused, and an empty frame goes out all the same."""
+        found = _SEND.fullmatch(argument)
+        if found is None or int(found[1]) not in _PORTS:
+            return Status.PARAM_ERROR
+        if self.mac.session is None:
+            return Status.NO_NETWORK_JOINED
+        if self.busy or self.is_restricted():
+            return Status.BUSY_ERROR
+        payload = bytes.fromhex(found[2])
+        too_long = len(payload) > self.mac.max_payload(self.mac.settings.dr)
+        if too_long:
+            self.begin(self._cycle(b"", None, confirmed=False))
+            return Status.PARAM_ERROR
+        confirmed = self._memory.get("CFM") == "1"
+        self.begin(self._cycle(payload, int(found[1]), confirmed=confirmed))
+        return Status.OK
+
+    def take_received(self) -> str:
+        """AT+RECV=?, which clears the store."""
+        received, self._received = self._received, "0:"
+        return received
+
+    def is_restricted(self) -> bool:
+        """Whether the duty cycle forbids to send now; said on the console if so."""
+        wait_us = self.mac.restricted_us(self.mac.settings.dr)
+        if wait_us:
+            self.tell_restricted(wait_us)
+        return wait_us > 0
+
+    def tell_restricted(self, wait_us: int) -> None:
+        """How long nothing may be sent."""
+        self._say(f"Restricted_Wait_{-(-wait_us // 1000)}_ms")
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let the MAC do something; it is busy until that is over."""
+        self.busy = True
+        self._circuit.spawn(self._occupied(work))
+
+    def tell_sent(self, emission: Emission) -> None:
+        """What AT+DEBUG=1 adds for a frame that goes out."""
+        session = self.mac.session
+        if self._memory.get("DEBUG") == "1":
+            self._say(f"Frequency:{emission.modulation.freq_hz}")
+            self._say(f"ChannelsDatarate:{self.mac.settings.dr}")
+            self._say(f"FCntUp:{session.f_cnt_up if session else 0}")
+
+    def keep_counters(self) -> None:
+        """The counters of a fixed session go into the flash while the MAC is idle."""
+        if self.mac.session is not None and not self._memory.number("NJM"):
+            self._memory.keep(counters=self.mac.session.counters())
+
+    async def _occupied(self, work: Coroutine[Any, Any, None]) -> None:
+        await work
+        self.busy = False
+
+    async def _cycle(self, payload: bytes, port: int | None, *, confirmed: bool) -> None:
+        session = self.mac.session
+        assert session is not None
+        self.acknowledged = self.acknowledged and not confirmed
+        session.asked = asked = self._ask()
+        phy = self.mac.uplink(payload, port, confirmed=confirmed)
+        cycle = await self.mac.deliver(phy, Cycle(confirmed), self._tries(confirmed=confirmed))
+        self.acknowledged = cycle.acknowledged
+        self.keep_counters()
+        self._tell_end(cycle)
+        if cycle.downlink is not None:
+            self._tell_downlink(cycle.downlink, asked=asked)
+        elif asked:
+            self._tell_answers(asked, None)
+        downlink = cycle.downlink.content if cycle.downlink else None
+        if downlink is not None and (
+            downlink.confirmed or (downlink.f_pending and not self.mac.settings.class_c)
+        ):
+            # By itself and at once: a counter that nobody asked for.
+            await self._cycle(b"", None, confirmed=False)
+
+    def _tries(self, *, confirmed: bool) -> Tries[Emission, Caught]:
+        number = self.mac.settings.nb_trans
+        if confirmed and not self._version.is_new_stack:
+            number = 1 + self._memory.number("RETY")
+        return Tries(number=number, told=lambda this, emission: self.tell_sent(emission))
+
+    def _tell_end(self, cycle: Cycle[Emission, Caught]) -> None:
+        tells = self._version.tells_ends
+        if not cycle.confirmed:
+            if tells:
+                self._say("+EVT:TX_DONE")
+        elif cycle.acknowledged:
+            self._say("+EVT:SEND_CONFIRMED_OK")
+        else:
+            self._say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
+
+    def _tell_downlink(
+        self, received: Received[Downlink, Caught], *, asked: Sequence[Command] = ()
+    ) -> None:
+        """The line of a downlink with data; an empty acknowledgement has none."""
+        downlink, caught = received.content, received.heard
+        self.last_rssi_dbm, self.last_snr_db = caught.rssi_dbm, round(caught.snr_db)
+        signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
+        if self._memory.get("DEBUG") == "1":
+            self._say(f"Receiving in RX_SLOT_WIN_{received.slot}")
+            self._say(f"FCntDown:{downlink.f_cnt}")
+        if asked:
+            self._tell_answers(asked, received)
+        if downlink.f_port and downlink.payload:
+            data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
+            self._say(f"+EVT:RX_{received.slot}:{signal}:{data}")
+            self._received = f"{downlink.f_port}:{downlink.payload.hex().upper()}"
+        if received.slot == "C":
+            self.keep_counters()
+
+    def _ask(self) -> list[Command]:
+        """The questions to the server that go with the next uplink."""
+        asks = {"LINKCHECK": Cid.LINK_CHECK, "TIMEREQ": Cid.DEVICE_TIME}
+        return [Command(cid) for name, cid in asks.items() if self._memory.number(name)]
+
+    def _tell_answers(
+        self, asked: Sequence[Command], received: Received[Downlink, Caught] | None
+    ) -> None:
+        commands = received.content.commands if received else ()
+        answers = {command.cid: command.told for command in commands}
+        if Command(Cid.LINK_CHECK) in asked:
+            answer = answers.get(Cid.LINK_CHECK)
+            if answer is None:
+                self._say("+EVT:LINKCHECK:1:0:0:0:0")
+            else:
+                signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
+                self._say(f"+EVT:LINKCHECK:0:{answer[0]}:{answer[1]}:{signal}")
+            if self._memory.number("LINKCHECK") == 1:
+                self._memory.keep(LINKCHECK="0")
+        if Command(Cid.DEVICE_TIME) in asked:
+            self._say(f"+EVT:TIMEREQ_{'OK' if Cid.DEVICE_TIME in answers else 'FAILED'}")
+            self._memory.keep(TIMEREQ="0")

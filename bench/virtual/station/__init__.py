@@ -1,0 +1,1 @@
+"""A station in software."""

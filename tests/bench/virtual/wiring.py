@@ -1,0 +1,324 @@
+"""Emulated boards at real ptys on a real air, played with by hand: no driver of the bench here."""
+
+import asyncio
+import os
+import termios
+import tty
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bench.virtual.air.emission import Caught, Emission, Modulation
+from bench.virtual.lab import layout
+from bench.virtual.lab.air_line import AirGone, AirLine, open_air
+from bench.virtual.lab.air_process import serve_air
+from bench.virtual.lab.board_process import Board
+from lns.lorawan.crypto import SessionKeys, derive_session_keys
+from lns.lorawan.frame import (
+    Data,
+    DlSettings,
+    JoinAcceptFields,
+    JoinRequest,
+    MType,
+    build_data,
+    build_join_accept,
+    parse,
+)
+from lns.lorawan.identifiers import DevAddr
+from lns.lorawan.region import EU868
+
+PLAY_S = 60
+RUI5, RUI4, E5 = "RUI_5.0.0_RAK3172-H", "RUI_4.1.0_RAK3172-H", "4.0.11"
+DEV_EUI = "AC1F09FFFE000001"
+APP_KEY = "2B7E151628AED2A6ABF7158809CF4F3C"
+NWK_S_KEY, APP_S_KEY = "000102030405060708090A0B0C0D0E0F", "101112131415161718191A1B1C1D1E1F"
+KEYS = SessionKeys(bytes.fromhex(NWK_S_KEY), bytes.fromhex(APP_S_KEY))
+DEV_ADDR = DevAddr("260B1234")
+
+
+class Terminal:
+    """A person at a serial port: bytes in, bytes out."""
+
+    def __init__(self, port: Path) -> None:
+        self._fd = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        with suppress(termios.error):
+            tty.setraw(self._fd, termios.TCSANOW)  # what was said before is kept
+        self.said = b""
+        self.hung_up = False
+        self._woken = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, 4096)
+        except OSError:
+            data = b""
+        if not data:
+            self.hung_up = True
+            asyncio.get_running_loop().remove_reader(self._fd)
+        self.said += data
+        self._woken.set()
+
+    def write(self, data: bytes) -> None:
+        """Type."""
+        os.write(self._fd, data)
+
+    async def until(self, end: bytes, within_s: float = 10) -> bytes:
+        """What was said up to and with this; it is taken."""
+        try:
+            async with asyncio.timeout(within_s):
+                while end not in self.said and not self.hung_up:
+                    self._woken.clear()
+                    await self._woken.wait()
+        except TimeoutError:
+            pass
+        assert end in self.said, f"no {end!r} within {within_s} s in {self.said!r}"
+        at = self.said.index(end) + len(end)
+        taken, self.said = self.said[:at], self.said[at:]
+        return taken
+
+    async def ask(self, command: str, end: bytes = b"\r\n", within_s: float = 10) -> str:
+        """The answer to a command, to the end of the line that begins with OK or is an error."""
+        self.write(command.encode() + b"\r\n")
+        return (await self.until(end, within_s)).decode("latin-1")
+
+    async def set(self, *commands: str) -> None:
+        """Give commands of RUI3 that are answered by OK."""
+        for command in commands:
+            assert await self.ask(command) == "OK\r\n", command
+
+    async def quiet(self, for_s: float = 0.3) -> bytes:
+        """What it says when nobody asks."""
+        await asyncio.sleep(for_s)
+        taken, self.said = self.said, b""
+        return taken
+
+    async def end(self, within_s: float = 5) -> None:
+        """Wait for the hang-up."""
+        async with asyncio.timeout(within_s):
+            while not self.hung_up:
+                self._woken.clear()
+                await self._woken.wait()
+
+    def close(self) -> None:
+        """Go away."""
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+
+
+class Gateway:
+    """Hears every frame; answers it as `answer` says: with the window, and the bytes to send.
+
+    As it comes it gives a join-accept, and acknowledges what is confirmed, in RX1.
+    """
+
+    def __init__(self, line: AirLine) -> None:
+        self.line = line
+        self.frames: list[Data | JoinRequest] = []
+        self.emissions: list[Emission] = []
+        self.raw: list[bytes] = []
+        self.answer: Callable[[Data | JoinRequest], tuple[int, bytes] | None] = self.serve
+        self.keys = KEYS
+        self.f_cnt_down = -1
+        self._woken = asyncio.Event()
+        line.caught = self._caught
+
+    def serve(self, frame: Data | JoinRequest) -> tuple[int, bytes] | None:
+        """What a server does."""
+        if isinstance(frame, JoinRequest):
+            return 1, self.join_accept(frame)
+        return (1, self.down(ack=True)) if frame.confirmed else None
+
+    def join_accept(self, frame: JoinRequest) -> bytes:
+        """A session for whoever asked."""
+        key = bytes.fromhex(APP_KEY)
+        fields = JoinAcceptFields(
+            join_nonce=1, net_id="000013", dev_addr=DEV_ADDR, dl_settings=DlSettings(), rx_delay=1
+        )
+        self.keys = derive_session_keys(
+            key, join_nonce=1, net_id="000013", dev_nonce=frame.dev_nonce
+        )
+        self.f_cnt_down = -1
+        return build_join_accept(key, fields)
+
+    def down(self, *, confirmed: bool = False, **fields: Any) -> bytes:
+        """The next downlink of the session."""
+        self.f_cnt_down += 1
+        m_type = MType.CONFIRMED_DOWN if confirmed else MType.UNCONFIRMED_DOWN
+        return build_data(
+            m_type, dev_addr=DEV_ADDR, f_cnt=self.f_cnt_down, keys=self.keys, **fields
+        )
+
+    async def heard(self, number: int, within_s: float = 15) -> Data | JoinRequest:
+        """The frame of this number, from 0."""
+        async with asyncio.timeout(within_s):
+            while len(self.frames) <= number:
+                self._woken.clear()
+                await self._woken.wait()
+        return self.frames[number]
+
+    def send(self, phy: bytes, *, at_us: int, freq_hz: int, sf: int) -> None:
+        """Send a downlink at this moment."""
+        modulation = Modulation(freq_hz=freq_hz, sf=sf, bw_hz=125_000, inverted=True)
+        asyncio.get_running_loop().call_at(
+            at_us / 1_000_000,
+            lambda: self.line.transmit(phy, modulation, power_dbm=16, crc=False, start_us=at_us),
+        )
+
+    def _caught(self, caught: Caught) -> None:
+        up = caught.emission
+        if caught.error or up.modulation.inverted or up.modulation.sync_word != "3444":
+            return
+        self.raw.append(up.phy)
+        frame = parse(up.phy)
+        assert isinstance(frame, Data | JoinRequest)
+        self.frames.append(frame)
+        self.emissions.append(up)
+        self._woken.set()
+        answer = self.answer(frame)
+        if answer is None:
+            return
+        window, phy = answer
+        delay_us = JOIN_US if isinstance(frame, JoinRequest) else 1_000_000
+        if window == 1:
+            modulation = up.modulation
+            self.send(phy, at_us=up.end_us + delay_us, freq_hz=modulation.freq_hz, sf=modulation.sf)
+        else:
+            at_us = up.end_us + delay_us + 1_000_000
+            self.send(phy, at_us=at_us, freq_hz=EU868.rx2_freq_hz, sf=12)
+
+
+JOIN_US = 1_000_000
+"""The boards of these tests are told to listen for their join-accept after one second."""
+SOON = ("AT+JN1DL=1", "AT+JN2DL=2", "AT+DR=5", "AT+DCS=0", "AT+ADR=0")
+OTAA = (*SOON, "AT+APPEUI=AC1F09FFF8680001", f"AT+APPKEY={APP_KEY}")
+ABP = ("AT+NJM=0", f"AT+DEVADDR={DEV_ADDR}", f"AT+NWKSKEY={NWK_S_KEY}", f"AT+APPSKEY={APP_S_KEY}")
+BANNER = b"Current Work Mode: LoRaWAN.\r\n"
+
+
+class Desk:
+    """A folder with an air and boards on it, all in this process; `async with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._tasks = asyncio.TaskGroup()
+        self._running: list[asyncio.Task[None]] = []
+        self._boards: dict[str, asyncio.Task[None]] = {}
+        self._terminals: list[Terminal] = []
+
+    async def __aenter__(self) -> "Desk":
+        await self._tasks.__aenter__()
+        self._running.append(self._tasks.create_task(serve_air(self.folder, {})))
+        await _there(self.folder / layout.AIR / layout.SOCKET)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for terminal in self._terminals:
+            terminal.close()
+        for task in [*self._boards.values(), *self._running]:
+            task.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def gateway(self) -> Gateway:
+        """A gateway that hears everything."""
+        line = await open_air(self.folder, "gateway")
+        self.hear(line)
+        return Gateway(line)
+
+    def hear(self, line: AirLine) -> None:
+        """Let a radio hear until the end, where it is closed."""
+        self._running.append(self._tasks.create_task(_hear(line)))
+
+    async def board(self, name: str, firmware: str, *commands: str) -> Terminal:
+        """A board with power, its boot over, and somebody at its port; set up for RUI3."""
+        work = Board(self.folder, name, firmware, DEV_EUI).run()
+        self._boards[name] = self._tasks.create_task(work)
+        terminal = await self.terminal(name)
+        if firmware == E5:
+            await asyncio.sleep(0.5)
+        else:
+            await terminal.until(b"\r\n" + BANNER)
+            await terminal.set(*commands)
+        return terminal
+
+    async def terminal(self, name: str) -> Terminal:
+        """Somebody at a port, once it is there."""
+        await _there(layout.port_link(self.folder, name))
+        self._terminals.append(Terminal(layout.port_link(self.folder, name)))
+        return self._terminals[-1]
+
+    async def cut_power(self, name: str) -> None:
+        """What killing its process does, but for the port."""
+        task = self._boards.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _there(file: Path) -> None:
+    """Wait for a file, of which nobody tells."""
+    async with asyncio.timeout(5):
+        while not file.exists():  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.01)
+
+
+async def _hear(line: AirLine) -> None:
+    try:
+        with suppress(AirGone):
+            await line.run()
+    finally:
+        await line.close()
+
+
+Scene = Callable[[Desk], Coroutine[Any, Any, None]]
+
+
+class Scenes:
+    """The scenes of one module, by name; most of each is waiting, so all are played at once."""
+
+    def __init__(self) -> None:
+        self._scenes: dict[str, Scene] = {}
+
+    def __call__(self, scene: Scene) -> Scene:
+        self._scenes[scene.__name__] = scene
+        return scene
+
+    @property
+    def names(self) -> list[str]:
+        """For `parametrize`."""
+        return list(self._scenes)
+
+    def play(self, folder: Path) -> "Outcomes":
+        """Play all of them, each with an air of its own."""
+
+        async def one(name: str, scene: Scene) -> None:
+            # A desk each, one shortly after the other, so that they do not start at once.
+            await asyncio.sleep(0.1 * self.names.index(name))
+            async with asyncio.timeout(PLAY_S), Desk(folder / name) as desk:
+                await scene(desk)
+
+        async def every() -> list[BaseException | None]:
+            played = [one(name, scene) for name, scene in self._scenes.items()]
+            return await asyncio.gather(*played, return_exceptions=True)
+
+        return Outcomes(dict(zip(self.names, asyncio.run(every()), strict=True)))
+
+
+class Outcomes:
+    """How the scenes of one module ended."""
+
+    def __init__(self, errors: dict[str, BaseException | None]) -> None:
+        self._errors = errors
+
+    def check(self, name: str) -> None:
+        """Nothing, or what went wrong in that scene."""
+        error = self._errors[name]
+        if error is not None:
+            raise error
+
+
+def data_up(dev_addr: DevAddr, keys: SessionKeys, f_cnt: int, payload: bytes) -> bytes:
+    """An uplink that somebody has captured."""
+    return build_data(
+        MType.UNCONFIRMED_UP, dev_addr=dev_addr, f_cnt=f_cnt, keys=keys, f_port=2, payload=payload
+    )
