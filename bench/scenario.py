@@ -11,7 +11,7 @@
 `scenarios/README.md` has every verb of a rig, the language of the tables, and the faults.
 """
 
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.duration import microseconds, milliseconds, minutes, seconds
 from bench.rig.rig import Frame, Rig, RigDevice, RigStation
 from bench.verdict.case import StimulusMissed

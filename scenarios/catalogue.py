@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import parse

@@ -18,14 +18,12 @@ from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
 from bench.cli.output import print_error, print_json
-from bench.device.console import Console
-from bench.device.conversation import Conversation
-from bench.device.drivers import dialect_of, line_for
-from bench.device.grammar import Grammar
-from bench.device.masking import is_about_a_key, masked
-from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent
+from bench.device.at_grammar import Grammar
+from bench.device.at_session import AtSession, Console, is_about_a_key, masked
+from bench.device.dialects import dialect_of, line_for
+from bench.device.discovery import serial_ports
+from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.device.usb_ports import serial_ports
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import Radio
 from bench.lab.inventory.ports import PortMissing, port_of
@@ -118,7 +116,7 @@ async def _console(radio: Radio, port: str) -> int:
 
 
 @asynccontextmanager
-async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conversation]:
+async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[AtSession]:
     """The board, every line of which is shown as it comes."""
 
     def record(source: str, kind: str, fields: dict[str, object]) -> None:
@@ -133,7 +131,7 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conver
     grammar: Grammar = dialect_of(radio.dialect).grammar
     line = line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
     console = Console(radio.name, None, record)
-    async with Conversation(
+    async with AtSession(
         radio.name, line, console, grammar=grammar, reply_us=_REPLY_US, gone=gone
     ) as board:
         try:
@@ -142,7 +140,7 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[Conver
             in_use = False
 
 
-async def _sent(board: Conversation, command: str) -> str | None:
+async def _sent(board: AtSession, command: str) -> str | None:
     """What went wrong with a command; what the board said is shown already."""
     try:
         async with board.accepted(command):

@@ -13,9 +13,8 @@ from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.exit_code import BenchBroken, ExitCode
 from bench.cli.options import AsJson
 from bench.cli.output import print_json, print_lines
-from bench.device.discovery import Found, who_is_there
+from bench.device.discovery import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
-from bench.device.usb_ports import UsbPort, serial_ports
 from bench.host.toml_text import toml_text
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import Radio

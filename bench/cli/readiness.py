@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.cli.bench_file import bench_taken
 from bench.cli.exit_code import BenchBroken
-from bench.device.usb_ports import UsbPort, serial_ports
+from bench.device.discovery import UsbPort, serial_ports
 from bench.host.program import HostError
 from bench.lab.inventory.entries import Inventory, Radio
 from bench.lab.inventory.ports import PortMissing, port_of

@@ -5,6 +5,7 @@ asks again and again only where a device does not say that it has started.
 """
 
 import asyncio
+import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,18 +13,66 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
-from bench.device.at import Line, LineKind
-from bench.device.console import Console
-from bench.device.conversation import Conversation, Wire
-from bench.device.deadlines import Deadlines
-from bench.device.exchange import Exchange
-from bench.device.grammar import Grammar
-from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, WrongDevice
+from bench.device.at_grammar import Grammar, Line, LineKind
+from bench.device.at_session import AtCommand, AtSession, Console, Wire
+from bench.device.interfaces import (
+    CommandRefused,
+    Deadlines,
+    DeviceRestarted,
+    DeviceSilent,
+    WrongDevice,
+)
 from bench.device.serial_line import LineLost, PortUnavailable
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui, eui
 
 T = TypeVar("T")
+
+ASK_AGAIN_US = 1_000_000
+
+
+class MacCycle:
+    """The MAC cycle of the last message, from its acceptance to the line that tells of its end.
+
+    Remembers whether it `is_open`; the line may never be heard, as when the port was gone.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._over = asyncio.Event()
+
+    def begin(self) -> None:
+        """A message was accepted."""
+        self.is_open = True
+
+    def end(self) -> None:
+        """Its end was told, or the device has started anew."""
+        self.is_open = False
+        self._over.set()
+
+    async def past(
+        self,
+        carry_out: Callable[[], Awaitable[T]],
+        waits_for: Callable[[CommandRefused], bool],
+        within_us: int,
+    ) -> T:
+        """Carry it out, again whenever a cycle ends, while the refusal is one that is waited for.
+
+        Tried every second too, for the line that ends a cycle may never come.
+        """
+        until_us = now_us() + within_us
+        while True:
+            self._over.clear()
+            try:
+                return await carry_out()
+            except CommandRefused as refused:
+                if not waits_for(refused) or now_us() > until_us:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ASK_AGAIN_US / 1_000_000):
+                    await self._over.wait()
+
+
 TROUBLES = (CommandRefused, DeviceRestarted, DeviceSilent, LineLost, PortUnavailable)
 """What may go wrong with any command."""
 
@@ -51,7 +100,7 @@ class AttachedBoard(ABC):
         self.restarts_unasked = 0
         self.restrictions = 0
         self._deadlines = deadlines or Deadlines()
-        self._conversation = Conversation(
+        self._session = AtSession(
             name,
             line,
             console,
@@ -63,7 +112,7 @@ class AttachedBoard(ABC):
         self._booted: asyncio.Event | None = None
 
     async def __aenter__(self) -> Self:
-        await self._conversation.__aenter__()
+        await self._session.__aenter__()
         return self
 
     async def __aexit__(
@@ -72,11 +121,11 @@ class AttachedBoard(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._conversation.__aexit__(kind, error, trace)
+        await self._session.__aexit__(kind, error, trace)
 
     async def reconnect(self) -> None:
         """Open the line anew, as after a board was unplugged; PortUnavailable if that cannot be."""
-        await self._conversation.reconnect()
+        await self._session.reconnect()
 
     async def returned(self, within_us: int) -> None:
         """Wait until its port is there again and it answers.
@@ -86,9 +135,9 @@ class AttachedBoard(ABC):
         until_us = now_us() + within_us
         while True:
             try:
-                if self._conversation.is_lost:
-                    await self._conversation.reconnect()
-                if await self._conversation.is_there(self._deadlines.poll_us):
+                if self._session.is_lost:
+                    await self._session.reconnect()
+                if await self._session.is_there(self._deadlines.poll_us):
                     return
                 if now_us() >= until_us:
                     raise DeviceSilent(f"{self.name}: not a word within {within_us} us")
@@ -106,14 +155,14 @@ class AttachedBoard(ABC):
         with self._boot_expected() as booted:
             try:
                 await cause
-                if self._tells_boot or self._conversation.is_lost:
+                if self._tells_boot or self._session.is_lost:
                     async with asyncio.timeout(self._deadlines.boot_us / 1_000_000):
                         await booted.wait()
             except TimeoutError:
                 raise DeviceSilent(f"{self.name}: not a word since its restart") from None
             if not self._tells_boot:
-                self._conversation.restarted()
-            if self._conversation.is_lost or not self._tells_boot:
+                self._session.restarted()
+            if self._session.is_lost or not self._tells_boot:
                 await self.returned(self._deadlines.boot_us)
         await self._set_up_again()
 
@@ -134,9 +183,9 @@ class AttachedBoard(ABC):
     async def _set_up_again(self) -> None:  # noqa: B027 - nothing, unless a dialect forgets
         """Write again what the device has forgotten in a restart; by default it forgets nothing."""
 
-    async def _run(self, command: str) -> Exchange:
-        async with self._conversation.accepted(command) as exchange:
-            return exchange
+    async def _run(self, command: str) -> AtCommand:
+        async with self._session.accepted(command) as asked:
+            return asked
 
     async def _when_permitted(self, carry_out: Callable[[], Awaitable[T]]) -> T:
         """Carry it out, again each time that the device names a time at which its air is free.
@@ -162,7 +211,7 @@ class AttachedBoard(ABC):
                 self.restarts_unasked += 1
 
     def _boot_was_asked(self) -> bool:
-        return any(self._restarts(exchange.command) for exchange in self._conversation.exchanges)
+        return any(self._restarts(asked.command) for asked in self._session.commands)
 
     @abstractmethod
     def _restarts(self, command: str) -> bool:

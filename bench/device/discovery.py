@@ -1,7 +1,8 @@
-"""Who is at this serial port?
+"""Who is at this serial port, and which ports does this host have?
 
 Asked in the order that harms nobody: the DTR line is left alone until nothing else has answered,
-and a port is never opened at 1200 baud, which sends some boards into their boot loader.
+and a port is never opened at 1200 baud, which sends some boards into their boot loader. A CH340 has
+no serial number: only the socket it is plugged into (`location`) tells it from another.
 """
 
 import asyncio
@@ -11,14 +12,48 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from serial.tools import list_ports
+
+from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
-from bench.device.console import Console
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.lora_e5_board import LoraE5Board
-from bench.device.rui3_board import Rui3Board
+from bench.device.interfaces import Deadlines
+from bench.device.lora_e5 import LoraE5Board
+from bench.device.rui3 import Rui3Board
 from bench.device.serial_line import LineLost, SerialLine
 from lns.lorawan.identifiers import Eui, eui
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsbPort:
+    """One serial port of a USB device; None is what the device does not tell.
+
+    `location` is the topology as in /sys/bus/usb/devices, such as `1-1.2.1`, without interface.
+    """
+
+    path: str
+    vid: int
+    pid: int
+    serial_number: str | None
+    location: str | None
+    description: str
+
+
+def serial_ports() -> tuple[UsbPort, ...]:
+    """The serial ports of USB devices, by path."""
+    ports = (
+        UsbPort(
+            path=found.device,
+            vid=found.vid,
+            pid=found.pid,
+            serial_number=found.serial_number or None,
+            location=found.location.partition(":")[0] if found.location else None,
+            description=found.description or "",
+        )
+        for found in list_ports.comports()
+        if found.vid is not None and found.pid is not None
+    )
+    return tuple(sorted(ports, key=lambda port: port.path))
+
 
 T = TypeVar("T")
 

@@ -1,25 +1,349 @@
 """How does the bench speak with a LoRa-E5, or a Seeeduino LoRaWAN, that is a LoRaWAN device?
 
-Source: as `lora_e5_board`. A confirmed message was acknowledged if `ACK Received` stands between
-its Start and its Done: the order of the lines between them is not sure, and no line says no.
+Source: serial logs of modules with AT firmware 4.0.11, Seeed's AT command specification 1.0, and
+for the Seeeduino LoRaWAN (RHF76-052) the end-to-end tests of the Azure IoT Edge starter kit.
+Replies name their command: `+CMD: text`. A query (`AT+CMD?`) and a change have the same last line.
+A confirmed message was acknowledged if `ACK Received` stands between its Start and its Done: the
+order of the lines between them is not sure, and no line says no.
 """
 
 import contextlib
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from bench.capture import Record
-from bench.device.at import Line, LineKind
-from bench.device.attached import TROUBLES, insist_on_identity
-from bench.device.console import Console
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, parse_data_rate
-from bench.device.lora_e5_settings import LoraE5Settings
-from bench.device.mac_cycle import MacCycle
-from bench.device.seam import CommandRefused, DeviceRestarted, Ending, NotAsWritten, Outcome
-from bench.device.traits import Radiation, Traits
-from bench.device.wanted import Wanted
+from bench.device.at_grammar import NOTHING, Grammar, Line, LineKind, LineSpelling, Reply
+from bench.device.at_session import Console, Wire
+from bench.device.attached import TROUBLES, AttachedBoard, MacCycle, insist_on_identity
+from bench.device.device_config import Abp, DeviceConfig, Otaa, channels
+from bench.device.interfaces import (
+    CommandRefused,
+    Deadlines,
+    DeviceRestarted,
+    Ending,
+    NotAsWritten,
+    Outcome,
+    Radiation,
+    Traits,
+    UnknownFirmware,
+)
+from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import Channel, region
+
+_COMMAND = re.compile(r"AT(?:\+(\w+))?(?:=?\?|=(.*))?", re.I)
+_ERROR = r"\+\w+: ERROR\(.*\)|\+INFO: Input timeout"
+_WORD = re.compile(r"[A-Z]\w*", re.I)
+
+# What comes after Start, so that what is left of an earlier message is no refusal of this one.
+_AMID_A_MESSAGE = "FPENDING|PORT: |RXWIN|LINK|Wait ACK|ACK Received|MULTICAST|Done"
+_AMID_A_JOIN = "NORMAL|FORCE|Network joined|NetID|Join failed|Done"
+_MESSAGES = ("MSG", "MSGHEX", "CMSG", "CMSGHEX", "PMSG", "PMSGHEX")
+
+E5_LINES = LineSpelling(
+    interjection=re.compile(r"\+LOG: "),
+    event=re.compile(r"\+LOG: |\+LOWPOWER: "),
+    boot=re.compile(r"\+RESET: OK"),
+    status=NOTHING,
+)
+
+
+def reply_to(command: str) -> Reply:
+    """The lines that end the reply to this command."""
+    found = _COMMAND.fullmatch(command)
+    name = (found[1] or "AT").upper() if found else "AT"
+    value = (found[2] or "").strip() if found else ""
+    if name in _MESSAGES:
+        return _begins(name, "Start", _AMID_A_MESSAGE)
+    if name == "JOIN":
+        return _begins(name, "Start.*", _AMID_A_JOIN)
+    if name == "DR" and not _is_plan(value):  # its last line names the modulation, if it comes
+        return _ends(r"\+DR: .*SF.*", perhaps=r"\+DR: .*")
+    if name in ("AT", "RESET", "FDEFAULT"):
+        return _ends(rf"\+{name}: OK")
+    if name == "ID" and not value:
+        return _ends(r"\+ID: AppEui\b.*")
+    subject = _WORD.match(value)
+    if subject and name in ("ID", "KEY", "LW", "TEST", "CH", "DELAY"):
+        return _ends(rf"\+{name}: (?i:{subject[0]})\b.*")
+    return _ends(rf"\+{name}: (?!ERROR).*")
+
+
+def _is_plan(value: str) -> bool:
+    """Whether AT+DR sets a channel plan, such as EU868, and not DR5 or 5."""
+    return re.fullmatch(r"(?!DR\d)[A-Z].*", value, re.I) is not None
+
+
+def _begins(name: str, start: str, amid: str) -> Reply:
+    """A reply that is the start of something longer; anything unknown in its place refuses."""
+    refused = rf"\+{name}: (?!{start}|{amid}).*|{_ERROR}"
+    return Reply(accepted=re.compile(rf"\+{name}: {start}"), refused=re.compile(refused))
+
+
+def _ends(last: str, *, perhaps: str | None = None) -> Reply:
+    return Reply(
+        accepted=re.compile(last),
+        refused=re.compile(_ERROR),
+        perhaps=NOTHING if perhaps is None else re.compile(rf"(?!{_ERROR}){perhaps}"),
+    )
+
+
+# Continuous carriers, a sleep that only a character ends, another baud rate.
+E5 = Grammar(
+    lines=E5_LINES,
+    reply_to=reply_to,
+    question="AT+VER",
+    answer="+VER:",
+    forbidden=re.compile(r"AT\+TEST=TX(?:CW|CLORA)\b.*|AT\+LOWPOWER\b.*|AT\+UART=BR.*", re.I),
+)
+
+
+RESET = "AT+RESET"
+_DATA_RATE = re.compile(r"(\w+) DR(\d+)\b.*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """How the boards with this dialect differ.
+
+    `quote` stands around keys and identifiers; `counts_channels`: `AT+CH=NUM,0-2` chooses the
+    channels, otherwise each is written by its frequency.
+    """
+
+    quote: str
+    dr_prefix: str
+    counts_channels: bool
+    factory_reset: str
+
+    def quoted(self, text: str) -> str:
+        """An identifier or a key as this board takes it."""
+        return f"{self.quote}{text}{self.quote}"
+
+    def channel_values(self, all_channels: tuple[Channel, ...], first: int, last: int) -> list[str]:
+        """The values of AT+CH that make it use the channels `first` to `last` of a region."""
+        if self.counts_channels:
+            return [f"NUM,{first}-{last}" if first < last else f"NUM,{first}"]
+        return [f"{n},{mhz(all_channels[n].freq_hz)}" for n in range(first, last + 1)]
+
+
+LORA_E5 = Lineage(quote='"', dr_prefix="", counts_channels=True, factory_reset="AT+FDEFAULT")
+SEEEDUINO = Lineage(
+    quote="", dr_prefix="DR", counts_channels=False, factory_reset="AT+FDEFAULT=RISINGHF"
+)
+
+
+class LoraE5Board(AttachedBoard):
+    """A board with a LoRa-E5; it does not say that it has started, so it is asked until it does."""
+
+    def __init__(
+        self,
+        name: str,
+        line: Wire,
+        console: Console,
+        *,
+        deadlines: Deadlines | None = None,
+        lineage: Lineage = LORA_E5,
+    ) -> None:
+        super().__init__(name, line, console, E5, deadlines)
+        self.lineage = lineage
+
+    async def answer_to(self, command: str) -> list[str]:
+        """The lines of its answer; CommandRefused, DeviceSilent, DeviceRestarted."""
+        return (await self._run(command)).answer
+
+    async def ask(self, command: str) -> str:
+        """The last line of its answer to a query such as `AT+MODE?`, without the command's name."""
+        return (await self.answer_to(command))[-1].partition(": ")[2].strip()
+
+    async def change(self, name: str, value: str) -> bool:
+        """Give a setting such as `AT+MODE` a value if it has another; whether it had.
+
+        NotAsWritten when the answer to the change names another value.
+        """
+        if value_of(await self.ask(f"{name}?")) == value:
+            return False
+        answer = value_of(await self.ask(f"{name}={value}"))
+        if answer != value:
+            raise NotAsWritten(f"{self.name}: {name}={value} was written, {answer!r} the answer")
+        return True
+
+    async def recognise(self) -> str:
+        """Ask for its version; UnknownFirmware for an answer that has no number."""
+        await self._run("AT")
+        version = await self.ask("AT+VER")
+        if not version[:1].isdigit():
+            raise UnknownFirmware(f"{version!r} is no version of a LoRa-E5")
+        self.firmware = version
+        return version
+
+    async def identifiers(self) -> dict[str, str]:
+        """DevAddr, DevEui and AppEui, in digits alone."""
+        found = {}
+        for line in await self.answer_to("AT+ID"):
+            name, _, digits = line.removeprefix("+ID: ").partition(", ")
+            found[name] = digits.replace(":", "").replace(" ", "").upper()
+        return found
+
+    async def reboot(self) -> None:
+        """Reset it, and ask until it answers again."""
+        with contextlib.suppress(DeviceRestarted):
+            await self._run(RESET)
+        await self.returned(self._deadlines.boot_us)
+
+    async def factory_reset(self) -> None:
+        """Forget everything, keys and session included."""
+        await self._run(self.lineage.factory_reset)
+
+    @property
+    def _tells_boot(self) -> bool:
+        return False
+
+    def _restarts(self, command: str) -> bool:
+        return command == RESET
+
+
+def value_of(answer: str) -> str:
+    """The first word of an answer: `14` of `14` and of `14, 2`."""
+    return answer.replace(",", " ").split()[0].upper() if answer.strip(" ,") else ""
+
+
+def parse_data_rate(answer: str) -> tuple[str, int]:
+    """Channel plan and index of the data rate in `EU868 DR5  SF7  BW125K`; UnknownFirmware."""
+    found = _DATA_RATE.fullmatch(answer)
+    if found is None:
+        raise UnknownFirmware(f"{answer!r} is no answer of a LoRa-E5 to AT+DR")
+    return found[1], int(found[2])
+
+
+def mhz(freq_hz: int) -> str:
+    """A frequency in megahertz with the digits that it needs: 868.1, 869.525."""
+    whole, rest = divmod(freq_hz, 1_000_000)
+    digits = f"{rest:06d}".rstrip("0")
+    return f"{whole}.{digits or '0'}"
+
+
+class LoraE5Settings:
+    """The settings of one board.
+
+    Remembers what cannot be read from it and so is written once: keys for as long as it is not
+    reset to its factory state, channels and duty cycle until `restarted`.
+    """
+
+    def __init__(self, board: LoraE5Board) -> None:
+        self._board = board
+        self._keys: dict[str, bytes] = {}
+        self._told: dict[str, str] = {}
+
+    async def write(self, wanted: DeviceConfig) -> tuple[str, ...]:
+        """The names of those that had to be written; NotAsWritten if an answer names another value.
+
+        The mode comes first, and ADR before the data rate, which it would not take otherwise.
+        """
+        names = []
+        for name, value in (
+            ("MODE", "LWOTAA" if wanted.joins else "LWABP"),
+            ("ADR", "ON" if wanted.adr else "OFF"),
+        ):
+            names += [name] * await self._board.change(f"AT+{name}", value)
+        names += await self._write_identity(wanted)
+        names += await self._write_data_rate(wanted)
+        for name, value in (
+            ("CLASS", "C" if wanted.class_c else "A"),
+            ("POWER", str(wanted.power_dbm)),
+            ("REPT", "1"),
+            ("RETRY", "1"),
+        ):
+            names += [name] * await self._board.change(f"AT+{name}", value)
+        for command in _untold(wanted, self._board.lineage):
+            names += [command.removeprefix("AT+").split("=")[0]] * await self._write_once(command)
+        return tuple(dict.fromkeys(names))
+
+    async def restarted(self) -> None:
+        """Write again what it may have forgotten in a restart."""
+        told, self._told = self._told, {}
+        for command in told.values():
+            await self._write_once(command)
+
+    def forget(self) -> None:
+        """It was reset to its factory state."""
+        self._keys.clear()
+        self._told.clear()
+
+    async def _write_identity(self, wanted: DeviceConfig) -> list[str]:
+        identifiers, keys = _identity(wanted)
+        board, quoted = self._board, self._board.lineage.quoted
+        names = []
+        found = await board.identifiers()
+        for name, digits in identifiers.items():
+            if found.get(name) != digits:
+                await board.answer_to(f"AT+ID={name},{quoted(digits)}")
+                names.append(name)
+        if names:
+            found = await board.identifiers()
+            wrong = [name for name, digits in identifiers.items() if found.get(name) != digits]
+            if wrong:
+                raise NotAsWritten(f"{board.name}: {wrong[0]} reads {found.get(wrong[0])}")
+        for name, key in keys.items():
+            if self._keys.get(name) != key:
+                await board.answer_to(f"AT+KEY={name},{quoted(key.hex().upper())}")
+                self._keys[name] = key
+                names.append(name)
+        return names
+
+    async def _write_data_rate(self, wanted: DeviceConfig) -> list[str]:
+        board = self._board
+        plan, dr = parse_data_rate(await board.ask("AT+DR?"))
+        names = []
+        if plan != wanted.region:
+            await board.answer_to(f"AT+DR={wanted.region}")
+            plan, dr = parse_data_rate(await board.ask("AT+DR?"))
+            names.append("BAND")
+        if dr != wanted.dr and not wanted.adr:
+            await board.answer_to(f"AT+DR={board.lineage.dr_prefix}{wanted.dr}")
+            plan, dr = parse_data_rate(await board.ask("AT+DR?"))
+            names.append("DR")
+        if plan != wanted.region or (dr != wanted.dr and not wanted.adr):
+            due = f"{wanted.region} DR{wanted.dr}"
+            raise NotAsWritten(f"{board.name}: its data rate reads {plan} DR{dr}, not {due}")
+        return names
+
+    async def _write_once(self, command: str) -> bool:
+        """Write what it does not tell, unless it was written already; whether it was not."""
+        subject = command.rpartition(",")[0]
+        if self._told.get(subject) == command:
+            return False
+        await self._board.answer_to(command)
+        self._told[subject] = command
+        return True
+
+
+def _identity(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Identifiers and keys, by the names that the board has for them."""
+    match wanted.activation:
+        case Otaa(join_eui, app_key):
+            return {"DevEui": wanted.dev_eui, "AppEui": join_eui}, {"APPKEY": app_key}
+        case Abp(dev_addr, SessionKeys(nwk_s_key, app_s_key)):
+            keys = {"NWKSKEY": nwk_s_key, "APPSKEY": app_s_key}
+            return {"DevEui": wanted.dev_eui, "DevAddr": dev_addr}, keys
+
+
+def _untold(wanted: DeviceConfig, lineage: Lineage) -> Iterator[str]:
+    """The commands for what the board does not tell when asked."""
+    rules = region(wanted.region)
+    known, used = rules.uplink_channels, channels(rules)
+    if wanted.channel_hz:
+        used = tuple(channel for channel in used if channel.freq_hz == wanted.channel_hz)
+    numbers = [known.index(channel) for channel in used if channel.dr_max == used[0].dr_max]
+    if not numbers:
+        raise ValueError(f"{wanted.channel_hz} Hz is no channel of {rules.name}")
+    for value in lineage.channel_values(known, numbers[0], numbers[-1]):
+        yield f"AT+CH={value}"
+    keeps = "ON" if wanted.duty_cycle else "OFF"
+    yield f"AT+LW=DC,{keeps}"
+    yield f"AT+LW=JDC,{keeps}"
+    yield "AT+LW=NET,ON"
+
 
 PORTS = range(1, 224)
 RETRIES = range(8)
@@ -34,7 +358,6 @@ LORA_E5_TRAITS = Traits(
 _DONE = re.compile(r"\+\w+: Done")
 _POWER = re.compile(r"-?\d+")
 _COUNTERS = re.compile(r"ULDL, (\d+), (\d+)")
-_DATA_RATE = re.compile(r"(\w+) DR(\d+)\b.*")
 _WORDS = {
     "+EVT:JOINED": "+JOIN: Network joined",
     "+EVT:JOIN_FAILED_RX_TIMEOUT": "+JOIN: Join failed",
@@ -86,7 +409,7 @@ class LoraE5Device(LoraE5Board):
         insist_on_identity(self.name, self.dev_eui, found.get("DevEui", ""))
         return self.firmware
 
-    async def provision(self, wanted: Wanted) -> tuple[str, ...]:
+    async def provision(self, wanted: DeviceConfig) -> tuple[str, ...]:
         """Write what differs from what is wanted; keys and channels, which it does not tell, once.
 
         The names of the settings that were written; NotAsWritten if an answer names another value.
@@ -233,17 +556,17 @@ class LoraE5Device(LoraE5Board):
 
     def _is_still_busy(self, refused: CommandRefused) -> bool:
         """Whether this is for a message whose Done was not heard, as over a line that was lost."""
-        unheard = self._cycle.is_open and not self._conversation.is_awaited
+        unheard = self._cycle.is_open and not self._session.is_awaited
         return unheard and "modem is busy" in str(refused)
 
     async def _told(self, command: str, within_us: int) -> list[str]:
         name = command.removeprefix("AT+").partition("=")[0]
         done = re.compile(rf"\+{name}: Done")
-        async with self._conversation.accepted(command, done) as exchange:
-            if not exchange.ending.done():
+        async with self._session.accepted(command, done) as asked:
+            if not asked.ending.done():
                 self._cycle.begin()
-            await self._conversation.wait(exchange, exchange.ending, within_us)
-            return list(exchange.told)
+            await self._session.wait(asked, asked.ending, within_us)
+            return list(asked.told)
 
     def _hear(self, line: Line) -> None:
         super()._hear(line)

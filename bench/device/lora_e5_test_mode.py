@@ -7,12 +7,10 @@ import contextlib
 import re
 
 from bench.capture import Record
+from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
-from bench.device.console import Console
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
-from bench.device.seam import CommandRefused, NotAsWritten
+from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten
+from bench.device.lora_e5 import LORA_E5, Lineage, LoraE5Board, mhz
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.data_rate import DataRate
 
@@ -71,8 +69,8 @@ class LoraE5Test(LoraE5Board):
 
     async def _send(self, phy: bytes, within_us: int) -> None:
         command = f'AT+TEST=TXLRPKT,"{phy.hex().upper()}"'
-        async with self._conversation.accepted(command, _DONE) as exchange:
-            await self._conversation.wait(exchange, exchange.ending, within_us)
+        async with self._session.accepted(command, _DONE) as asked:
+            await self._session.wait(asked, asked.ending, within_us)
 
     async def _tune(self, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
         """As LoRaWAN uplinks are: CRC on, IQ not inverted, public sync word; NotAsWritten."""

@@ -1,4 +1,4 @@
-"""How is a captured PHYPayload sent into the air again?
+"""How is a captured PHYPayload sent into the air again, and may it be sent here?
 
 By a second radio in its raw mode. A gateway cannot: Basics Station inverts the IQ of all it sends.
 """
@@ -7,15 +7,51 @@ from types import TracebackType
 from typing import Self
 
 from bench.capture import Record
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.drivers import dialect_of
-from bench.device.permission import NotPermitted, insist_on_permission
-from bench.device.raw_radio import RawRadio
+from bench.device.at_session import Wire
+from bench.device.dialects import dialect_of
+from bench.device.interfaces import Deadlines, RawRadio
+from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import Region
 
-__all__ = ["NotPermitted", "RawRadio", "Replayer", "replayer_for"]
+_MHDR_AND_MIC_BYTES = 5
+
+
+class NotPermitted(ValueError):
+    """The region or the radio does not allow such a transmission; nothing was sent."""
+
+
+def insist_on_permission(
+    phy: bytes, region: Region, *, freq_hz: int, data_rate: DataRate, power_dbm: int
+) -> None:
+    """NotPermitted for an uplink that no device of this region may send.
+
+    Where devices may be given channels of their own (EU868), any frequency whose channel lies
+    within the band is one; elsewhere it is one of the region's channels, with its data rates.
+    """
+    try:
+        dr = region.uplink_dr(data_rate)
+    except ValueError as error:
+        raise NotPermitted(str(error)) from None
+    if region.downlink_channels_hz:
+        channels = (c for c in region.uplink_channels if c.dr_min <= dr <= c.dr_max)
+        permitted = freq_hz in (channel.freq_hz for channel in channels)
+    else:
+        low_hz, high_hz = region.freq_range_hz
+        half_hz = data_rate.bw_hz // 2
+        permitted = low_hz + half_hz <= freq_hz <= high_hz - half_hz
+    if not permitted:
+        raise NotPermitted(f"{region.name}: {freq_hz} Hz is no uplink channel for DR{dr}")
+    bytes_max = region.max_mac_payload(dr, repeater=False) + _MHDR_AND_MIC_BYTES
+    if not 0 < len(phy) <= bytes_max:
+        raise NotPermitted(f"{region.name}: {len(phy)} bytes at DR{dr}, 1 to {bytes_max} it may be")
+    airtime_us = frame_airtime_us(data_rate, len(phy), crc=True)
+    if region.uplink_dwell_us is not None and airtime_us > region.uplink_dwell_us:
+        raise NotPermitted(
+            f"{region.name}: {airtime_us} us on the air, {region.uplink_dwell_us} us at most"
+        )
+    if power_dbm > region.max_eirp_dbm:
+        raise NotPermitted(f"{region.name}: {power_dbm} dBm, {region.max_eirp_dbm} dBm at most")
 
 
 class Replayer:

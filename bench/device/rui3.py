@@ -1,26 +1,292 @@
 """How does the bench speak with a RAK3172 or RAK4631 under RUI3 that is a LoRaWAN device?
 
 Source: RAK-STM32-RUI 5.0.0 and the version differences of 3.x to 5.x. The same driver speaks to a
-board at a USB port and to the virtual firmware behind a pty. It waits for lines, never for time.
+board at a USB port and to the virtual one behind a pty. It waits for lines, never for time.
 """
 
 import contextlib
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from bench.capture import Record
-from bench.device.at import Line, LineKind
-from bench.device.attached import TROUBLES, insist_on_identity, restricted_us
-from bench.device.console import Console
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.mac_cycle import MacCycle
-from bench.device.rui3_board import Rui3Board
-from bench.device.rui3_settings import BANDS, power_dbm, settings_of, single_channel
-from bench.device.seam import CommandRefused, DeviceRestarted, DeviceSilent, Ending, Outcome
-from bench.device.traits import Radiation, Traits
-from bench.device.wanted import Wanted
+from bench.device.at_grammar import RUI3, Line, LineKind
+from bench.device.at_session import Console, Wire, is_about_a_key
+from bench.device.attached import (
+    TROUBLES,
+    AttachedBoard,
+    MacCycle,
+    insist_on_identity,
+    restricted_us,
+)
+from bench.device.device_config import Abp, DeviceConfig, Otaa, channels
+from bench.device.interfaces import (
+    CommandRefused,
+    Deadlines,
+    DeviceRestarted,
+    DeviceSilent,
+    Ending,
+    NotAsWritten,
+    Outcome,
+    Radiation,
+    Traits,
+    UnknownFirmware,
+)
+from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import region
+from lns.lorawan.region import Region, region
+
+_VERSION = re.compile(r"RUI_(\d+)\.(\d+)\.(\d+)(.*)")
+_WITHOUT_TX_DONE = ((4, 0, 0), (4, 0, 1), (4, 0, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Rui3Version:
+    """A version as `AT+VER=?` tells it, `text` in full."""
+
+    text: str
+    number: tuple[int, int, int]
+
+    @property
+    def tells_tx_done(self) -> bool:
+        """Whether `+EVT:TX_DONE` ends an unconfirmed message; not in 3.x, 4.0.0, 4.0.1, 4.0.3."""
+        return self.number >= (4, 0, 0) and self.number not in _WITHOUT_TX_DONE
+
+    @property
+    def obeys_retries(self) -> bool:
+        """Whether `AT+RETY` reaches the MAC; from 4.2 on only LinkADRReq makes it repeat."""
+        return self.number < (4, 2, 0)
+
+    @property
+    def counts_dev_nonces(self) -> bool:
+        """Whether DevNonces count up (from 4.2, LoRaMac-node 4.7) instead of being drawn."""
+        return self.number >= (4, 2, 0)
+
+    @property
+    def traits(self) -> Traits:
+        """What follows from the version for those who do not speak the dialect."""
+        return Traits(
+            obeys_retries=self.obeys_retries,
+            sets_counters=False,
+            tells_windows=True,
+            counts_dev_nonces=self.counts_dev_nonces,
+            first_f_cnt=1,
+        )
+
+
+def rui3_version(text: str) -> Rui3Version:
+    """The version in an answer such as `RUI_4.1.0_RAK3172-H`; UnknownFirmware in any other."""
+    found = _VERSION.fullmatch(text.strip())
+    if found is None:
+        raise UnknownFirmware(f"{text!r} is no version of RUI3")
+    major, minor, patch = (int(digits) for digits in found.groups()[:3])
+    return Rui3Version(text.strip(), (major, minor, patch))
+
+
+RESET = "ATZ"
+_RESTARTS = re.compile(r"AT[ZR]|AT\+NWM=\d", re.I)
+_ASKS = 2  # a question is asked again when noise has made the answer unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting and the value it must have.
+
+    `boots`: a change is complete after a restart only. `optional`: some firmware knows no such
+    setting, and then behaves as if it had this value.
+    """
+
+    name: str
+    value: str = field(repr=False)
+    boots: bool = False
+    optional: bool = False
+
+    def is_met_by(self, found: str) -> bool:
+        """Whether a value as read is the wanted one."""
+        if self.name == "AT+JOIN":  # its first field is an action
+            return found.partition(":")[2] == self.value.partition(":")[2]
+        return found.upper() == self.value.upper()
+
+
+class Rui3Board(AttachedBoard):
+    """A board under RUI3; remembers its version once it has told it."""
+
+    def __init__(
+        self, name: str, line: Wire, console: Console, *, deadlines: Deadlines | None = None
+    ) -> None:
+        super().__init__(name, line, console, RUI3, deadlines)
+        self.version: Rui3Version | None = None
+
+    async def ask(self, name: str) -> str:
+        """The value of a setting such as `AT+DR`; CommandRefused, DeviceSilent, DeviceRestarted."""
+        for _ in range(_ASKS):
+            value = (await self._run(f"{name}=?")).value(name)
+            if value is not None:
+                return value
+        raise DeviceSilent(f"{self.name}: no value in its answers to {name}=?")
+
+    async def ask_if_known(self, name: str) -> str | None:
+        """The value of a setting; None where this firmware has no such setting."""
+        try:
+            return await self.ask(name)
+        except CommandRefused as refused:
+            if _is_unknown(refused):
+                return None
+            raise
+
+    async def write(self, name: str, value: str) -> None:
+        """Change a setting such as `AT+DR`; CommandRefused, DeviceSilent, DeviceRestarted."""
+        await self._run(f"{name}={value}")
+
+    async def write_what_differs(self, settings: Iterable[Setting]) -> list[Setting]:
+        """Read each, and write only what has another value: flash wears by writing."""
+        written = []
+        for setting in settings:
+            found = await self._found(setting)
+            if found is not None and not setting.is_met_by(found):
+                await self.write(setting.name, setting.value)
+                written.append(setting)
+        return written
+
+    async def read_back(self, settings: Iterable[Setting]) -> None:
+        """NotAsWritten for the first that has another value."""
+        for setting in settings:
+            found = await self._found(setting)
+            if found is not None and not setting.is_met_by(found):
+                told = f"reads {found}, not {setting.value}"
+                if is_about_a_key(setting.name):
+                    told = "reads otherwise than it was written"
+                raise NotAsWritten(f"{self.name}: {setting.name} {told}")
+
+    async def recognise(self) -> Rui3Version:
+        """Ask for its version; UnknownFirmware. Echo, where it is on, is switched off."""
+        if (await self._run("AT")).echoed:
+            await self._run("ATE")
+        self.version = rui3_version(await self.ask("AT+VER"))
+        self.firmware = self.version.text
+        return self.version
+
+    async def work_in_mode(self, mode: str) -> bool:
+        """Let it work in a mode, "1" LoRaWAN or "0" LoRa P2P; whether it had to change.
+
+        Not asked for without need: it starts anew even when it has this mode.
+        """
+        if await self.ask("AT+NWM") == mode:
+            return False
+        await self.reboot(f"AT+NWM={mode}")
+        return True
+
+    async def reboot(self, command: str = RESET) -> None:
+        """Let it start anew by a command, and wait until it has started.
+
+        It says so without an OK before, or after one without a line end; a board with USB of its
+        own goes away meanwhile. CommandRefused when its MAC is busy.
+        """
+        boot_us = self._deadlines.boot_us
+        was_lost = self._session.is_lost
+        try:
+            async with self._session.accepted(command, within_us=boot_us) as asked:
+                await self._session.wait(asked, asked.ending, boot_us)
+        except DeviceRestarted:
+            return
+        except LineLost:
+            if was_lost:
+                raise
+            with self._boot_expected():
+                await self.returned(boot_us)
+
+    async def _found(self, setting: Setting) -> str | None:
+        ask = self.ask_if_known if setting.optional else self.ask
+        return await ask(setting.name)
+
+    def _restarts(self, command: str) -> bool:
+        return _RESTARTS.fullmatch(command) is not None
+
+
+def _is_unknown(refused: CommandRefused) -> bool:
+    return "AT_COMMAND_NOT_FOUND" in str(refused) or "Command not found!!" in str(refused)
+
+
+BANDS = {"EU868": "4", "US915": "5"}
+_TXP_STEP_DB = 2
+_TXP_INDEXES = {"EU868": 7, "US915": 14}  # the last one, RP002 table of TXPower
+_AUTO_JOIN_OFF = "0:0:8:0"
+
+
+def settings_of(wanted: DeviceConfig) -> tuple[Setting, ...]:
+    """All settings in the order in which they are written: the band resets what follows it.
+
+    ValueError for a region or a power that RUI3 does not have.
+    """
+    rules = region(wanted.region)
+    return (
+        Setting("AT+BAND", BANDS[rules.name]),
+        *_identity(wanted),
+        Setting("AT+CLASS", "C" if wanted.class_c else "A"),
+        Setting("AT+ADR", str(int(wanted.adr))),
+        Setting("AT+DR", str(wanted.dr)),
+        Setting("AT+TXP", str(power_index(rules, wanted.power_dbm))),
+        Setting("AT+DCS", str(int(wanted.duty_cycle))),
+        Setting("AT+JOIN", _AUTO_JOIN_OFF),
+        Setting("AT+RETY", "0"),
+        Setting("AT+PNM", "1", optional=True),
+        Setting("AT+LPM", "0", optional=True),
+        Setting("AT+LINKCHECK", "0", optional=True),
+        *_channels(rules),
+        single_channel(wanted),
+    )
+
+
+def single_channel(wanted: DeviceConfig) -> Setting:
+    """The one channel that is used, 0 for those of the region."""
+    return Setting("AT+CHS", str(wanted.channel_hz), optional=not wanted.channel_hz)
+
+
+def power_index(rules: Region, power_dbm: int) -> int:
+    """The strongest step of AT+TXP that does not exceed an EIRP; ValueError where none is."""
+    index = max(0, -((power_dbm - rules.max_eirp_dbm) // _TXP_STEP_DB))
+    if index > _TXP_INDEXES[rules.name]:
+        weakest = rules.max_eirp_dbm - _TXP_STEP_DB * _TXP_INDEXES[rules.name]
+        raise ValueError(f"{power_dbm} dBm: {weakest} dBm is the weakest that RUI3 transmits")
+    return index
+
+
+def power_dbm(rules: Region, index: int) -> int:
+    """The EIRP of a step of AT+TXP."""
+    return rules.max_eirp_dbm - _TXP_STEP_DB * index
+
+
+def _identity(wanted: DeviceConfig) -> tuple[Setting, ...]:
+    """Mode, DevEUI and the secrets of this mode alone.
+
+    ABP secrets are never written into a device that joins: its DevNonce would begin at 0 again, and
+    a strict server would refuse it for ever.
+    """
+    match wanted.activation:
+        case Otaa(join_eui, app_key):
+            return (
+                Setting("AT+NJM", "1", boots=True),
+                Setting("AT+DEVEUI", wanted.dev_eui),
+                Setting("AT+APPEUI", join_eui),
+                Setting("AT+APPKEY", app_key.hex().upper()),
+            )
+        case Abp(dev_addr, keys):
+            return (
+                Setting("AT+NJM", "0", boots=True),
+                Setting("AT+DEVEUI", wanted.dev_eui),
+                Setting("AT+DEVADDR", dev_addr, boots=True),
+                Setting("AT+NWKSKEY", keys.nwk_s_key.hex().upper(), boots=True),
+                Setting("AT+APPSKEY", keys.app_s_key.hex().upper(), boots=True),
+            )
+
+
+def _channels(rules: Region) -> tuple[Setting, ...]:
+    """The blocks of eight channels that the bench uses; only regions with fixed channels."""
+    if not rules.downlink_channels_hz:
+        return ()
+    first = rules.uplink_channels.index(channels(rules)[0])
+    return (Setting("AT+MASK", f"{1 << (first // 8):04X}"),)
+
 
 PORTS = range(1, 224)
 PAYLOAD_BYTES = range(1, 251)
@@ -58,7 +324,7 @@ class Rui3Device(Rui3Board):
         self._confirming: bool | None = None
         self._joins: bool | None = None
         self._retries: int | None = None
-        self._wanted: Wanted | None = None
+        self._wanted: DeviceConfig | None = None
 
     @property
     def traits(self) -> Traits:
@@ -84,7 +350,7 @@ class Rui3Device(Rui3Board):
         self._confirming = await self.ask("AT+CFM") == "1"
         return self.firmware
 
-    async def provision(self, wanted: Wanted) -> tuple[str, ...]:
+    async def provision(self, wanted: DeviceConfig) -> tuple[str, ...]:
         """Write what differs from what is wanted, and read it back: flash wears by writing.
 
         The names of the settings that were written; NotAsWritten if one reads otherwise after that.
@@ -242,7 +508,7 @@ class Rui3Device(Rui3Board):
             # A payload too long is refused, and an empty frame is sent all the same.
             if endings is not _JOINED and "AT_PARAM_ERROR" in said:
                 self._sends_unasked = True
-            unheard = self._cycle.is_open and not self._conversation.is_awaited
+            unheard = self._cycle.is_open and not self._session.is_awaited
             waits = self._sends_unasked or unheard
             return waits and "AT_BUSY_ERROR" in said and restricted_us(said) is None
 
@@ -256,9 +522,9 @@ class Rui3Device(Rui3Board):
         return await self._when_permitted(carry_out)
 
     async def _end_of(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
-        async with self._conversation.accepted(command, endings) as exchange:
+        async with self._session.accepted(command, endings) as asked:
             try:
-                return (await self._conversation.wait(exchange, exchange.ending, within_us)).text
+                return (await self._session.wait(asked, asked.ending, within_us)).text
             except DeviceSilent:
                 tells = self.version is None or self.version.tells_tx_done
                 if tells or endings is not _SENT:
@@ -280,7 +546,7 @@ class Rui3Device(Rui3Board):
             self._cycle.end()
 
     def _is_asked_to_send(self) -> bool:
-        under_way = self._conversation.exchanges
+        under_way = self._session.commands
         return any(_TRANSMITS.match(e.command) and not e.status.done() for e in under_way)
 
 

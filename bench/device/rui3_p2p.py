@@ -8,13 +8,11 @@ import contextlib
 import re
 
 from bench.capture import Record
-from bench.device.at import Line, LineKind
+from bench.device.at_grammar import Line, LineKind
+from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
-from bench.device.console import Console
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.rui3_board import Rui3Board, Setting
-from bench.device.seam import CommandRefused, NotAsWritten, UnknownFirmware
+from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten, UnknownFirmware
+from bench.device.rui3 import Rui3Board, Setting
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.data_rate import DataRate
 
@@ -86,8 +84,8 @@ class Rui3P2p(Rui3Board):
 
     async def _send(self, phy: bytes, within_us: int) -> None:
         command = f"AT+PSEND={phy.hex().upper()}"
-        async with self._conversation.accepted(command, _DONE, early=True) as exchange:
-            await self._conversation.wait(exchange, exchange.ending, within_us)
+        async with self._session.accepted(command, _DONE, early=True) as asked:
+            await self._session.wait(asked, asked.ending, within_us)
 
     async def _prepare(self) -> None:
         """Raw mode, receiver off, and all settings as an uplink has them, read back."""

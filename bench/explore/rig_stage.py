@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.explore.history import (
     SERVERS,
     Down,

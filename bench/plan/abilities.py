@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.device.drivers import dialect_of
-from bench.device.traits import Traits
+from bench.device.dialects import dialect_of
+from bench.device.interfaces import Traits
 from bench.lab.inventory.entries import Inventory
 from bench.plan.planned_case import PlannedDevice
 

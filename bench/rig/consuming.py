@@ -8,7 +8,7 @@ gets network servers and a broker of its own. What is disturbed is written to th
 from abc import ABC, abstractmethod
 from typing import Any
 
-from bench.device.seam import Sent
+from bench.device.interfaces import Sent
 from bench.rig.injected import Injected
 from lns.delivery.message_id_window import WINDOW_US
 from lns.delivery.remove_duplicates_keys import NETWORK_US, RETENTION_MAX_US, RETRY_US

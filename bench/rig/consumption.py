@@ -4,7 +4,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Protocol
 
-from bench.device.seam import Sent
+from bench.device.interfaces import Sent
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.consuming import CONSUMER, Named
 from bench.rig.injected import PRODUCER, Injected

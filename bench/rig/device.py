@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from bench.capture import Record
-from bench.device.seam import Joining, Sent
-from bench.device.session import DeviceSession
+from bench.device.device_config import DeviceSession
+from bench.device.interfaces import Joining, Sent
 from bench.rig.provisioning import Provisioned
 from bench.virtual.air.medium import Medium
 from bench.virtual.session import Session

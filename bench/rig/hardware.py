@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from bench.device.seam import Sent
+from bench.device.interfaces import Sent
 from bench.plan.planned_case import PlannedCase
 from bench.rig.board_pool import Place
 from bench.rig.device import DeviceOfCase

@@ -7,11 +7,11 @@ from collections import deque
 from contextlib import nullcontext, suppress
 
 from bench.capture import Record
-from bench.device.drivers import driver_for, line_for
+from bench.device.dialects import driver_for, line_for
+from bench.device.discovery import serial_ports
+from bench.device.interfaces import AttachedDevice
 from bench.device.replayer import Replayer, replayer_for
-from bench.device.seam import AttachedDevice
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
-from bench.device.usb_ports import serial_ports
 from bench.lab.inventory.entries import DeviceEntry, Inventory, Radio
 from bench.lab.inventory.ports import PortMissing, port_of
 from bench.lab.power import PowerSwitch, power_switch

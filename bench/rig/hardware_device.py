@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from bench.capture import Record
-from bench.device.seam import Ending, Joining, Outcome, Sent
-from bench.device.session import DeviceSession
+from bench.device.device_config import DeviceSession
+from bench.device.interfaces import Ending, Joining, Outcome, Sent
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.device_book import Answer, DeviceBook, Known
 from bench.rig.lab_board import LabBoard

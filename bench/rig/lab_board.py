@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from bench.capture import Record
-from bench.device.activation import Abp
-from bench.device.seam import (
+from bench.device.device_config import Abp, DeviceConfig
+from bench.device.interfaces import (
     AttachedDevice,
     DeviceRestarted,
     DeviceSilent,
@@ -20,7 +20,6 @@ from bench.device.seam import (
     WrongDevice,
 )
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.device.wanted import Wanted
 from bench.lab.inventory.entries import DeviceEntry, Limits
 from bench.lab.power import PowerSwitch
 from bench.lab.regulation.emission_limits import check_eirp, check_region
@@ -136,7 +135,7 @@ class LabBoard:
         otaa = provisioned.record.activation is Activation.OTAA
         await self._recognise()
         own = self._own_identity(provisioned, given=planned.explicit_identity)
-        wanted = Wanted(
+        wanted = DeviceConfig(
             dev_eui=self.entry.dev_eui,
             activation=self.secrets.otaa if otaa else Abp(own.dev_addr, own.keys),
             region=self._region,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bench.chance import stream
-from bench.device.activation import Abp, Otaa
+from bench.device.device_config import Abp, Otaa
 from bench.lab.inventory.entries import DeviceEntry
 from bench.rig.provisioning import FIRST_DEV_ADDR, JOIN_EUI
 from lns.lorawan.crypto import SessionKeys

@@ -4,7 +4,7 @@ By the network: from RUI 4.2 on nothing else makes it (LinkADRReq, NbTrans). Who
 session can say so before any network server comes into play.
 """
 
-from bench.device.session import DeviceSession
+from bench.device.device_config import DeviceSession
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.mac_commands import encode

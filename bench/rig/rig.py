@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.rig.consuming import Consuming
 from bench.rig.faults import Faults
 from bench.verdict.expectation import Table

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from bench.capture import Record
+from bench.device.interfaces import Joining, Sent
 from bench.device.rui3 import Rui3Device
-from bench.device.seam import Joining, Sent
 from bench.device.serial_line import SerialLine
 from bench.rig.device import PAYLOAD
 from bench.rig.provisioning import Provisioned

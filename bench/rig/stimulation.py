@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.rig.assembly import Assembly

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain
 from typing import Any
 
-from bench.device.seam import Sent
+from bench.device.interfaces import Sent
 from bench.rig.device import DeviceOfCase
 from bench.rig.injection import first_channel
 from bench.rig.provisioning import Provisioned

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from bench.capture import Record
-from bench.device.activation import Abp, Otaa
-from bench.device.seam import Joining, Sent
+from bench.device.device_config import Abp, Otaa
+from bench.device.interfaces import Joining, Sent
 from bench.rig.device import PAYLOAD, DeviceOfCase
 from bench.rig.provisioning import FASTEST, Provisioned
 from bench.virtual.air.medium import Medium

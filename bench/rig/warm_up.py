@@ -3,8 +3,8 @@
 import asyncio
 from typing import Protocol
 
-from bench.device.seam import AttachedDevice
-from bench.device.session import DeviceSession
+from bench.device.device_config import DeviceSession
+from bench.device.interfaces import AttachedDevice
 from bench.rig.device_book import DeviceBook
 from bench.rig.repetition import told_to_repeat
 from bench.verdict.case import StimulusMissed

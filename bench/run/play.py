@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.device.seam import (
+from bench.device.interfaces import (
     CommandRefused,
     DeviceRestarted,
     DeviceSilent,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench.device.seam import Joining, Sent
+from bench.device.interfaces import Joining, Sent
 from bench.plan.planned_case import PlannedAct
 
 ACTS = frozenset({"send", "join", "restart"})

@@ -6,8 +6,8 @@ joins and the catalogue of edge cases need them.
 
 from dataclasses import dataclass, field, replace
 
-from bench.device.activation import Eui
-from bench.device.seam import Joining, Sent
+from bench.device.device_config import Eui
+from bench.device.interfaces import Joining, Sent
 from bench.virtual.lorawan.ciphers import SessionKeyPair
 from bench.virtual.lorawan.frames import (
     Kind,

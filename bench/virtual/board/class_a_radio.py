@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from bench.device.activation import Eui
+from bench.device.device_config import Eui
 from bench.transmission import Transmission
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.mac import Listened, Received, Window

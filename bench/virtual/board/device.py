@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.activation import Abp, Eui, Otaa
-from bench.device.console import Console
-from bench.device.seam import Joining, Sent
+from bench.device.at_session import Console
+from bench.device.device_config import Abp, Eui, Otaa
+from bench.device.interfaces import Joining, Sent
 from bench.transmission import Transmission
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.board.class_a_radio import ClassARadio, Restarted

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from bench.capture import Record
-from bench.device.at import LineCutter
-from bench.device.seam import Joining, Sent
-from bench.device.tasks import leave
+from bench.device.at_grammar import LineCutter
+from bench.device.at_session import leave
+from bench.device.interfaces import Joining, Sent
 from bench.virtual.board.device import VirtualDevice
 from bench.virtual.board.rui3_commands import Rui3Commands
 

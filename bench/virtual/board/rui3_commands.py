@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.device.activation import Abp, Otaa
-from bench.device.seam import CommandRefused, Sent
+from bench.device.device_config import Abp, Otaa
+from bench.device.interfaces import CommandRefused, Sent
 from bench.virtual.board.device import Asked, VirtualDevice
 
 _COMMAND = re.compile(r"AT(?:\+(\w{1,32}))?(?:(=)(.*))?", re.I)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.activation import Eui
+from bench.device.device_config import Eui
 from bench.station.link import LinkClosed, TextLink
 from bench.transmission import Transmission
 from bench.virtual.air.medium import Heard, Medium

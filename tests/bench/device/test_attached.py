@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.device.at_session import Wire
 from bench.device.attached import restricted_us
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
+from bench.device.interfaces import CommandRefused, Deadlines, DeviceSilent, Outcome
 from bench.device.rui3 import Rui3Device
-from bench.device.seam import CommandRefused, DeviceSilent, Outcome
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui

@@ -5,21 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.activation import Abp, Otaa
-from bench.device.deadlines import Deadlines
-from bench.device.lora_e5 import LoraE5Device
-from bench.device.lora_e5_board import LORA_E5, SEEEDUINO, Lineage, mhz, parse_data_rate
-from bench.device.seam import (
+from bench.device.device_config import Abp, DeviceConfig, Otaa
+from bench.device.interfaces import (
     CommandRefused,
+    Deadlines,
     DeviceSilent,
     NotAsWritten,
     Outcome,
+    Radiation,
     UnknownFirmware,
     WrongDevice,
 )
+from bench.device.lora_e5 import LORA_E5, SEEEDUINO, Lineage, LoraE5Device, mhz, parse_data_rate
 from bench.device.serial_line import LineLost, SerialLine
-from bench.device.traits import Radiation
-from bench.device.wanted import Wanted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from tests.bench.device.far_end import FarEnd
@@ -29,7 +27,7 @@ DEV_EUI = Eui("2CF7F12000000001")
 APP_KEY = bytes.fromhex("2B7E151628AED2A6ABF7158809CF4F3C")
 OTAA = Otaa(Eui("70B3D57ED0000000"), APP_KEY)
 ABP = Abp(DevAddr("26011F42"), SessionKeys(bytes(range(16)), bytes(range(16, 32))))
-WANTED = Wanted(dev_eui=DEV_EUI, activation=OTAA, region="EU868", dr=5, power_dbm=14)
+WANTED = DeviceConfig(dev_eui=DEV_EUI, activation=OTAA, region="EU868", dr=5, power_dbm=14)
 SHORT_US = 200_000
 
 

@@ -4,10 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.device.deadlines import Deadlines
-from bench.device.drivers import DIALECTS
+from bench.device.dialects import DIALECTS
+from bench.device.interfaces import (
+    CommandRefused,
+    Deadlines,
+    DeviceSilent,
+    NotAsWritten,
+    UnknownFirmware,
+)
 from bench.device.replayer import NotPermitted, Replayer, replayer_for
-from bench.device.seam import CommandRefused, DeviceSilent, NotAsWritten, UnknownFirmware
 from bench.device.serial_line import SerialLine
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import EU868

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.device.rui3_version import rui3_version
-from bench.device.seam import (
+from bench.device.interfaces import (
     CommandRefused,
     DeviceRestarted,
     DeviceSilent,
@@ -14,6 +13,7 @@ from bench.device.seam import (
     UnknownFirmware,
     WrongDevice,
 )
+from bench.device.rui3 import rui3_version
 from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.wired import ScriptedBoard, play_in_memory

@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.device.activation import Abp, Otaa
-from bench.device.rui3 import Rui3Device
-from bench.device.rui3_settings import power_dbm, power_index, settings_of
-from bench.device.seam import CommandRefused, NotAsWritten
-from bench.device.traits import Radiation
-from bench.device.wanted import Wanted
+from bench.device.device_config import Abp, DeviceConfig, Otaa
+from bench.device.interfaces import CommandRefused, NotAsWritten, Radiation
+from bench.device.rui3 import Rui3Device, power_dbm, power_index, settings_of
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, US915
@@ -21,7 +18,7 @@ DEV_EUI = Eui("70B3D57ED0000001")
 APP_KEY = bytes.fromhex("2B7E151628AED2A6ABF7158809CF4F3C")
 OTAA = Otaa(Eui("70B3D57ED0000000"), APP_KEY)
 ABP = Abp(DevAddr("26011F42"), SessionKeys(bytes(range(16)), bytes(range(16, 32))))
-WANTED = Wanted(dev_eui=DEV_EUI, activation=OTAA, region="EU868", dr=5, power_dbm=14)
+WANTED = DeviceConfig(dev_eui=DEV_EUI, activation=OTAA, region="EU868", dr=5, power_dbm=14)
 
 
 def device_at(far: FarEnd) -> Rui3Device:

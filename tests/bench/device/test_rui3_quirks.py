@@ -5,19 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.activation import Otaa
-from bench.device.deadlines import Deadlines
+from bench.device.device_config import DeviceConfig, Otaa
+from bench.device.interfaces import CommandRefused, Deadlines, DeviceSilent, Ending, Outcome, Traits
 from bench.device.rui3 import Rui3Device
-from bench.device.seam import CommandRefused, DeviceSilent, Ending, Outcome
 from bench.device.serial_line import LineLost
-from bench.device.traits import Traits
-from bench.device.wanted import Wanted
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.wired import play_in_memory
 
 DEV_EUI = Eui("70B3D57ED0000001")
-WANTED = Wanted(
+WANTED = DeviceConfig(
     dev_eui=DEV_EUI,
     activation=Otaa(Eui("70B3D57ED0000000"), bytes(16)),
     region="EU868",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bench import clock
-from bench.device.deadlines import Deadlines
+from bench.device.interfaces import Deadlines
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, PortUnavailable
 from lns.lorawan.identifiers import Eui

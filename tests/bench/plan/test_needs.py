@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.drivers import DIALECTS, driver_for
-from bench.device.rui3 import Rui3Device
-from bench.device.rui3_version import rui3_version
+from bench.device.dialects import DIALECTS, driver_for
+from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.serial_line import SerialLine
 from bench.plan.abilities import board, usual_bench
 from bench.plan.needs import DEVICE_VERBS, RIG_VERBS, STATION_VERBS, needs

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.device.activation import Abp, Otaa
+from bench.device.device_config import Abp, Otaa
+from bench.device.interfaces import CommandRefused, Ending, Outcome
 from bench.device.rui3 import Rui3Device
-from bench.device.seam import CommandRefused, Ending, Outcome
 from bench.device.serial_line import LineLost, SerialLine
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.air.propagation import Links

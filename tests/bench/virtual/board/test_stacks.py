@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.device.seam import Sent
+from bench.device.interfaces import Sent
 from bench.virtual.board.device import Settings
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.stack import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, STACKS, Stack

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.device.masking import is_about_a_key, masked
+from bench.device.at_session import is_about_a_key, masked
 
 KEY = "2B7E151628AED2A6ABF7158809CF4F3C"
 

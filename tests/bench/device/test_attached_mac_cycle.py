@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench import clock
-from bench.device.mac_cycle import ASK_AGAIN_US, MacCycle
-from bench.device.seam import CommandRefused
+from bench.device.attached import ASK_AGAIN_US, MacCycle
+from bench.device.interfaces import CommandRefused
 from lns.clock import now_us
 
 

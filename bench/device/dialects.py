@@ -5,20 +5,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bench.capture import Record
-from bench.device.conversation import Wire
-from bench.device.deadlines import Deadlines
-from bench.device.grammar import RUI3, Grammar
-from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
-from bench.device.lora_e5_board import SEEEDUINO
-from bench.device.lora_e5_grammar import E5
+from bench.device.at_grammar import RUI3, Grammar
+from bench.device.at_session import Wire
+from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
+from bench.device.lora_e5 import E5, LORA_E5_TRAITS, SEEEDUINO, LoraE5Device
 from bench.device.lora_e5_test_mode import LoraE5Test
-from bench.device.raw_radio import RawRadio
-from bench.device.rui3 import Rui3Device
+from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.rui3_p2p import Rui3P2p
-from bench.device.rui3_version import rui3_version
-from bench.device.seam import AttachedDevice
 from bench.device.serial_line import SerialLine
-from bench.device.traits import Traits
 from lns.lorawan.identifiers import Eui
 
 

@@ -1,12 +1,12 @@
-"""What does a device say on its serial line? Bytes in, lines out, whatever the bytes are.
+"""What does a device say on its serial line, and which lines end the reply to a command?
 
 Sans-IO, and the same for every dialect that ends its lines with CR or LF; a `LineSpelling` says
-which of them are events. How the bytes are cut into chunks makes no difference. Silence is for the
-caller to notice.
+which of them are events, a `Grammar` which of them end a reply. How the bytes are cut into chunks
+makes no difference. Silence is for the caller to notice.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -137,3 +137,49 @@ def _kind(text: str, spelling: LineSpelling) -> LineKind:
     if spelling.boot.match(text):
         return LineKind.BOOT
     return LineKind.STATUS if spelling.status.fullmatch(text) else LineKind.REPLY
+
+
+NOTHING = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The lines that end one reply: `accepted` or `refused`, each matched in full.
+
+    `perhaps` ends it too, unless another line follows within `quiet_us`; it counts as accepted.
+    """
+
+    accepted: re.Pattern[str]
+    refused: re.Pattern[str]
+    perhaps: re.Pattern[str] = NOTHING
+    quiet_us: int = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """How a dialect frames commands and replies.
+
+    `question` is a query whose answer begins with `answer` and so cannot be that of an earlier
+    command. `forbidden`: commands that the bench never writes.
+    """
+
+    lines: LineSpelling
+    reply_to: Callable[[str], Reply]
+    question: str
+    answer: str
+    forbidden: re.Pattern[str]
+
+
+_RUI3_REPLY = Reply(
+    accepted=re.compile(r"OK"),
+    refused=re.compile(r"AT_[A-Z0-9_]+|.*: Command not found!!|COMMAND_LOCKED"),
+)
+
+# AT+BOOT waits in the boot loader for a new firmware; AT+BAUD changes its speed before its OK.
+RUI3 = Grammar(
+    lines=RUI3_LINES,
+    reply_to=lambda command: _RUI3_REPLY,
+    question="AT+VER=?",
+    answer="AT+VER=",
+    forbidden=re.compile(r"AT\+BOOT\b.*|AT\+BAUD=(?!\?).*", re.I),
+)

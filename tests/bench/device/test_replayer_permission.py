@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.permission import NotPermitted, insist_on_permission
+from bench.device.replayer import NotPermitted, insist_on_permission
 from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import EU868, US915, Region
 

@@ -1,4 +1,4 @@
-"""What may a scenario ask of a device, in software or on a board?"""
+"""What may be asked of a device, in software or on a board, and of a radio that replays?"""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -6,10 +6,55 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
-from bench.device.traits import Radiation, Traits
-from bench.device.wanted import Wanted
+from bench.device.device_config import DeviceConfig
 from bench.transmission import Transmission
+from lns.lorawan.data_rate import DataRate
 from lns.lorawan.identifiers import Eui
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Abilities of a device that scenarios ask for.
+
+    `obeys_retries`: it repeats a confirmed message as often as it is told over its serial line.
+    `sets_counters`: its frame counters can be written. `tells_windows`: one line tells of a
+    downlink window, port and data. `counts_dev_nonces`: its DevNonces count up, drawn otherwise.
+    `first_f_cnt`: the counter of its first frame, in a new session or when it counts anew.
+    """
+
+    obeys_retries: bool
+    sets_counters: bool
+    tells_windows: bool
+    counts_dev_nonces: bool
+    first_f_cnt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Radiation:
+    """Where and how strongly a device transmits, as read from it; `region` is its name for it."""
+
+    region: str
+    eirp_dbm: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """How long to wait for a line before the device is silent, all generous.
+
+    `transmission_us` is for one transmission of a message: 2.8 s at SF12, RX2 16 s later at most,
+    3 s of retransmission timeout; LoRa-E5 waits up to 10 s before a repetition. A join takes the
+    same with RX2 at 6 s. `proof_us`: after the airtime of a raw packet. `restricted_us`: the
+    longest wait for the duty cycle of one message. `poll_us`: between two questions to a device
+    that does not say when it is there.
+    """
+
+    reply_us: int = 5_000_000
+    boot_us: int = 10_000_000
+    join_us: int = 20_000_000
+    transmission_us: int = 25_000_000
+    proof_us: int = 2_000_000
+    restricted_us: int = 60_000_000
+    poll_us: int = 200_000
 
 
 class CommandRefused(Exception):
@@ -142,7 +187,7 @@ class AttachedDevice(Protocol):
     async def identify(self) -> str:
         """Its firmware; UnknownFirmware, or WrongDevice where another DevEUI answers."""
 
-    async def provision(self, wanted: Wanted) -> tuple[str, ...]:
+    async def provision(self, wanted: DeviceConfig) -> tuple[str, ...]:
         """The settings that had to be written, by name; NotAsWritten if one did not take."""
 
     async def radiation(self) -> Radiation:
@@ -185,3 +230,43 @@ class AttachedDevice(Protocol):
 
     def said(self, line: str) -> str | None:
         """How it says what RUI3 says with `line`; None where it says nothing comparable."""
+
+
+class RawRadio(Protocol):
+    """A radio that sends bytes as they are, with LoRaWAN's public sync word and IQ of uplinks.
+
+    Used inside `async with`. `bytes_max`, `powers_dbm`: what it can send, and how strongly.
+    """
+
+    name: str
+    firmware: str
+    bytes_max: int
+    powers_dbm: range
+
+    async def __aenter__(self) -> Self:
+        """Open its line; PortUnavailable."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close its line."""
+
+    async def identify(self) -> str:
+        """Its firmware; UnknownFirmware for one that cannot prove what it sends."""
+
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Be ready to send so, that `transmit` takes no longer than the frame; NotAsWritten."""
+
+    async def transmit(
+        self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
+    ) -> None:
+        """Send, and return after the proof that it was sent; DeviceSilent without one."""
+
+    async def silence(self) -> None:
+        """Let it transmit and receive nothing any more; nothing of it is raised."""
+
+    async def returned(self, within_us: int) -> None:
+        """Wait until its port is there again and it answers."""

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.device.at import RUI3_LINES, AtConsole, Line, LineKind, LineSpelling
-from bench.device.exchange import REPLIES_MAX, Exchange
-from bench.device.grammar import RUI3, Grammar
-from bench.device.lora_e5_grammar import E5, E5_LINES
+from bench.device.at_grammar import (
+    RUI3,
+    RUI3_LINES,
+    AtConsole,
+    Grammar,
+    Line,
+    LineKind,
+    LineSpelling,
+)
+from bench.device.at_session import REPLIES_MAX, AtCommand
+from bench.device.lora_e5 import E5, E5_LINES
 from tests.bench.device.far_end import TRANSCRIPTS
 
 STREAMS = [
@@ -26,13 +33,13 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(scene, 10))
 
 
-def heard(grammar: Grammar, command: str, *lines: str) -> Exchange:
-    exchange = Exchange(command, grammar.reply_to(command))
+def heard(grammar: Grammar, command: str, *lines: str) -> AtCommand:
+    asked = AtCommand(command, grammar.reply_to(command))
     console = AtConsole(grammar.lines)
     for text in lines:
         for line in console.receive_bytes(f"{text}\r\n".encode()):
-            exchange.hear(line)
-    return exchange
+            asked.hear(line)
+    return asked
 
 
 @pytest.mark.parametrize(
@@ -61,11 +68,11 @@ def test_each_command_of_a_lora_e5_has_its_own_last_line(command: str, lines: li
     async def scene() -> None:
         unfinished = heard(E5, command, *lines[:-1])
         assert not unfinished.status.done()
-        exchange = heard(E5, command, "+LOG: DEBUG 1 noise", "+OTHER: 1", *lines)
-        status = exchange.status.result()
+        asked = heard(E5, command, "+LOG: DEBUG 1 noise", "+OTHER: 1", *lines)
+        status = asked.status.result()
         assert isinstance(status, Line)
         assert status.text == lines[-1]
-        assert not exchange.refuses(status)
+        assert not asked.refuses(status)
 
     run(scene())
 
@@ -81,21 +88,21 @@ def test_each_command_of_a_lora_e5_has_its_own_last_line(command: str, lines: li
 )  # fmt: skip
 def test_each_refusal_of_a_lora_e5(command: str, line: str) -> None:
     async def scene() -> None:
-        exchange = heard(E5, command, line)
-        status = exchange.status.result()
+        asked = heard(E5, command, line)
+        status = asked.status.result()
         assert isinstance(status, Line)
-        assert exchange.refuses(status)
+        assert asked.refuses(status)
 
     run(scene())
 
 
 def test_a_reply_that_may_be_over_is_over_when_nothing_follows() -> None:
     async def scene() -> None:
-        exchange = heard(E5, "AT+DR=5", "+DR: DR5")
-        assert not exchange.status.done()
-        status = await exchange.status
+        asked = heard(E5, "AT+DR=5", "+DR: DR5")
+        assert not asked.status.done()
+        status = await asked.status
         assert isinstance(status, Line)
-        assert (status.text, exchange.answer) == ("+DR: DR5", ["+DR: DR5"])
+        assert (status.text, asked.answer) == ("+DR: DR5", ["+DR: DR5"])
         two = heard(E5, "AT+DR=5", "+DR: DR5", "+DR: EU868 DR5  SF7  BW125K")
         assert two.answer == ["+DR: DR5", "+DR: EU868 DR5  SF7  BW125K"]
         await asyncio.sleep(E5.reply_to("AT+DR=5").quiet_us / 1_000_000 + 0.05)
@@ -107,9 +114,9 @@ def test_a_reply_that_may_be_over_is_over_when_nothing_follows() -> None:
 def test_an_acknowledgement_is_kept_however_often_it_waits_for_it() -> None:
     async def scene() -> None:
         waits = ["+CMSGHEX: Wait ACK"] * (2 * REPLIES_MAX)
-        exchange = heard(E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received")
-        assert exchange.told[-1] == "+CMSGHEX: ACK Received"
-        assert len(exchange.told) == REPLIES_MAX
+        asked = heard(E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received")
+        assert asked.told[-1] == "+CMSGHEX: ACK Received"
+        assert len(asked.told) == REPLIES_MAX
 
     run(scene())
 
@@ -117,11 +124,11 @@ def test_an_acknowledgement_is_kept_however_often_it_waits_for_it() -> None:
 @pytest.mark.parametrize("line", ["COMMAND_LOCKED", "AT_BUSY_ERROR", "AT+X: Command not found!!"])
 def test_each_refusal_of_rui3(line: str) -> None:
     async def scene() -> None:
-        exchange = heard(RUI3, "AT+X=1", "Restricted_Wait_1_ms", line)
-        status = exchange.status.result()
+        asked = heard(RUI3, "AT+X=1", "Restricted_Wait_1_ms", line)
+        status = asked.status.result()
         assert isinstance(status, Line)
-        assert exchange.refuses(status)
-        assert exchange.answer == ["Restricted_Wait_1_ms", line]
+        assert asked.refuses(status)
+        assert asked.answer == ["Restricted_Wait_1_ms", line]
 
     run(scene())
 
@@ -131,9 +138,9 @@ def test_an_event_before_the_ok_is_an_ending_only_where_it_may_be() -> None:
         event = Line(LineKind.EVENT, "+EVT:TXP2P DONE")
         endings = re.compile(r"\+EVT:TXP2P DONE")
         for early in (True, False):
-            exchange = Exchange("AT+PSEND=00", RUI3.reply_to(""), endings, early=early)
-            exchange.hear(event)
-            assert exchange.ending.done() is early
+            asked = AtCommand("AT+PSEND=00", RUI3.reply_to(""), endings, early=early)
+            asked.hear(event)
+            assert asked.ending.done() is early
 
     run(scene())
 

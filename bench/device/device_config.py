@@ -1,14 +1,30 @@
-"""In which state must a device be before a scenario begins?"""
+"""What is written into a device, and what is then known of its session?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bench.device.activation import Abp, Otaa
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import Channel, Region, us915_sub_band
 
 
+@dataclass(frozen=True, slots=True)
+class Otaa:
+    """A device that joins."""
+
+    join_eui: Eui
+    app_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Abp:
+    """A device whose one session was written into it."""
+
+    dev_addr: DevAddr
+    keys: SessionKeys = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DeviceConfig:
     """All that is written into a device, in words that no dialect has.
 
     `region` is a name that `lns.lorawan.region` knows, `dr` its index, `power_dbm` an EIRP that is
@@ -35,3 +51,21 @@ class Wanted:
 def channels(region: Region) -> tuple[Channel, ...]:
     """The channels a device of this bench uses: in US915 those of sub-band 2."""
     return us915_sub_band(2) if region.name == "US915" else region.uplink_channels
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceSession:
+    """One session of one device.
+
+    Remembers both counters (`f_cnt_up` is the next to be used, `f_cnt_down` the last accepted) and
+    the receive parameters.
+    """
+
+    number: int
+    dev_addr: DevAddr
+    keys: SessionKeys = field(repr=False)
+    f_cnt_up: int
+    receive_delay_us: int
+    rx2_dr: int
+    rx1_dr_offset: int = 0
+    f_cnt_down: int | None = None

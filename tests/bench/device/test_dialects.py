@@ -3,11 +3,9 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from bench.device.drivers import DIALECTS, driver_for, line_for
-from bench.device.grammar import RUI3
-from bench.device.lora_e5 import LoraE5Device
-from bench.device.lora_e5_board import LORA_E5, SEEEDUINO
-from bench.device.lora_e5_grammar import E5
+from bench.device.at_grammar import RUI3
+from bench.device.dialects import DIALECTS, driver_for, line_for
+from bench.device.lora_e5 import E5, LORA_E5, SEEEDUINO, LoraE5Device
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from bench.lab.inventory.sections import RadioSection

@@ -1,0 +1,431 @@
+"""Whose line is it: who asked, who waits, and what was nobody's?
+
+One command at a time on one serial line, the same for every dialect. It waits for lines, never for
+time. Every command and every line goes into the capture, but keys: they go over the line in clear,
+in commands and in the answers to `AT+APPKEY=?`, and a capture holds them neither whole nor in part,
+as far as a line can tell; payloads look the same and stay.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Protocol
+
+from bench.capture import Record
+from bench.device.at_grammar import AtConsole, Grammar, Line, LineKind, Reply, command_bytes
+from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
+from bench.device.serial_line import LineLost
+from lns.lorawan.identifiers import Eui
+
+
+async def leave(
+    tasks: asyncio.TaskGroup,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Leave a group from an `__aexit__`; an error of the caller stays what it is.
+
+    A TaskGroup would wrap it in a group. Only a cancellation is handed on, which it must know of.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        await tasks.__aexit__(kind, error, trace)
+    else:
+        await tasks.__aexit__(None, None, None)
+
+
+MASK = "***"
+
+# AT+APPKEY=…, AT+KEY=APPKEY,"…" and +KEY: APPKEY … (LoRa-E5),
+# AT+ADDMULC=class:address:key:key:… (multicast).
+_NAMED = re.compile(r"(KEY\b[^A-Z0-9?]*|(?:ADDMULC|CRYPIV|PWORD)\W+)(?!\?)(?=.*\w).*", re.I)
+_ABOUT_A_KEY = re.compile(r"AT\+(?:\w*KEY\b|ADDMULC|LSTMULC|CRYPIV|PWORD)", re.I)
+_KEY_LONG = re.compile(r"(?:[0-9A-F]{2}[ :-]){15,}[0-9A-F]{2}|[0-9A-F]{32,}", re.I)
+_REST_OF_A_LINE = re.compile(r"[0-9A-F]{8,}\"?|(?:[0-9A-F]{2}[ :-]){4,}[0-9A-F]{2}\"?", re.I)
+_PAYLOAD = re.compile(
+    r"(?:\+EVT:RX_[12BC]:-?\d+:-?\d+:(?:UNI|MULTI)CAST:\d+:|\+EVT:RXP2P:-?\d+:-?\d+:"
+    r"|AT\+(?:SEND|RECV)=\d+:|AT\+LPSEND=\d+:[01]:|AT\+PSEND=)[0-9A-F]*"
+    # LoRa-E5: messages, the raw packets of its test mode, and what it logs of the air.
+    r"|AT\+C?MSG(?:HEX)?=\"?[0-9A-F ]*\"?|\+C?MSG(?:HEX)?: PORT: \d+; RX: \"[0-9A-F ]*\""
+    r"|AT\+TEST=TXLRPKT,\"?[0-9A-F ]*\"?|\+TEST: (?:TXLRPKT|RX) \"[0-9A-F ]*\""
+    r"|\+LOG: DEBUG [^,]*LORA [RT]X, [0-9A-F ]*",
+    re.I,
+)
+_E5_ERROR = re.compile(r"\+KEY: ERROR\(-?\d+\)")
+
+
+def masked(text: str) -> str:
+    """The line with every key replaced; payloads stay."""
+    if _PAYLOAD.fullmatch(text) or _E5_ERROR.fullmatch(text):
+        return text
+    if _REST_OF_A_LINE.fullmatch(text):  # its beginning, which would say what it is, is lost
+        return MASK
+    return _KEY_LONG.sub(MASK, _NAMED.sub(rf"\1{MASK}", text))
+
+
+def is_about_a_key(command: str) -> bool:
+    """Whether a command sets or asks for a key, so that no reply to it may be written down."""
+    return _ABOUT_A_KEY.match(command) is not None
+
+
+class Console:
+    """The console of one device: every command and every line goes into the capture.
+
+    Without a DevEUI it is the console of a radio that is no device of the network, a replayer.
+    """
+
+    def __init__(self, name: str, dev_eui: Eui | None, record: Record) -> None:
+        self._name = name
+        self._dev_eui = dev_eui
+        self._record = record
+
+    def command(self, text: str) -> None:
+        """What was written to the device."""
+        self._write("command", text)
+
+    def line(self, text: str) -> None:
+        """What the device printed."""
+        self._write("line", text)
+
+    def refuse(self, line: str) -> CommandRefused:
+        """Print a refusal; the exception is for the caller to raise."""
+        self.line(line)
+        return CommandRefused(f"{self._name}: {line}")
+
+    def _write(self, verb: str, text: str) -> None:
+        if self._dev_eui is None:
+            self._record(f"replayer-{self._name}", f"replayer.{verb}", {"text": text})
+            return
+        fields: dict[str, object] = {"dev_eui": self._dev_eui, "text": text}
+        self._record(f"device-{self._name}", f"device.{verb}", fields)
+
+
+REPLIES_MAX = 100
+
+Heard = Line | LineLost
+
+
+class AtCommand:
+    """What a device said since a command was written to it.
+
+    `status` is the line that ends the reply, `ending` the line that ends what was begun, counted
+    only from the status on, or with `early` from the command on; a device that starts anew is both,
+    and so is a lost line. `replies` are the lines before the status, `told` those after it, the
+    newest. `after`: the reply that must come before a status counts, where one of an earlier
+    command may be under way.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        reply: Reply,
+        endings: re.Pattern[str] | None = None,
+        *,
+        after: str = "",
+        early: bool = False,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.command = command
+        self.replies: list[str] = []
+        self.told: deque[str] = deque(maxlen=REPLIES_MAX)
+        self.echoed = False
+        self.status: asyncio.Future[Heard] = loop.create_future()
+        self.ending: asyncio.Future[Heard] = loop.create_future()
+        self._reply = reply
+        self._endings = endings
+        self._after = after.upper()
+        self._early = early
+        self._quiet: asyncio.TimerHandle | None = None
+
+    def hear(self, line: Line) -> None:
+        """Take a line, whoever it is for."""
+        if line.kind is LineKind.BOOT:
+            self.end(line)
+        elif self.status.done():
+            if line.kind is not LineKind.EVENT:
+                self.told.append(line.text)
+            self._hear_ending(line)
+        elif line.kind is LineKind.EVENT:
+            if self._early:
+                self._hear_ending(line)
+        else:
+            self._hear_reply(line)
+
+    def end(self, why: Heard) -> None:
+        """Nothing more will come."""
+        for future in (self.status, self.ending):
+            if not future.done():
+                future.set_result(why)
+
+    def refuses(self, status: Line) -> bool:
+        """Whether this status says that the device will not."""
+        return self._reply.refused.fullmatch(status.text) is not None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something was begun whose end is still to come."""
+        return self._endings is not None and self.status.done() and not self.ending.done()
+
+    @property
+    def answer(self) -> list[str]:
+        """The lines of the reply, the status last."""
+        status = self.status.result() if self.status.done() else None
+        return [*self.replies, status.text] if isinstance(status, Line) else list(self.replies)
+
+    def value(self, name: str) -> str | None:
+        """The value in the reply `AT+NAME=value`, None without such a line."""
+        head = f"{name}="
+        return next((r[len(head) :] for r in self.replies if r.upper().startswith(head)), None)
+
+    def _hear_ending(self, line: Line) -> None:
+        if self._endings is not None and not self.ending.done():
+            if self._endings.fullmatch(line.text):
+                self.ending.set_result(line)
+
+    def _hear_reply(self, line: Line) -> None:
+        text = line.text
+        if self._quiet is not None:
+            self._quiet.cancel()
+            self._quiet = None
+        if text == self.command:
+            self.echoed = True
+            return
+        if self._after and text.upper().startswith(self._after):
+            self._after = ""
+        reply = self._reply
+        ends = reply.accepted.fullmatch(text) or reply.refused.fullmatch(text)
+        if ends and not self._after:
+            self.status.set_result(line)
+            return
+        if len(self.replies) < REPLIES_MAX and not ends:
+            self.replies.append(text)
+        if reply.perhaps.fullmatch(text):
+            loop = asyncio.get_running_loop()
+            self._quiet = loop.call_later(reply.quiet_us / 1_000_000, self._settle, line)
+
+    def _settle(self, line: Line) -> None:
+        if not self.status.done():
+            self.replies.pop()
+            self.status.set_result(line)
+
+
+class Wire(Protocol):
+    """The bytes of one device: a SerialLine."""
+
+    async def open(self) -> None:
+        """Open it; an exception that says why not."""
+
+    async def read(self) -> bytes:
+        """At least one byte; LineLost."""
+
+    def write(self, data: bytes) -> None:
+        """Hand over bytes; LineLost."""
+
+    async def close(self) -> None:
+        """Close it; `read` ends with LineLost."""
+
+
+class AtSession:
+    """A device at a serial line; `async with` opens the line and listens until the end.
+
+    Remembers the commands under way, the last line, and whether a reply is still to come. `heard`
+    is told every line, before those who wait for it, and `gone` that the line is lost.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        line: Wire,
+        console: Console,
+        *,
+        grammar: Grammar,
+        reply_us: int,
+        heard: Callable[[Line], None] = lambda line: None,
+        gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.commands: list[AtCommand] = []
+        self._line = line
+        self._console = console
+        self._grammar = grammar
+        self._reply_us = reply_us
+        self._heard = heard
+        self._gone = gone
+        self._at = AtConsole(grammar.lines)
+        self._one_command = asyncio.Lock()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._lost: LineLost | None = LineLost(f"{name}: its line was never opened")
+        self._last_line = ""
+        self._reply_owed = False
+
+    async def __aenter__(self) -> "AtSession":
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        try:
+            await self.reconnect()
+        except BaseException:
+            await self._tasks.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        await self._disconnect()
+        await leave(self._tasks, kind, error, trace)
+
+    async def reconnect(self) -> None:
+        """Open the line, anew if it was open; PortUnavailable if that cannot be."""
+        assert self._tasks is not None, "a device is used inside `async with`"
+        await self._disconnect()
+        await self._line.open()
+        self._lost = None
+        self._at.forget()
+        self._listening = self._tasks.create_task(self._listen())
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the line is gone; `reconnect` opens it anew."""
+        return self._lost is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the end of something that was begun."""
+        return any(asked.is_under_way for asked in self.commands)
+
+    @asynccontextmanager
+    async def accepted(
+        self,
+        command: str,
+        endings: re.Pattern[str] | None = None,
+        within_us: int | None = None,
+        *,
+        early: bool = False,
+    ) -> AsyncIterator[AtCommand]:
+        """A command that the device accepted; it is listened to until the block ends.
+
+        `early`: its ending counts even before it was accepted. ValueError for a command that the
+        bench never writes.
+        """
+        if self._grammar.forbidden.fullmatch(command):
+            raise ValueError(f"{self.name}: the bench never writes {command}")
+        reply = self._grammar.reply_to(command)
+        asked = AtCommand(command, reply, endings, early=early)
+        within_us = self._reply_us if within_us is None else within_us
+        try:
+            async with self._one_command:
+                if self._reply_owed:
+                    await self._pick_up_the_thread()
+                status = await self._status_of(asked, within_us)
+            if asked.refuses(status):
+                replies = [] if is_about_a_key(command) else asked.replies
+                said = " ".join(masked(text) for text in (*replies, status.text))
+                raise CommandRefused(f"{self.name}: {said} (to {masked(command)})")
+            yield asked
+        finally:
+            if asked in self.commands:
+                self.commands.remove(asked)
+
+    async def is_there(self, within_us: int) -> bool:
+        """Whether it answers to AT within a time; LineLost. What is asked next is not mistaken."""
+        asked = AtCommand("AT", self._grammar.reply_to("AT"))
+        async with self._one_command:
+            owed = self._reply_owed
+            try:
+                await self._status_of(asked, within_us)
+            except (DeviceSilent, DeviceRestarted):
+                return False
+            finally:
+                self.commands.remove(asked)
+            self._reply_owed = owed
+            return True
+
+    def restarted(self) -> None:
+        """It has started anew and does not say so: end what is under way."""
+        self._reply_owed = False
+        for asked in self.commands:
+            asked.end(Line(LineKind.BOOT, "it was restarted"))
+
+    async def _pick_up_the_thread(self) -> None:
+        """Ask something whose answer cannot be that of an earlier command, come late."""
+        question = self._grammar.question
+        reply = self._grammar.reply_to(question)
+        asked = AtCommand(question, reply, after=self._grammar.answer)
+        try:
+            await self._status_of(asked, self._reply_us)
+        finally:
+            self.commands.remove(asked)
+
+    async def _status_of(self, asked: AtCommand, within_us: int) -> Line:
+        self.commands.append(asked)
+        if self._lost is not None:
+            raise LineLost(str(self._lost))
+        self._console.command(masked(asked.command))
+        self._reply_owed = True
+        try:
+            self._line.write(command_bytes(asked.command))
+        except LineLost as lost:
+            self._lose(lost)
+            raise
+        status = await self.wait(asked, asked.status, within_us)
+        self._reply_owed = False
+        return status
+
+    async def wait(self, asked: AtCommand, line: asyncio.Future[Heard], within_us: int) -> Line:
+        """A line that a command waits for; DeviceSilent, DeviceRestarted, LineLost."""
+        try:
+            async with asyncio.timeout(within_us / 1_000_000):
+                heard = await line
+        except TimeoutError:
+            command, last = masked(asked.command), self._last_line
+            raise DeviceSilent(
+                f"{self.name}: no answer to {command} within {within_us} us; last line {last!r}"
+            ) from None
+        if isinstance(heard, LineLost):
+            raise LineLost(str(heard))
+        if heard.kind is LineKind.BOOT:
+            raise DeviceRestarted(f"{self.name}: {heard.text}")
+        return heard
+
+    async def _listen(self) -> None:
+        """Hear the device until its line is lost; every verb learns of that."""
+        try:
+            while True:
+                for line in self._at.receive_bytes(await self._line.read()):
+                    self._hear(line)
+        except LineLost as lost:
+            self._lose(lost)
+            await self._line.close()  # or it comes back under another name
+
+    def _hear(self, line: Line) -> None:
+        secret = line.kind is LineKind.REPLY and any(
+            is_about_a_key(asked.command) for asked in self.commands
+        )
+        self._last_line = MASK if secret else masked(line.text)
+        self._console.line(self._last_line)
+        if line.kind is LineKind.BOOT:
+            self._reply_owed = False
+        self._heard(line)
+        for asked in self.commands:
+            asked.hear(line)
+
+    def _lose(self, lost: LineLost) -> None:
+        self._lost = lost
+        self._reply_owed = False
+        for asked in self.commands:
+            asked.end(lost)
+        self._gone()
+
+    async def _disconnect(self) -> None:
+        if self._listening is not None:
+            await self._line.close()
+            await self._listening
+            self._listening = None
