@@ -6,8 +6,8 @@ joins and the catalogue of edge cases need them.
 
 from dataclasses import dataclass, field, replace
 
-from bench.device.device_config import Eui
 from bench.device.interfaces import Joining, Sent
+from bench.transmission import Eui
 from bench.virtual.lorawan.ciphers import SessionKeyPair
 from bench.virtual.lorawan.frames import (
     Kind,
@@ -83,6 +83,18 @@ def found(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
     if frame is None:
         raise ValueError(f"{phy.hex().upper()} is no data frame")
     return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
+
+
+def facts_of(sent: Sent, attempt: int) -> dict[str, object]:
+    """What only its sender knows of a transmission of this frame."""
+    return {
+        "dev_eui": sent.dev_eui,
+        "session": sent.session,
+        "f_cnt": sent.f_cnt,
+        "frame_id": sent.frame_id,
+        "genuine": True,
+        "attempt": attempt,
+    }
 
 
 def forged(sent: Sent) -> Sent:

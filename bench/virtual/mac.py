@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
+from bench.transmission import Transmission
+from bench.virtual.air.medium import Heard
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
 from bench.virtual.mac_settings import SECOND_US, MacSettings
@@ -25,43 +27,6 @@ _CLOSING_US = 31_400
 transmission, was seen to close after 2.228 s."""
 
 
-class OnAir(Protocol):
-    """A transmission of this device."""
-
-    @property
-    def freq_hz(self) -> int:
-        """Where."""
-
-    @property
-    def airtime_us(self) -> int:
-        """How long."""
-
-    @property
-    def end_us(self) -> int:
-        """When its last symbol leaves."""
-
-
-class Signal(Protocol):
-    """A frame as this device heard it."""
-
-    @property
-    def phy(self) -> bytes:
-        """Its octets."""
-
-    @property
-    def rssi_dbm(self) -> int:
-        """How strong."""
-
-    @property
-    def snr_db(self) -> float:
-        """How clear."""
-
-
-U = TypeVar("U", bound=OnAir)
-SentU = TypeVar("SentU", bound=OnAir, covariant=True)
-S = TypeVar("S", bound=Signal)
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """One receive window: `slot` 1, 2 or C, when it opens and closes, and what it demodulates."""
@@ -74,52 +39,58 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Received(Generic[T, S]):
+class Received(Generic[T]):
     """An answer that was believed, in which window, and how strong."""
 
     content: T
     slot: str
-    heard: S
+    heard: Heard
 
 
 @dataclass(frozen=True, slots=True)
-class Listened(Generic[T, S]):
+class Listened(Generic[T]):
     """What came of the windows; `gave_up`: another's frame in RX1 has kept RX2 closed."""
 
-    answer: Received[T, S] | None = None
+    answer: Received[T] | None = None
     gave_up: bool = False
 
 
-class MacRadio(Protocol[SentU, S]):
+class MacRadio(Protocol):
     """The radio of a device, as its MAC uses it. `unasked` is told what no window takes."""
 
-    unasked: Callable[[S, int, int], None]
+    unasked: Callable[[Heard, int, int], None]
 
     def send(
         self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
-    ) -> SentU:
+    ) -> Transmission:
         """Put a frame on the air now."""
 
     async def listen(
         self,
         windows: tuple[Window, Window],
-        believe: Callable[[S], T | None],
+        believe: Callable[[Heard], T | None],
         *,
         gives_up_rx2: bool,
-    ) -> Listened[T, S]:
+    ) -> Listened[T]:
         """The first frame that is believed; when all windows are over, none."""
 
     async def sleep_until(self, when_us: int) -> None:
         """Wait with the radio off."""
 
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        """Send and hear as this region has it, in a public network or a private one."""
+
+    def hear_always(self) -> None:
+        """Tell `unasked` what no window takes, from now on."""
+
 
 @dataclass(slots=True)
-class Cycle(Generic[U, S]):
+class Cycle:
     """One message on its way: its tries, and what came back."""
 
     confirmed: bool
-    tries: list[U] = field(default_factory=list)
-    downlink: Received[Downlink, S] | None = None
+    tries: list[Transmission] = field(default_factory=list)
+    downlink: Received[Downlink] | None = None
 
     @property
     def acknowledged(self) -> bool:
@@ -128,7 +99,7 @@ class Cycle(Generic[U, S]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tries(Generic[U, S]):
+class Tries:
     """How a message is repeated: how often, and how long after RX2 its repetition follows.
 
     `wait_us` (µs from, to, drawn evenly) is None where the stack decides. `told` is given the
@@ -138,12 +109,12 @@ class Tries(Generic[U, S]):
 
     number: int
     wait_us: tuple[int, int] | None = None
-    told: Callable[[int, U], None] = lambda number, sent: None
+    told: Callable[[int, Transmission], None] = lambda number, sent: None
     facts: Callable[[int], dict[str, object]] = lambda number: {}
-    heard: Callable[[Received[Downlink, S]], None] = lambda received: None
+    heard: Callable[[Received[Downlink]], None] = lambda received: None
 
 
-class Mac(Generic[U, S]):
+class Mac:
     """The MAC of one device.
 
     Remembers its session, its settings, the newest JoinNonce, the last channel, and until when each
@@ -152,7 +123,7 @@ class Mac(Generic[U, S]):
 
     def __init__(
         self,
-        radio: MacRadio[U, S],
+        radio: MacRadio,
         settings: MacSettings,
         *,
         channel_chance: Random,
@@ -164,7 +135,7 @@ class Mac(Generic[U, S]):
         self.session: Session | None = None
         self.join_nonce = -1
         self.accept_was_refused = False
-        self.heard_unasked: Callable[[Received[Downlink, S]], None] = lambda received: None
+        self.heard_unasked: Callable[[Received[Downlink]], None] = lambda received: None
         self.free_us: dict[int, int] = {}
         self._radio = radio
         self._channel_chance = channel_chance
@@ -195,7 +166,7 @@ class Mac(Generic[U, S]):
         dev_eui: str,
         join_eui: str,
         dev_nonce: int,
-        sent: Callable[[U], None] = lambda uplink: None,
+        sent: Callable[[Transmission], None] = lambda uplink: None,
         facts: dict[str, object] | None = None,
     ) -> Session | None:
         """Ask once for a session; it is in force if one was given, its first number by the stack.
@@ -214,7 +185,7 @@ class Mac(Generic[U, S]):
             self._window("2", uplink.end_us + settings.join2_delay_us, *rx2),
         )
 
-        def believe(heard: S) -> JoinAccept | None:
+        def believe(heard: Heard) -> JoinAccept | None:
             accept = read_join_accept(app_key, heard.phy)
             self.accept_was_refused = self.accept_was_refused or (
                 accept is None and heard.phy[:1] == b"\x20"
@@ -273,7 +244,7 @@ class Mac(Generic[U, S]):
     def _power_at_first_dbm(self) -> int:
         return self.plan.power_dbm(0)
 
-    async def deliver(self, phy: bytes, cycle: Cycle[U, S], tries: Tries[U, S]) -> Cycle[U, S]:
+    async def deliver(self, phy: bytes, cycle: Cycle, tries: Tries) -> Cycle:
         """Send one frame as often as it takes; what the server wants of the MAC is done then."""
         session, dr = self.session, self.settings.dr
         assert session is not None
@@ -319,7 +290,7 @@ class Mac(Generic[U, S]):
         from_us = rx2.opens_us if from_opening else now_us()
         return from_us + self._retry_chance.randint(low_us, high_us)
 
-    def _transmit(self, phy: bytes, dr: int, facts: dict[str, object]) -> U:
+    def _transmit(self, phy: bytes, dr: int, facts: dict[str, object]) -> Transmission:
         """Send on one of the channels that may be used, drawn anew for each transmission."""
         usable = self._channels_hz(dr)
         if self.settings.duty_cycle:
@@ -350,7 +321,7 @@ class Mac(Generic[U, S]):
         known = [channel.freq_hz for channel in found if channel is not None]
         return known or [self.plan.default_channels[0].freq_hz]
 
-    def _windows(self, uplink: U, dr: int, session: Session) -> tuple[Window, Window]:
+    def _windows(self, uplink: Transmission, dr: int, session: Session) -> tuple[Window, Window]:
         settings, plan = self.settings, self.plan
         channels = [c.freq_hz if c else 0 for c in settings.channels(session)]
         number = channels.index(uplink.freq_hz) if uplink.freq_hz in channels else -1
@@ -373,7 +344,7 @@ class Mac(Generic[U, S]):
         closes_us = opens_us + _PREAMBLE_SYMBOLS * symbol_us + _CLOSING_US
         return Window(slot, opens_us, closes_us, dr, freq_hz)
 
-    def hear_unasked(self, heard: S, dr: int, freq_hz: int) -> None:
+    def hear_unasked(self, heard: Heard, dr: int, freq_hz: int) -> None:
         """Take a frame that no window takes: in class C RX2 is open all the time."""
         session, settings = self.session, self.settings
         if session is None or not settings.class_c:
@@ -386,5 +357,5 @@ class Mac(Generic[U, S]):
             self._take(received, session)
             self.heard_unasked(received)
 
-    def _take(self, received: Received[Downlink, S], session: Session) -> None:
+    def _take(self, received: Received[Downlink], session: Session) -> None:
         obey(received.content.commands, session, self.settings, received.heard.snr_db)

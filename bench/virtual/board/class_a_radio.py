@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from bench.device.device_config import Eui
-from bench.transmission import Transmission
+from bench.transmission import Eui, Transmission
 from bench.virtual.air.medium import Heard, Medium
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.mac import Listened, Received, Window
 from lns.clock import now_us
 
@@ -28,7 +28,7 @@ class _Listening(Generic[T]):
     windows: tuple[Window, Window]
     believe: Callable[[Heard], T | None]
     gives_up_rx2: bool
-    answer: Received[T, Heard] | None = None
+    answer: Received[T] | None = None
     gave_up: bool = False
 
     @property
@@ -82,7 +82,7 @@ class ClassARadio:
         believe: Callable[[Heard], T | None],
         *,
         gives_up_rx2: bool,
-    ) -> Listened[T, Heard]:
+    ) -> Listened[T]:
         """The first frame in which `believe` sees an answer, if any, when both windows are over."""
         listening = self._listening = _Listening(windows, believe, gives_up_rx2)
         try:
@@ -96,6 +96,12 @@ class ClassARadio:
     async def sleep_until(self, when_us: int) -> None:
         """Wait with the radio off; Restarted if the device is reset."""
         await self._wait(when_us)
+
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        """There is one region on this air, and one network."""
+
+    def hear_always(self) -> None:
+        """It does."""
 
     def power_on(self) -> None:
         """Begin a command; a reset from before it is of no concern."""

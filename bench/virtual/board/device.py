@@ -1,33 +1,39 @@
 """What does a virtual device do, from its console to its antenna?
 
-A MAC in software behind the console lines of RUI3. It keeps no duty cycle, unless its stack does.
+A board with RUI3 on the air of this process, with a person at its console, or a serial port. It
+keeps no duty cycle, unless its stack does, and sends nothing that it was not asked for.
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from bench.capture import Record
 from bench.chance import stream
 from bench.device.at_session import Console
-from bench.device.device_config import Abp, Eui, Otaa
-from bench.device.interfaces import Joining, Sent
-from bench.transmission import Transmission
-from bench.virtual.air.medium import Heard, Medium
+from bench.device.device_config import Abp, Otaa
+from bench.device.interfaces import CommandRefused, Joining, Sent
+from bench.transmission import Eui
+from bench.virtual.air.medium import Medium
+from bench.virtual.board.circuit import Circuit
 from bench.virtual.board.class_a_radio import ClassARadio, Restarted
+from bench.virtual.board.nvm import Nvm
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.commands import Cid, Command
-from bench.virtual.lorawan.frames import join_request, read_data, read_join_request
-from bench.virtual.mac import Cycle, Mac, Received, Tries
-from bench.virtual.mac_settings import MacSettings, own_mask
-from bench.virtual.session import Downlink, Session
+from bench.virtual.mac import Mac
+from bench.virtual.mac_settings import MacSettings
+from bench.virtual.rui3.rui3 import Rui3
+from bench.virtual.rui3.rui3_network import BANDS, SUB_BAND_2_MASK, Rui3Network
+from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.session import NEVER_COUNTED, Session
 from bench.virtual.stack import LORAMAC_NODE, Stack
 
 __all__ = ["Abp", "Asked", "Otaa", "Settings", "VirtualDevice"]
 
 BOOT_US = 500_000
-_RX2_TIMEOUT = 4  # LoRaMacEventInfoStatus: the ordinary missed acknowledgement
-_JOIN_FAIL = 7  # LoRaMacEventInfoStatus: an accept of this server that the device refuses
-_NONCES = 1 << 16
+FIRMWARE = "RUI_4.1.0_RAK3172-H"
 
 
 class Asked(StrEnum):
@@ -58,7 +64,11 @@ class Settings:
 
 
 class VirtualDevice:
-    """One device; remembers session, DevNonce, JoinNonce and settings until it is told not to."""
+    """One device; remembers session, DevNonce, JoinNonce and settings until it is told not to.
+
+    Every verb is a command at its console, which raises CommandRefused for a refusal. Where a port
+    is plugged in (`write`, `spawn`), whoever is there types instead.
+    """
 
     def __init__(
         self,
@@ -76,38 +86,40 @@ class VirtualDevice:
         self.name = name
         self.dev_eui = dev_eui
         self.stack = stack
-        self.last_join: Joining | None = None
-        self.dev_nonce = 0
         self.activation = activation
-        self.retries = begins.retries
-        self.confirming = False
-        self._nonce_chance = stream(seed, "device", name, "nonce")
-        self._radio = ClassARadio(dev_eui, medium)
-        self.mac: Mac[Transmission, Heard] = Mac(
-            self._radio,
-            MacSettings(
-                plan=medium.plan,
-                dr=begins.dr,
-                power_dbm=begins.power_dbm,
-                adr=begins.adr,
-                duty_cycle=False,
-                class_c=begins.class_c,
-                nb_trans=begins.nb_trans,
-                rx2_dr=medium.plan.rx2_dr,
-                rx2_freq_hz=medium.plan.rx2_freq_hz,
-                masked=own_mask(medium.plan),
-            ),
-            channel_chance=stream(seed, "device", name, "channel"),
-            retry_chance=stream(seed, "device", name, "retry"),
-            stack=stack,
-        )
-        self.mac.join_nonce = 0
-        self.mac.heard_unasked = self._tell_downlink
+        self.write: Callable[[bytes], None] = self._print
+        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._wait_for
         self._console = Console(name, dev_eui, record)
-        self._asks: list[Asked] = []
-        self._asked: list[Asked] = []
-        self._busy = False
-        self._begin_fixed_session()
+        self._last_line = ""
+        self._waiting: list[Coroutine[Any, Any, None]] = []
+        self._booting = 0
+        self._radio = ClassARadio(dev_eui, medium)
+        self._nvm = Nvm()
+        self._nvm.put(**_flash(begins, dev_eui, activation, medium.plan, stack))
+        circuit = Circuit(
+            name=name,
+            nvm=self._nvm,
+            radio=self._radio,
+            chance=lambda purpose: stream(seed, "device", name, purpose),
+            write=lambda data: self.write(data),
+            spawn=lambda work: self.spawn(self._until_restarted(work)),
+            reset=lambda: self.spawn(self._boot(memory=isinstance(activation, Abp))),
+            stack=stack,
+            sends_unasked=False,
+            keeps_session=True,
+        )
+        self._rui3 = Rui3(circuit, Rui3Version(FIRMWARE), dev_eui=dev_eui)
+        self.settings.nb_trans = begins.nb_trans
+
+    @property
+    def _network(self) -> Rui3Network:
+        assert self._rui3.network is not None, "its firmware is in LoRaWAN mode"
+        return self._rui3.network
+
+    @property
+    def mac(self) -> Mac:
+        """What its console sets, and what sends."""
+        return self._network.mac
 
     @property
     def session(self) -> Session | None:
@@ -120,33 +132,41 @@ class VirtualDevice:
         return self.mac.settings
 
     @property
+    def dev_nonce(self) -> int:
+        """The newest DevNonce, 0 before the first; a stack that draws them keeps none."""
+        return int(self._nvm.get("dev_nonce", 0))
+
+    @property
     def join_nonce(self) -> int:
         """The newest JoinNonce that it took, 0 before the first."""
         return self.mac.join_nonce
 
+    @property
+    def retries(self) -> int:
+        """How often a confirmed frame without acknowledgement is repeated."""
+        return int(self._nvm.get("RETY"))
+
+    @property
+    def last_sent(self) -> Sent | None:
+        """The message that it accepted last; complete once its MAC cycle is over."""
+        return self._network.last_sent
+
+    @property
+    def last_join(self) -> Joining | None:
+        """The last attempt to join; complete once it is over."""
+        return self._network.last_join
+
     def set_retries(self, retries: int) -> None:
         """How often a confirmed frame without acknowledgement is repeated, 0..7."""
-        self._console.command(f"AT+RETY={retries}")
-        self.retries = retries
-        self._console.line("OK")
-
-    def set_confirming(self, confirming: bool) -> None:
-        """Whether the messages from now on ask for an acknowledgement."""
-        self._console.command(f"AT+CFM={int(confirming)}")
-        self.confirming = confirming
-        self._console.line("OK")
+        self._type(f"AT+RETY={retries}")
 
     def set_adr(self, adr: bool) -> None:
         """Whether the network server may set how the messages from now on are sent."""
-        self._console.command(f"AT+ADR={int(adr)}")
-        self.settings.adr = adr
-        self._console.line("OK")
+        self._type(f"AT+ADR={int(adr)}")
 
     def ask(self, asked: Asked) -> None:
         """Ask the network with the next message."""
-        self._console.command(asked)
-        self._asks.append(asked)
-        self._console.line("OK")
+        self._type(asked)
 
     def set_nb_trans(self, nb_trans: int) -> None:
         """Transmissions of every frame, 1..15, as LinkADRReq would set it."""
@@ -154,60 +174,26 @@ class VirtualDevice:
 
     async def join(self) -> bool:
         """Join once; whether a join-accept came. CommandRefused while another command runs."""
-        self.begin_join()
-        return await self.finish_join()
-
-    def begin_join(self) -> None:
-        """Accept to join; nothing is on the air before `finish_join`."""
-        self._begin("AT+JOIN=1:0:8:0")
-        self._console.line("OK")
-        self._busy = isinstance(self.activation, Otaa)
-
-    async def finish_join(self) -> bool:
-        """Carry out what `begin_join` accepted; whether the device has joined."""
-        try:
-            return isinstance(self.activation, Abp) or await self._join(self.activation)
-        except Restarted:
-            return False
-        finally:
-            self._busy = False
+        self._type("AT+JOIN=1:0:8:0")
+        await self._carry_out()
+        joining = self.last_join
+        return isinstance(self.activation, Abp) or (joining is not None and joining.accepted)
 
     async def send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Sent:
         """Send one message, repetitions included; CommandRefused if the device will not.
 
         Returns when the MAC cycle is over: `Sent.acknowledged` and `Sent.transmissions` are final.
         """
-        return await self.finish(self.begin_send(payload, port=port, confirmed=confirmed))
-
-    def begin_send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Sent:
-        """Accept a message; nothing is on the air before `finish`."""
-        if confirmed is not self.confirming:
-            self.set_confirming(confirmed)
-        self._begin(f"AT+SEND={port}:{payload.hex().upper()}")
-        session = self.session
-        if session is None:
-            raise self._console.refuse("AT_NO_NETWORK_JOINED")
-        if len(payload) > self.mac.plan.payload_max[self.settings.dr]:
-            raise self._console.refuse("AT_PARAM_ERROR")
-        self._console.line("OK")
-        self._busy = True
-        f_cnt = session.f_cnt_up
-        self._asked, self._asks = self._asks, []
-        session.asked = [asked.command for asked in self._asked]
-        phy = self.mac.uplink(payload, port, confirmed=confirmed)
-        frame = read_data(phy)
-        assert frame is not None
-        return Sent(self.dev_eui, frame.frame_id, phy, f_cnt, session.number, confirmed)
-
-    async def finish(self, sent: Sent) -> Sent:
-        """Carry out what `begin_send` accepted, to the end of its MAC cycle."""
-        try:
-            await self._deliver(sent, self._asked)
-        except Restarted:
-            pass
-        finally:
-            self._busy = False
-        return sent
+        if confirmed is not (self._nvm.get("CFM", "0") == "1"):
+            self._type(f"AT+CFM={int(confirmed)}")
+        self._console.command(f"AT+SEND={port}:{payload.hex().upper()}")
+        self._radio.power_on()
+        status = self._network.send(payload, port, confirmed=confirmed)
+        self._print(status.encode())
+        self._insist_on_ok()
+        await self._carry_out()
+        assert self.last_sent is not None
+        return self.last_sent
 
     async def restart(self, *, memory: bool = True, forget_nonces: bool = False) -> None:
         """Reset the device; a message under way is over.
@@ -216,115 +202,82 @@ class VirtualDevice:
         again and an ABP device starts its counters anew; nonces are kept unless `forget_nonces`.
         """
         self._console.command("ATZ")
-        self._radio.restart()
         if forget_nonces:
-            self.dev_nonce = self.mac.join_nonce = 0
-        if not memory:
-            self._begin_fixed_session()
-            self.settings.receive_as_at_first()
-            self.settings.masked = own_mask(self.mac.plan)
-        await asyncio.sleep(BOOT_US / 1_000_000)
-        self._console.line("Current Work Mode: LoRaWAN.")
+            self._network.forget_nonces()
+        await self._boot(memory=memory)
 
-    async def _join(self, otaa: Otaa) -> bool:
-        if self.stack.draws_dev_nonce:
-            self.dev_nonce = self._nonce_chance.randrange(_NONCES)
-        else:
-            self.dev_nonce += 1
-        identity = {"join_eui": otaa.join_eui, "dev_eui": self.dev_eui}
-        phy = join_request(otaa.app_key, **identity, dev_nonce=self.dev_nonce)
-        request = read_join_request(phy)
-        assert request is not None
-        joining = Joining(self.dev_eui, request.frame_id, phy, self.dev_nonce)
-        self.last_join = joining
-        facts = {"dev_eui": self.dev_eui, "frame_id": request.frame_id, "genuine": True}
-        session = await self.mac.join(
-            otaa.app_key,
-            **identity,
-            dev_nonce=self.dev_nonce,
-            sent=joining.transmissions.append,
-            facts=facts,
-        )
-        if session is None:
-            why = str(_JOIN_FAIL) if self.mac.accept_was_refused else "RX_TIMEOUT"
-            self._console.line(f"+EVT:JOIN_FAILED_{why}")
-            return False
-        joining.accepted = True
-        self._console.line("+EVT:JOINED")
-        return True
+    def hear(self, data: bytes) -> None:
+        """Take bytes of a serial port; while it starts nobody is there to hear them."""
+        if not self._booting:
+            self._radio.power_on()
+            self._rui3.hear(data)
 
-    async def _deliver(self, sent: Sent, asked: list[Asked]) -> None:
-        """Send a frame as often as it takes, and say on the console how it ended."""
-        number = self.settings.nb_trans
-        if sent.confirmed:
-            number = max(number, 1 + self.retries)
-        cycle: Cycle[Transmission, Heard] = Cycle(sent.confirmed, tries=sent.transmissions)
-        tries: Tries[Transmission, Heard] = Tries(
-            number=number,
-            facts=lambda attempt: _facts(sent, attempt),
-            heard=self._tell_downlink,
-        )
-        await self.mac.deliver(sent.phy, cycle, tries)
-        sent.acknowledged = cycle.acknowledged
-        if not sent.confirmed:
-            self._console.line("+EVT:TX_DONE")
-        elif sent.acknowledged:
-            self._console.line("+EVT:SEND_CONFIRMED_OK")
-        else:
-            self._console.line(f"+EVT:SEND_CONFIRMED_FAILED({_RX2_TIMEOUT})")
-        ends = cycle.downlink if cycle.acknowledged or not sent.confirmed else None
-        if ends is not None:
-            self._tell_downlink(ends)
-        for what in asked:
-            self._tell_asked(what, ends)
+    async def _boot(self, *, memory: bool) -> None:
+        self._booting += 1
+        try:
+            self._radio.restart()
+            if not memory:
+                self._network.forget_session()
+            await asyncio.sleep(BOOT_US / 1_000_000)
+        finally:
+            self._booting -= 1
+        self._rui3.boot()
 
-    def _tell_downlink(self, received: Received[Downlink, Heard]) -> None:
-        """The line of a downlink with application data; one without has none."""
-        downlink = received.content
-        if downlink.f_port:
-            data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
-            self._console.line(f"+EVT:RX_{received.slot}:{_signal(received.heard)}:{data}")
-
-    def _tell_asked(self, asked: Asked, received: Received[Downlink, Heard] | None) -> None:
-        """The line that tells what became of a LinkCheckReq or a DeviceTimeReq."""
-        commands = received.content.commands if received else ()
-        answer = next((c for c in commands if c.cid is asked.command.cid), None)
-        if asked is Asked.DEVICE_TIME:
-            self._console.line(f"+EVT:TIMEREQ_{'FAILED' if answer is None else 'OK'}")
-        elif answer is None or received is None:
-            self._console.line("+EVT:LINKCHECK:1:0:0:0:0")
-        else:
-            margin_db, count = answer.told
-            told = f"{margin_db}:{count}:{_signal(received.heard)}"
-            self._console.line(f"+EVT:LINKCHECK:0:{told}")
-
-    def _begin_fixed_session(self) -> None:
-        """Back to what is written into the device: an ABP session at its start, or none."""
-        self.mac.session = None
-        if isinstance(self.activation, Abp):
-            self.mac.session = Session(
-                dev_addr=self.activation.dev_addr,
-                keys=self.activation.keys,
-                f_cnt_up=self.stack.first_f_cnt,
-            )
-
-    def _begin(self, command: str) -> None:
+    def _type(self, command: str) -> None:
         self._console.command(command)
-        if self._busy:
-            raise self._console.refuse("AT_BUSY_ERROR")
         self._radio.power_on()
+        self._rui3.hear(f"{command}\r".encode())
+        self._insist_on_ok()
+
+    def _insist_on_ok(self) -> None:
+        if self._last_line != "OK":
+            raise CommandRefused(f"{self.name}: {self._last_line}")
+
+    def _print(self, data: bytes) -> None:
+        for line in data.decode("latin-1").splitlines():
+            if line:
+                self._last_line = line
+                self._console.line(line)
+
+    def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
+        self._waiting.append(work)
+
+    async def _carry_out(self) -> None:
+        while self._waiting:
+            await self._waiting.pop(0)
+
+    async def _until_restarted(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Restarted:
+            pass
 
 
-def _signal(heard: Heard) -> str:
-    return f"{heard.rssi_dbm}:{round(heard.snr_db)}"
-
-
-def _facts(sent: Sent, attempt: int) -> dict[str, object]:
-    return {
-        "dev_eui": sent.dev_eui,
-        "session": sent.session,
-        "f_cnt": sent.f_cnt,
-        "frame_id": sent.frame_id,
-        "genuine": True,
-        "attempt": attempt,
+def _flash(
+    begins: Settings, dev_eui: Eui, activation: Otaa | Abp, plan: ChannelPlan, stack: Stack
+) -> dict[str, object]:
+    """What stands in its flash when it is switched on for the first time."""
+    bands = {name: band for band, name in BANDS.items()}
+    powers_dbm = [plan.power_dbm(index) for index in range(15)]
+    flash: dict[str, object] = {
+        "DEVEUI": dev_eui,
+        "BAND": str(bands[plan.name]),
+        "DR": str(begins.dr),
+        "TXP": str(powers_dbm.index(begins.power_dbm)),
+        "ADR": str(int(begins.adr)),
+        "DCS": "0",
+        "CLASS": "C" if begins.class_c else "A",
+        "RETY": str(begins.retries),
+        "RX2DR": str(plan.rx2_dr),
+        "RX2FQ": str(plan.rx2_freq_hz),
+        "counters": {**NEVER_COUNTED, "up": stack.first_f_cnt},
     }
+    if plan.downlinks_hz:
+        flash["MASK"] = SUB_BAND_2_MASK
+    match activation:
+        case Otaa(join_eui, app_key):
+            return {**flash, "NJM": "1", "APPEUI": join_eui, "APPKEY": app_key.hex().upper()}
+        case Abp(dev_addr, keys):
+            nwk_s_key, app_s_key = keys.nwk_s_key.hex().upper(), keys.app_s_key.hex().upper()
+            session = {"DEVADDR": dev_addr, "NWKSKEY": nwk_s_key, "APPSKEY": app_s_key}
+            return {**flash, "NJM": "0", **session}

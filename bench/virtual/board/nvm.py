@@ -7,12 +7,15 @@ from typing import Any
 
 
 class Nvm:
-    """The flash of one board: named values, in a file that is whole at every moment."""
+    """The flash of one board: named values, in a file that is whole at every moment.
 
-    def __init__(self, file: Path) -> None:
+    Without a file it is gone with the process.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self._values: dict[str, Any] = {}
-        if file.exists():
+        if file is not None and file.exists():
             self._values = json.loads(file.read_text())
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -30,6 +33,8 @@ class Nvm:
         self._write()
 
     def _write(self) -> None:
+        if self._file is None:
+            return
         made = self._file.with_suffix(".new")
         made.touch(mode=0o600)  # there are keys in it
         made.write_text(json.dumps(self._values, indent=1))

@@ -15,11 +15,13 @@ UNREAD_BYTES_MAX = 65_536
 class Port:
     """The USB side of one board; remembers what nobody has read yet.
 
-    `link` is a name for it that stays the same over `unplug` and `plug`. `received` is given what
-    the host writes.
+    `link`, if given, is a name for it that stays the same over `unplug` and `plug`. `received` is
+    given what the host writes. `lost_bytes`: how much nobody has read in time.
     """
 
-    def __init__(self, link: Path, received: Callable[[bytes], None]) -> None:
+    def __init__(self, link: Path | None, received: Callable[[bytes], None]) -> None:
+        self.lost_bytes = 0
+        self._path = ""
         self._link = link
         self._received = received
         self._unread = bytearray()
@@ -27,9 +29,9 @@ class Port:
         self._slave: int | None = None
 
     @property
-    def plugged(self) -> bool:
-        """Whether the host has it."""
-        return self._master is not None
+    def path(self) -> str:
+        """What the host opens; the link, where there is one."""
+        return self._path if self._link is None else str(self._link)
 
     def plug(self) -> None:
         """Give the host a port; OSError when it has none left."""
@@ -39,8 +41,10 @@ class Port:
         # Held open by us too: without any opener a pty reports a hang-up, a port does not.
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
-        self._link.unlink(missing_ok=True)
-        self._link.symlink_to(os.ttyname(self._slave))
+        self._path = os.ttyname(self._slave)
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+            self._link.symlink_to(self._path)
         asyncio.get_running_loop().add_reader(self._master, self._readable)
 
     def unplug(self) -> None:
@@ -50,7 +54,8 @@ class Port:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._master)
         loop.remove_writer(self._master)
-        self._link.unlink(missing_ok=True)
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
         os.close(self._master)
         os.close(self._slave)
         self._master = self._slave = None
@@ -77,5 +82,8 @@ class Port:
         if not self._unread:
             loop.remove_writer(self._master)
             return
-        del self._unread[:-UNREAD_BYTES_MAX]
+        over = len(self._unread) - UNREAD_BYTES_MAX
+        if over > 0:  # what is oldest waits in the pty already
+            del self._unread[-over:]
+            self.lost_bytes += over
         loop.add_writer(self._master, self._flush)

@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.chance import stream
 from bench.virtual.board.circuit import Circuit, Firmware
+from bench.virtual.board.mac_radio import ChipRadio
 from bench.virtual.board.nvm import Nvm
 from bench.virtual.board.port import Port
 from bench.virtual.board.radio import Radio
@@ -76,8 +77,9 @@ class Board:
         circuit = Circuit(
             name=self._name,
             nvm=self._nvm,
-            radio=self._radio,
-            chance=stream(0, self._name, str(boots)),
+            radio=ChipRadio(self._radio),
+            chip=self._radio,
+            chance=lambda purpose: stream(0, self._name, str(boots), purpose),
             write=self._write,
             spawn=self._spawn,
             reset=self._reset,

@@ -50,7 +50,7 @@ class E5TestMode:
         """Whether the module is in this mode now."""
         self._listens = False
         if is_test:
-            self._circuit.radio.unasked = self._caught
+            self._circuit.raw.unasked = self._caught
 
     def obey(self, text: str) -> list[str]:
         """AT+TEST=…"""
@@ -76,7 +76,7 @@ class E5TestMode:
         payload, how = octets(text), self._config
         require(bool(payload))
         self._listens, self._sends = False, True  # sending ends listening
-        emission = self._circuit.radio.transmit(payload, how.modulation, power_dbm=how.power_dbm)
+        emission = self._circuit.raw.transmit(payload, how.modulation, power_dbm=how.power_dbm)
         self._circuit.spawn(self._sent(emission))
         return [f'TXLRPKT "{payload.hex().upper()}"']
 

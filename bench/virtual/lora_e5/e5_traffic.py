@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from bench.virtual.air.emission import PRIVATE, PUBLIC, Caught, Emission, Modulation
+from bench.transmission import Transmission
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.mac_radio import MacRadio
 from bench.virtual.lora_e5.e5_errors import E5Refusal, Error, octets, require
 from bench.virtual.lora_e5.e5_memory import E5Memory
+from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.mac import Cycle, Mac, Received, Tries
 from bench.virtual.mac_settings import MacSettings
@@ -38,12 +38,12 @@ class E5Traffic:
         self._say = say
         self._busy = False
         settings = memory.mac_settings()
-        self._radio = MacRadio(circuit.radio, settings.plan)
-        self._mac: Mac[Emission, Caught] = Mac(
+        self._radio = circuit.radio
+        self._mac: Mac = Mac(
             self._radio,
             settings,
-            channel_chance=circuit.chance,
-            retry_chance=circuit.chance,
+            channel_chance=circuit.chance("channel"),
+            retry_chance=circuit.chance("retry"),
             stack=STACK,
         )
         self._use(settings)
@@ -64,13 +64,12 @@ class E5Traffic:
             self._begin_fixed_session(anew=name != "mode")
         elif name == "mode":
             mac.session = None
-        self._radio.listen_always()
+        self._radio.hear_always()
 
     def _use(self, settings: MacSettings) -> None:
         """Let MAC and radio work with these."""
         self._mac.settings = settings
-        self._radio.plan = settings.plan
-        self._radio.sync_word = PUBLIC if settings.public else PRIVATE
+        self._radio.tune(settings.plan, public=settings.public)
 
     def dev_addr(self) -> str:
         """The address in use."""
@@ -163,7 +162,7 @@ class E5Traffic:
         assert session is not None
         port = self._memory.get("port") if payload else None
         phy = self._mac.uplink(payload, port, confirmed=confirmed)
-        cycle: Cycle[Emission, Caught] = Cycle(confirmed)
+        cycle: Cycle = Cycle(confirmed)
         await self._mac.deliver(phy, cycle, self._tries(command, confirmed=confirmed))
         self._keep_counters()
         if cycle.acknowledged:
@@ -172,18 +171,18 @@ class E5Traffic:
             self._tell_downlink(command, cycle.downlink)
         self._say(command, "Done")
 
-    def _tries(self, command: str, *, confirmed: bool) -> Tries[Emission, Caught]:
+    def _tries(self, command: str, *, confirmed: bool) -> Tries:
         memory, settings = self._memory, self._mac.settings
         number = max(memory.get("retry"), 1) if confirmed else memory.get("rept")
 
-        def told(this: int, emission: Emission) -> None:
-            self._log_sent(emission)
+        def told(this: int, sent: Transmission) -> None:
+            self._log_sent(sent)
             if confirmed:
                 self._say(command, "Wait ACK")
 
         return Tries(number=max(number, settings.nb_trans), wait_us=RETRY_US, told=told)
 
-    def _tell_downlink(self, command: str, received: Received[Downlink, Caught]) -> None:
+    def _tell_downlink(self, command: str, received: Received[Downlink]) -> None:
         downlink, caught = received.content, received.heard
         self._log_received(received)
         if downlink.f_pending:
@@ -193,16 +192,15 @@ class E5Traffic:
         slot = received.slot if received.slot in ("1", "2") else "2"
         self._say(command, f"RXWIN{slot}, RSSI {caught.rssi_dbm}, SNR {caught.snr_db:.1f}")
 
-    def _log_sent(self, emission: Emission) -> None:
+    def _log_sent(self, sent: Transmission) -> None:
         if self._memory.get("log") == "DEBUG":
-            how = _described(emission.modulation)
-            self._log(f"LORA TX, {how}, 8, {emission.power_dbm}")
-            self._log(f"LORA TX, {emission.phy.hex().upper()}")
+            self._log(f"LORA TX, {_described(sent)}, 8, {sent.power_dbm}")
+            self._log(f"LORA TX, {sent.phy.hex().upper()}")
 
-    def _log_received(self, received: Received[Downlink, Caught]) -> None:
+    def _log_received(self, received: Received[Downlink]) -> None:
         if self._memory.get("log") == "DEBUG":
             caught = received.heard
-            phy = caught.emission.phy.hex().upper()
+            phy = caught.phy.hex().upper()
             self._log(f"LORA RX, {phy}, {caught.rssi_dbm}, {caught.snr_db:.1f}")
 
     def _log(self, text: str) -> None:
@@ -225,5 +223,7 @@ class E5Traffic:
             self._memory.put(counters=self._mac.session.counters())
 
 
-def _described(modulation: Modulation) -> str:
-    return f"{modulation.freq_hz}, SF{modulation.sf}, {modulation.bw_hz // 1000}KHz"
+def _described(sent: Transmission) -> str:
+    rate = sent.data_rate
+    sf, bw_hz = (rate.sf, rate.bw_hz) if isinstance(rate, Lora) else (0, 0)
+    return f"{sent.freq_hz}, SF{sf}, {bw_hz // 1000}KHz"

@@ -1,6 +1,6 @@
 """How long are joins held back? By their airtime in the first hour, as LoRaMac does it."""
 
-from bench.virtual.air.emission import Emission
+from bench.transmission import Transmission
 from lns.clock import now_us
 
 JOIN_HOUR_US = 3_600_000_000
@@ -15,9 +15,9 @@ class JoinTimes:
         self._booted_us = now_us()
         self._joins_us = 0
 
-    def note(self, emission: Emission) -> None:
+    def note(self, sent: Transmission) -> None:
         """A join-request goes out."""
-        self._joins_us += emission.airtime_us
+        self._joins_us += sent.airtime_us
 
     def wait_us(self) -> int:
         """How long joins are held back: until the hour is over, once its airtime is used up."""

@@ -41,20 +41,22 @@ class Rui3:
         self._line = bytearray()
         self._after_cr = False
         self._is_over = False
-        self._network: Rui3Network | None = None
+        self.network: Rui3Network | None = None
         self._p2p: Rui3P2p | None = None
         if self._memory.mode == 1:
-            self._network = Rui3Network(circuit, self._memory, version, self._say)
+            self.network = Rui3Network(circuit, self._memory, version, self._say)
         elif self._memory.mode == 0:
             self._p2p = Rui3P2p(circuit, self._memory, version, self._say)
         self._facts = self._own_facts(dev_eui)
 
     def boot(self) -> None:
         """The banner; then an auto-join, where it was asked for."""
+        self._is_over = False
+        self._line.clear()
         self._circuit.write(b"\r\n")
         self._say(f"Current Work Mode: {_MODES[self._memory.mode]}")
-        if self._network is not None:
-            self._network.boot()
+        if self.network is not None:
+            self.network.boot()
 
     def hear(self, data: bytes) -> None:
         """Take bytes; CR or LF ends a command, and echo shows the end as LF CR."""
@@ -138,9 +140,9 @@ class Rui3:
             return Action(lambda: str(self._memory.mode), self._set_mode)
         if name in GENERAL:
             return Action(lambda: self._memory.get(name), lambda v: self._memory.set(name, v))
-        if name in _CLASS_B and self._network is not None:
+        if name in _CLASS_B and self.network is not None:
             return Action(lambda: "0", lambda v: Status.NO_CLASS_B, lambda: Status.NO_CLASS_B)
-        part = self._network or self._p2p
+        part = self.network or self._p2p
         if part is None:
             return None
         special = part.actions.get(name)
@@ -154,18 +156,18 @@ class Rui3:
         if name in P2P or name in Rui3P2p.NAMES:
             return self._p2p is None
         if name in NETWORK or name in Rui3Network.NAMES or name in _CLASS_B:
-            return self._network is None
+            return self.network is None
         return False
 
     def _set_mode(self, argument: str) -> Status:
-        if argument not in ("0", "1", "2"):
+        if argument not in (("0", "1", "2") if self._circuit.chip else ("1",)):
             return Status.PARAM_ERROR
         self._memory.mode = int(argument)
         self._reset()  # also when nothing changes
         return Status.OK_WITHOUT_END
 
     def _restore_defaults(self) -> Status:
-        if self._network is not None and self._network.busy:
+        if self.network is not None and self.network.busy:
             return Status.BUSY_ERROR
         self._memory.restore_defaults()
         self._reset()

@@ -4,8 +4,10 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from bench.virtual.air.emission import Emission
+from bench.device.interfaces import Joining
+from bench.transmission import Eui, Transmission
 from bench.virtual.board.circuit import Circuit
+from bench.virtual.crafted import Identity, join
 from bench.virtual.rui3.rui3_memory import Rui3Memory
 from bench.virtual.rui3.rui3_status import Status
 from bench.virtual.rui3.rui3_traffic import Rui3Traffic
@@ -35,6 +37,8 @@ class Rui3Join:
         self._version = version
         self._traffic = traffic
         self._say = say
+        self.last_join: Joining | None = None
+        self._nonces = circuit.chance("nonce")
         self._round = 0  # of the attempts that belong to one command
 
     def boot(self) -> None:
@@ -90,8 +94,10 @@ class Rui3Join:
         _, _, period_s, attempts = self._parameters()
         for left in range(attempts, -1, -1):
             self._traffic.busy = True
-            has_joined = await self._attempt()
-            self._traffic.busy = False
+            try:
+                has_joined = await self._attempt()
+            finally:
+                self._traffic.busy = False
             self._say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{self._why()}")
             if has_joined or not left or self._round != this_round:
                 return
@@ -104,30 +110,36 @@ class Rui3Join:
 
     async def _attempt(self) -> bool:
         memory, mac = self._memory, self._traffic.mac
-        mac.session = None
+        if not self._circuit.keeps_session:
+            mac.session = None
         mac.join_nonce = int(memory.kept("join_nonce", 0))
-        dev_nonce = self._next_dev_nonce()
+        dev_nonce, app_key = self._next_dev_nonce(), bytes.fromhex(memory.get("APPKEY"))
+        who = Identity(Eui(memory.get("DEVEUI")), Eui(memory.get("APPEUI")), app_key)
+        joining = self.last_join = join(who, dev_nonce)
 
-        def told(emission: Emission) -> None:
-            self._traffic.join_times.note(emission)
-            self._traffic.tell_sent(emission)
+        def told(sent: Transmission) -> None:
+            joining.transmissions.append(sent)
+            self._traffic.join_times.note(sent)
+            self._traffic.tell_sent(sent)
 
         session = await mac.join(
-            bytes.fromhex(memory.get("APPKEY")),
+            app_key,
             dev_eui=memory.get("DEVEUI"),
             join_eui=memory.get("APPEUI"),
             dev_nonce=dev_nonce,
             sent=told,
+            facts={"dev_eui": who.dev_eui, "frame_id": joining.frame_id, "genuine": True},
         )
         if session is None:
             return False
+        joining.accepted = True
         memory.keep(join_nonce=session.join_nonce)
         return True
 
     def _next_dev_nonce(self) -> int:
         """Counted and kept from 4.2 on, drawn before."""
         if self._traffic.mac.stack.draws_dev_nonce:
-            return self._circuit.chance.randrange(1 << 16)
+            return self._nonces.randrange(1 << 16)
         dev_nonce = int(self._memory.kept("dev_nonce", 0)) + 1
         self._memory.keep(dev_nonce=dev_nonce)
         return dev_nonce

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from bench.virtual.air.emission import PRIVATE, PUBLIC, Caught, Emission
+from bench.device.interfaces import Joining, Sent
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.mac_radio import MacRadio
 from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.mac import Mac
@@ -20,6 +19,7 @@ from bench.virtual.stack import LORAMAC_44, LORAMAC_NODE
 
 BANDS = {4: "EU868", 5: "US915"}
 HARDWARE_DBM_MAX = 22
+SUB_BAND_2_MASK = "0002"
 _ZEROES_MAC = ("DEVADDR", "NWKSKEY", "APPSKEY")
 _RESET_BY_BAND = ("DR", "TXP", "MASK", "CHS")
 _CHANNELS_PER_BIT = 8
@@ -42,17 +42,19 @@ class Rui3Network:
         say: Callable[[str], None],
     ) -> None:
         self._memory = memory
+        stack = circuit.stack or (LORAMAC_NODE if version.is_new_stack else LORAMAC_44)
+        self._never_counted = {**NEVER_COUNTED, "up": stack.first_f_cnt}
         self._forget_what_must_be()
-        settings = _mac_settings(memory)
-        self._radio = MacRadio(circuit.radio, settings.plan)
-        self._radio.listen_always()
-        self._mac: Mac[Emission, Caught] = Mac(
+        self._radio = circuit.radio
+        self._radio.hear_always()
+        self._mac = Mac(
             self._radio,
-            settings,
-            channel_chance=circuit.chance,
-            retry_chance=circuit.chance,
-            stack=LORAMAC_NODE if version.is_new_stack else LORAMAC_44,
+            _mac_settings(memory),
+            channel_chance=circuit.chance("channel"),
+            retry_chance=circuit.chance("retry"),
+            stack=stack,
         )
+        self._mac.join_nonce = int(memory.kept("join_nonce", 0))
         self._tune()
         if not memory.number("NJM"):
             self._begin_fixed_session()
@@ -71,6 +73,40 @@ class Rui3Network:
             "RSSI": (lambda: str(traffic.last_rssi_dbm), None, None),
             "SNR": (lambda: str(traffic.last_snr_db), None, None),
         }  # fmt: skip
+
+    @property
+    def mac(self) -> Mac:
+        """What it sets and asks."""
+        return self._mac
+
+    def send(self, payload: bytes, port: int, *, confirmed: bool) -> Status:
+        """Begin with a message, also to a port that the console would not take."""
+        return self._traffic.take(payload, port, confirmed=confirmed)
+
+    @property
+    def last_sent(self) -> Sent | None:
+        """The message that it took last; complete once its MAC cycle is over."""
+        return self._traffic.last_sent
+
+    @property
+    def last_join(self) -> Joining | None:
+        """The last attempt to join; complete once it is over."""
+        return self._join.last_join
+
+    def forget_session(self) -> None:
+        """Lose what is not in the flash: a fixed session begins anew, another is gone."""
+        self._mac.session = None
+        self._memory.keep(counters=self._never_counted)
+        if not self._memory.number("NJM"):
+            self._begin_fixed_session()
+        settings = self._mac.settings
+        settings.receive_as_at_first()
+        settings.masked = _masked(self._memory.get("MASK"), settings.plan)
+
+    def forget_nonces(self) -> None:
+        """Begin at 0 with them, as after a change of the flash."""
+        self._memory.keep(dev_nonce=0, join_nonce=0)
+        self._mac.join_nonce = 0
 
     @property
     def busy(self) -> bool:
@@ -164,13 +200,12 @@ class Rui3Network:
     def _tune(self) -> None:
         """Let the radio send and hear as the MAC is set."""
         settings = self._mac.settings
-        self._radio.plan = settings.plan
-        self._radio.sync_word = PUBLIC if settings.public else PRIVATE
+        self._radio.tune(settings.plan, public=settings.public)
 
     def _begin_fixed_session(self) -> None:
         """The session of ABP, its counters as they were written when the MAC was idle last."""
         memory = self._memory
-        counters = memory.kept("counters", NEVER_COUNTED)
+        counters = memory.kept("counters", self._never_counted)
         running = self._mac.session
         self._mac.session = Session(
             dev_addr=memory.get("DEVADDR"),
@@ -182,7 +217,7 @@ class Rui3Network:
     def _forget_what_must_be(self) -> None:
         """The MAC's memory is zeroed at the boot after its identity was written."""
         if self._memory.kept("zero_mac", False):
-            self._memory.keep(zero_mac=False, dev_nonce=0, counters=NEVER_COUNTED)
+            self._memory.keep(zero_mac=False, dev_nonce=0, counters=self._never_counted)
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {

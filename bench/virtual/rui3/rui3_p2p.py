@@ -47,7 +47,7 @@ class Rui3P2p:
         self._sending = False
         self._receiving = 0
         self._receivings = 0
-        circuit.radio.unasked = self._caught
+        circuit.raw.unasked = self._caught
         self.actions: dict[str, Special] = {
             "P2P": (lambda: ":".join(map(self.get, _IN_ONE)), self._set_all, None),
             "PSEND": (None, self._send, None),
@@ -100,7 +100,7 @@ class Rui3P2p:
         if self._sending or self._receiving not in (0, _ALWAYS_AND_SEND):
             return Status.BUSY_ERROR
         self._sending = True
-        emission = self._circuit.radio.transmit(
+        emission = self._circuit.raw.transmit(
             bytes.fromhex(argument),
             self._modulation(),
             power_dbm=int(self.get("PTP")),

@@ -4,8 +4,10 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from bench.virtual.air.emission import Caught, Emission
+from bench.device.interfaces import Sent
+from bench.transmission import Eui, Transmission
 from bench.virtual.board.circuit import Circuit
+from bench.virtual.crafted import facts_of, found
 from bench.virtual.lorawan.commands import Cid, Command
 from bench.virtual.mac import Cycle, Mac, Received, Tries
 from bench.virtual.rui3.air_waiting import JoinTimes
@@ -13,6 +15,7 @@ from bench.virtual.rui3.rui3_memory import Rui3Memory
 from bench.virtual.rui3.rui3_status import Status
 from bench.virtual.rui3.rui3_version import Rui3Version
 from bench.virtual.session import Downlink
+from bench.virtual.stack import LORAMAC_44
 
 _SEND = re.compile(r"(\d{1,3}):((?:[0-9A-F]{2}){1,250})", re.I)
 _PORTS = range(1, 224)
@@ -27,11 +30,12 @@ class Rui3Traffic:
         circuit: Circuit,
         memory: Rui3Memory,
         version: Rui3Version,
-        mac: Mac[Emission, Caught],
+        mac: Mac,
         say: Callable[[str], None],
     ) -> None:
         self.mac = mac
         self.acknowledged = False
+        self.last_sent: Sent | None = None
         self.last_rssi_dbm = 0
         self.last_snr_db = 0
         self.busy = False
@@ -48,17 +52,21 @@ class Rui3Traffic:
         found = _SEND.fullmatch(argument)
         if found is None or int(found[1]) not in _PORTS:
             return Status.PARAM_ERROR
+        confirmed = self._memory.get("CFM") == "1"
+        return self.take(bytes.fromhex(found[2]), int(found[1]), confirmed=confirmed)
+
+    def take(self, payload: bytes, port: int, *, confirmed: bool) -> Status:
+        """Begin with a message, also to a port that the console would not take."""
         if self.mac.session is None:
             return Status.NO_NETWORK_JOINED
         if self.busy or self.is_restricted():
             return Status.BUSY_ERROR
-        payload = bytes.fromhex(found[2])
         too_long = len(payload) > self.mac.max_payload(self.mac.settings.dr)
-        if too_long:
+        if too_long and self._circuit.sends_unasked:
             self.begin(self._cycle(b"", None, confirmed=False))
+        if too_long:
             return Status.PARAM_ERROR
-        confirmed = self._memory.get("CFM") == "1"
-        self.begin(self._cycle(payload, int(found[1]), confirmed=confirmed))
+        self.begin(self._cycle(payload, port, confirmed=confirmed))
         return Status.OK
 
     def take_received(self) -> str:
@@ -82,11 +90,11 @@ class Rui3Traffic:
         self.busy = True
         self._circuit.spawn(self._occupied(work))
 
-    def tell_sent(self, emission: Emission) -> None:
+    def tell_sent(self, sent: Transmission) -> None:
         """What AT+DEBUG=1 adds for a frame that goes out."""
         session = self.mac.session
         if self._memory.get("DEBUG") == "1":
-            self._say(f"Frequency:{emission.modulation.freq_hz}")
+            self._say(f"Frequency:{sent.freq_hz}")
             self._say(f"ChannelsDatarate:{self.mac.settings.dr}")
             self._say(f"FCntUp:{session.f_cnt_up if session else 0}")
 
@@ -96,37 +104,50 @@ class Rui3Traffic:
             self._memory.keep(counters=self.mac.session.counters())
 
     async def _occupied(self, work: Coroutine[Any, Any, None]) -> None:
-        await work
-        self.busy = False
+        try:
+            await work
+        finally:
+            self.busy = False
 
     async def _cycle(self, payload: bytes, port: int | None, *, confirmed: bool) -> None:
         session = self.mac.session
         assert session is not None
         self.acknowledged = self.acknowledged and not confirmed
         session.asked = asked = self._ask()
+        f_cnt = session.f_cnt_up
         phy = self.mac.uplink(payload, port, confirmed=confirmed)
-        cycle = await self.mac.deliver(phy, Cycle(confirmed), self._tries(confirmed=confirmed))
-        self.acknowledged = cycle.acknowledged
+        dev_eui = Eui(self._memory.get("DEVEUI"))
+        sent = self.last_sent = found(dev_eui, phy, f_cnt, session=session.number)
+        cycle = Cycle(confirmed, tries=sent.transmissions)
+        await self.mac.deliver(phy, cycle, self._tries(sent))
+        self.acknowledged = sent.acknowledged = cycle.acknowledged
         self.keep_counters()
         self._tell_end(cycle)
-        if cycle.downlink is not None:
-            self._tell_downlink(cycle.downlink, asked=asked)
+        ends = cycle.downlink if cycle.acknowledged or not confirmed else None
+        if ends is not None:
+            self._tell_downlink(ends, asked=asked)
         elif asked:
-            self._tell_answers(asked, None)
+            self._tell_answers(asked, cycle.downlink)
         downlink = cycle.downlink.content if cycle.downlink else None
-        if downlink is not None and (
-            downlink.confirmed or (downlink.f_pending and not self.mac.settings.class_c)
-        ):
+        if downlink is None or not self._circuit.sends_unasked:
+            return
+        if downlink.confirmed or (downlink.f_pending and not self.mac.settings.class_c):
             # By itself and at once: a counter that nobody asked for.
             await self._cycle(b"", None, confirmed=False)
 
-    def _tries(self, *, confirmed: bool) -> Tries[Emission, Caught]:
+    def _tries(self, sent: Sent) -> Tries:
         number = self.mac.settings.nb_trans
-        if confirmed and not self._version.is_new_stack:
-            number = 1 + self._memory.number("RETY")
-        return Tries(number=number, told=lambda this, emission: self.tell_sent(emission))
+        if sent.confirmed and not self._version.is_new_stack:
+            tries = 1 + self._memory.number("RETY")
+            number = tries if self.mac.stack is LORAMAC_44 else max(number, tries)
+        return Tries(
+            number=number,
+            told=lambda this, transmission: self.tell_sent(transmission),
+            facts=lambda attempt: facts_of(sent, attempt),
+            heard=self._tell_downlink,
+        )
 
-    def _tell_end(self, cycle: Cycle[Emission, Caught]) -> None:
+    def _tell_end(self, cycle: Cycle) -> None:
         tells = self._version.tells_ends
         if not cycle.confirmed:
             if tells:
@@ -137,7 +158,7 @@ class Rui3Traffic:
             self._say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
 
     def _tell_downlink(
-        self, received: Received[Downlink, Caught], *, asked: Sequence[Command] = ()
+        self, received: Received[Downlink], *, asked: Sequence[Command] = ()
     ) -> None:
         """The line of a downlink with data; an empty acknowledgement has none."""
         downlink, caught = received.content, received.heard
@@ -160,9 +181,7 @@ class Rui3Traffic:
         asks = {"LINKCHECK": Cid.LINK_CHECK, "TIMEREQ": Cid.DEVICE_TIME}
         return [Command(cid) for name, cid in asks.items() if self._memory.number(name)]
 
-    def _tell_answers(
-        self, asked: Sequence[Command], received: Received[Downlink, Caught] | None
-    ) -> None:
+    def _tell_answers(self, asked: Sequence[Command], received: Received[Downlink] | None) -> None:
         commands = received.content.commands if received else ()
         answers = {command.cid: command.told for command in commands}
         if Command(Cid.LINK_CHECK) in asked:

@@ -9,9 +9,8 @@ from typing import Any
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.device_config import Eui
 from bench.station.link import LinkClosed, TextLink
-from bench.transmission import Transmission
+from bench.transmission import Eui, Transmission
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.station import station_words as words
 from bench.virtual.station.back_off import BackOff

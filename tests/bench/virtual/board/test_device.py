@@ -411,7 +411,7 @@ def test_a_device_joins_in_either_window(plan: Plan) -> None:
     bench = play(scene)
     assert bench.commands == ["AT+JOIN=1:0:8:0"]
     assert bench.lines == JOINED
-    session, joining = bench.device.device_config, bench.device.last_join
+    session, joining = bench.device.session, bench.device.last_join
     assert session is not None
     assert joining is not None
     assert joining.accepted
@@ -625,7 +625,7 @@ def test_a_join_accept_of_another_key_is_none() -> None:
 def test_frames_for_nobody_or_another_device_are_not_believed(phy: str) -> None:
     async def scene() -> Bench:
         bench = Bench()
-        session = bench.device.device_config
+        session = bench.device.session
         assert session is not None
         assert session.believe(bytes.fromhex(phy)) is None
         return bench
@@ -665,7 +665,7 @@ def test_in_us915_a_device_uses_sub_band_2() -> None:
 
 def test_no_key_is_ever_told() -> None:
     bench, sent = sends(Plan())
-    told = repr((bench.air, bench.lines, sent, ABP, OTAA, bench.device.device_config))
+    told = repr((bench.air, bench.lines, sent, ABP, OTAA, bench.device.session))
     for key in (KEYS.nwk_s_key, KEYS.app_s_key, APP_KEY):
         assert repr(key) not in told
         assert key.hex() not in told.lower()

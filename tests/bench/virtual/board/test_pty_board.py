@@ -17,7 +17,8 @@ from bench.device.serial_line import LineLost, SerialLine
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.air.propagation import Links
 from bench.virtual.board.device import Settings, VirtualDevice
-from bench.virtual.board.pty_board import UNREAD_BYTES_MAX, Board
+from bench.virtual.board.port import UNREAD_BYTES_MAX
+from bench.virtual.board.pty_board import Board
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
@@ -174,9 +175,9 @@ def at_the_terminal(
         ("AT+NWM=?", "AT+NWM=1\r\nOK\r\n"),
         ("AT+CLASS=?", "AT+CLASS=A\r\nOK\r\n"),
         ("AT+CLASS=A", "OK\r\n"),
-        ("AT+CLASS=B", "AT_PARAM_ERROR\r\n"),
+        ("AT+CLASS=B", "OK\r\n"),
         ("AT+DEVADDR=?", "AT+DEVADDR=01ABCDEF\r\nOK\r\n"),
-        ("AT+JOIN=?", "AT+JOIN=1:0:8:0\r\nOK\r\n"),
+        ("AT+JOIN=?", "AT+JOIN=0:0:8:0\r\nOK\r\n"),
         ("AT+DR=?", "AT+DR=5\r\nOK\r\n"),
         ("AT+DR=3", "OK\r\n"),
         ("AT+DR=99", "AT_PARAM_ERROR\r\n"),

@@ -54,7 +54,7 @@ def test_an_unconfirmed_message_is_repeated_as_soon_as_rx2_has_closed() -> None:
     ("stack", "stays"), [(LORAMAC_NODE, True), (LORAMAC_44, True), (BASICS_MODEM, False)]
 )
 def test_the_channel_of_a_repetition_is_drawn(stack: Stack, stays: bool) -> None:
-    _, (sent,) = sends(stack=stack, settings=Settings(nb_trans=15))
+    _, (sent,) = sends(stack=stack, settings=Settings(nb_trans=15, retries=7))
     freqs_hz = [one.freq_hz for one in sent.transmissions]
     assert len(set(freqs_hz)) == 3
     on_the_same = [a == b for a, b in pairwise(freqs_hz)]
