@@ -33,7 +33,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants faults fuzz pages lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants faults fuzz pages pictures lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -140,6 +140,9 @@ fuzz: $(STAMP) ## Look for new counterexamples with the property tests, for long
 
 pages: $(STAMP) ## Write the tables of the reference pages anew, from the code
 	@$(VENV) -m tests.pages
+
+pictures: $(STAMP) ## Draw the pictures of README anew, with Chromium
+	@$(VENV) -m tests.pictures
 
 lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml, with the hashes of all files
 	@$(VENV) -m pip install --quiet --upgrade uv

@@ -4,13 +4,8 @@ The nights of the network server are real runs of the simulated rig, with server
 purpose, in a soak scored by Spark. What has to do with boards and air is written as labs leave it.
 """
 
-import json
 import random
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,28 +15,14 @@ from bench.night.memory import remembered
 from bench.night.morning import Line, gate
 from bench.night.record import Recorded, record_of
 from bench.report import score_of
+from tests.bench.night.planted_builds import Build, lay_down, played
 from tests.bench.night.written_nights import night_of, write_night
-from tests.mutants import level_1
 from tests.sizes import SOAK
 
-ROOT = Path(__file__).resolve().parents[3]
 NIGHTS = 60
 BREAKS, CHANGES, MENDED, LOST = 20, 30, 40, 50
 SCENARIO = "scenarios/test_multi_concentrator.py"
 GONE = "the_first_to_deliver_owns"
-
-
-@dataclass(frozen=True)
-class Build:
-    """A server that is tested for some nights, from one of them on."""
-
-    since: int
-    mutant: str | None = None
-    chosen: str = ""
-
-    @property
-    def commit(self) -> str:
-        return f"{self.since:02d}c0ffee".ljust(40, "0")
 
 
 BUILDS = (
@@ -51,31 +32,6 @@ BUILDS = (
     Build(MENDED),
     Build(LOST, chosen=f"not {GONE}"),
 )
-
-
-def tree_of(build: Build, folder: Path) -> Path:
-    """A copy of this tree with the server of a build."""
-    for name in ("lns", "bench", "scenarios"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    for mutant in level_1.MUTANTS:
-        if mutant.name == build.mutant:
-            file = folder / mutant.file
-            text = file.read_text("utf-8")
-            assert text.count(mutant.old) == 1
-            file.write_text(text.replace(mutant.old, mutant.new), "utf-8")
-    return folder
-
-
-def played(build: Build, folder: Path) -> Path:
-    """The folder of a real run of a build."""
-    tree = tree_of(build, folder / "tree")
-    words = [sys.executable, "-m", "pytest", SCENARIO, "-q", "-p", "no:cacheprovider"]
-    words += ["--capture-dir", str(folder), *(["-k", build.chosen] if build.chosen else [])]
-    environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
-    subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=300, check=False)
-    [run] = folder.glob("*/manifest.json")
-    return run.parent.rename(run.parent.with_name(f"build-{build.since:02d}"))
 
 
 def judge(folders: Sequence[Path], lake: Path) -> None:
@@ -89,18 +45,6 @@ def judge(folders: Sequence[Path], lake: Path) -> None:
         (folder / "score.json").write_bytes(msgspec.json.encode(score_of(folder)))
 
 
-def lay_down(runs: Path, number: int, run: Path, build: Build) -> None:
-    """A night as it would lie there: the run of its build, with its own date."""
-    folder = runs / f"{night_of(number).replace('-', '')}T020000Z-0001"
-    folder.mkdir(parents=True)
-    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    manifest |= {"night": night_of(number), "line": "lns@main", "catalogue_sha": build.chosen}
-    manifest["dut"] |= {"commit": build.commit, "dirty": False}
-    manifest["bench_code"] = {"commit": "b" * 40, "dirty": False}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    shutil.copy(run / "score.json", folder)
-
-
 def told(line: Line) -> dict[str, dict[str, int]]:
     """What changed in each night in which something did."""
     return {night.night: night.counts for night in line.nights if night.counts}
@@ -108,7 +52,7 @@ def told(line: Line) -> dict[str, dict[str, int]]:
 
 @pytest.mark.timeout(900)
 def test_every_event_of_sixty_nights_of_a_server_is_found_at_its_night(tmp_path: Path) -> None:
-    folders = {build: played(build, tmp_path / f"b{build.since}") for build in BUILDS}
+    folders = {build: played(build, tmp_path / f"b{build.since}", [SCENARIO]) for build in BUILDS}
     judge(list(folders.values()), tmp_path / "lake")
     sound, broken, other, mended, _ = (record_of(folder) for folder in folders.values())
     assert sound and broken and other and mended
