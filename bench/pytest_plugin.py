@@ -41,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rig", choices=RIGS, default="simulated", help="what the scenarios run on")
     group.addoption("--bench", metavar="FILE", help="inventory of a real bench")
     group.addoption(
+        "--without",
+        metavar="NAME[=WHY]",
+        action="append",
+        default=[],
+        help="leave this board or gateway of the bench out; as often as there are such",
+    )
+    group.addoption(
         "--retention",
         type=int,
         metavar="SECONDS",

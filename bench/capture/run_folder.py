@@ -46,6 +46,7 @@ class Ending(StrEnum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,16 @@ def _sha(facts: Mapping[str, object]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def refuse(run: RunFolder, reason: str) -> None:
+    """Write into the manifest that a run could not even begin, and why; it has no capture.
+
+    OSError where that cannot be written.
+    """
+    manifest: dict[str, Any] = json.loads((run.path / MANIFEST).read_text("utf-8"))
+    ended = {"how": Ending.REFUSED, "reason": reason, "at": _wall_clock(utc_of_this_host())}
+    _write(run.path / MANIFEST, {**manifest, "ended": ended})
+
+
 def begin(run: RunFolder, capture: Capture) -> None:
     """Write the first line of a run: that it begins, and how many cases it is to play."""
     capture.record(BENCH, RUN_BEGIN, {"planned": len(run.planned)})
@@ -179,9 +190,18 @@ def _wall_clock(moment: datetime) -> str:
 
 
 def latest(runs_dir: Path) -> Path | None:
-    """The newest run below `runs_dir`, by name; None when there is none."""
+    """The newest run below `runs_dir` that began, by name; None when there is none."""
     runs = [path for path in runs_dir.glob("*") if (path / "manifest.json").is_file()]
-    return max(runs, key=_age, default=None)
+    begun = (run for run in sorted(runs, key=_age, reverse=True) if not _was_refused(run))
+    return next(begun, None)
+
+
+def _was_refused(run: Path) -> bool:
+    try:
+        manifest = json.loads((run / MANIFEST).read_text("utf-8"))
+        return bool(manifest["ended"]["how"] == Ending.REFUSED)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _age(run: Path) -> tuple[str, int]:

@@ -1,6 +1,6 @@
 """`lorabench doctor`: what is there, what is missing, and what mends it?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -8,15 +8,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bench.cli.bench_file import inventory_of
 from bench.cli.exit_code import ExitCode
 from bench.cli.nightly import captures_in
 from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten
-from bench.cli.output import print_json
+from bench.cli.output import print_json, print_lines
+from bench.cli.readiness import NotReady, healthy, ready
 from bench.cli.styled import Span, print_styled
 from bench.doctor.check import Check, Purpose, State, works
 from bench.doctor.diagnosis import Places, conclusion, diagnosis
+from bench.lab.inventory.entries import Inventory
+from bench.night.lab import note_well, sick_parts
 
-EXAMPLES = ("lorabench doctor", "lorabench doctor --json")
+EXAMPLES = ("lorabench doctor", "lorabench doctor --json", "lorabench doctor --bench bench.toml")
 
 _STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"}
 _WIDTH_MAX = 120
@@ -34,18 +38,55 @@ def doctor(
         Path | None,
         Parameter(help="Capture of a network server, to ask whom it cannot answer through."),
     ] = None,
+    bench: Annotated[
+        Path | None,
+        Parameter(
+            help="Inventory of a real bench: let every board be heard by every gateway, too. A part"
+            " that nights have left out because it was sick takes part again, if it is well."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Say what this machine has of what a nightly, an emulated and a hardware rig need."""
+    inventory = None if bench is None else inventory_of(bench)
     checks = diagnosis(Places(runs, lake, captures_in(captures), lns_capture))
     ready = works(checks, Purpose.NIGHTLY)
     code = ExitCode.PASSED if ready else ExitCode.BENCH_ERROR
-    if as_json:
-        print_json(_document(checks, code))
-    else:
+    if not as_json:
         columns = get_terminal_size((_PIPE_WIDTH, 24)).columns
         print_styled(_screen(checks, min(_WIDTH_MAX, columns)))
+    heard: dict[str, Any] = {}
+    if inventory is not None:
+        heard = _heard(inventory, runs, (lambda line: None) if as_json else _tell)
+        code = code if not heard["trouble"] else ExitCode.BENCH_ERROR
+    if as_json:
+        print_json(_document(checks, code) | ({"bench": heard} if heard else {}))
     return code
+
+
+def _tell(line: str) -> None:
+    print_lines([f"  {line}"])
+
+
+def _heard(inventory: Inventory, runs: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Let every board of a bench be heard; remember what is well, and say what is not."""
+    tell(f"the bench {inventory.name}: is every board heard by every gateway?")
+    sick = sick_parts(runs, inventory)
+    well: list[str] = []
+    trouble = ""
+    try:
+        ready(inventory)
+        healthy(inventory, tell, well.append)
+    except NotReady as error:
+        trouble = str(error)
+        tell(trouble)
+    note_well(runs, inventory.name, well)
+    for name, why in sick.items():
+        tell(f"{name} is well, and takes part again" if name in well else f"{name}: {why}")
+    return {
+        "name": inventory.name, "well": sorted(well), "trouble": trouble,
+        "left_out": {name: why for name, why in sick.items() if name not in well},
+    }  # fmt: skip
 
 
 def _screen(checks: Sequence[Check], width: int) -> Iterator[list[Span]]:

@@ -1,6 +1,7 @@
 """`lorabench nightly`: did anything change for the worse since yesterday?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -11,8 +12,8 @@ from cyclopts import Parameter
 import bench
 from bench.capture.run_folder import Origin
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.bench_file import inventory_of
-from bench.cli.exit_code import ExitCode, Refused, worst
+from bench.cli.bench_file import inventory_of, inventory_without
+from bench.cli.exit_code import BenchBroken, ExitCode, Refused, worst
 from bench.cli.imports import import_files
 from bench.cli.mornings import (
     Morning,
@@ -25,7 +26,7 @@ from bench.cli.mornings import (
 )
 from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.nights import KNOWN, KnownFile, known_of
-from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed
+from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed, Without
 from bench.cli.output import command_line, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.readiness import healthy, ready
@@ -38,7 +39,9 @@ from bench.lab.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
+from bench.night.lab import sick_parts
 from bench.night.publishing import publish
+from bench.run.record import RunRecord, describe
 from lns.clock import utc_of_this_host
 
 EXAMPLES = (
@@ -153,6 +156,7 @@ def nightly(
         ),
     ] = False,
     limit: Limit = None,
+    without: Without = (),
     line: Line = None,
     dut: Dut = None,
     gate: Annotated[
@@ -185,8 +189,8 @@ def nightly(
     if keep < 1:
         raise Refused("--keep is a number of nights, 1 at least: the last one stays as it is.")
     night = Night(
-        rig=_rig_of(rig, bench),
-        inventory=None if bench is None else inventory_of(bench),
+        rig=_rig_of(rig, bench, without),
+        inventory=None if bench is None else _lab_of(bench, without, runs),
         seed=seed,
         runs=runs,
         lake=lake,
@@ -206,6 +210,7 @@ def nightly(
         try:
             outcome = _pass(night, display)
         except (Refused, OSError) as refusal:
+            _note_refused(night, refusal)
             code = refusal.exit_code if isinstance(refusal, Refused) else ExitCode.USAGE
             for line in _published(night, code, f"no night: {refusal}", ()):
                 display.line(line)
@@ -233,15 +238,23 @@ def captures_in(folder: Path | None) -> list[Path]:
     return sorted(file for pattern in CAPTURE_FILES for file in looked_in.glob(pattern))
 
 
-def _rig_of(rig: Rig | None, bench: Path | None) -> Rig:
+def _rig_of(rig: Rig | None, bench: Path | None, without: Sequence[str]) -> Rig:
     if bench is None and rig == "hardware":
         raise Refused(
             "--rig hardware: name the inventory of the bench, --bench bench.toml"
             " (`lorabench devices --discover` helps to write it)."
         )
+    if bench is None and without:
+        raise Refused("--without names parts of a bench; which bench, --bench says.")
     if bench is not None and rig not in (None, "hardware"):
         raise Refused(f"--bench: the {rig} rig has no inventory; leave one of the two out.")
     return "hardware" if bench is not None else rig or "simulated"
+
+
+def _lab_of(bench: Path, without: Sequence[str], runs: Path) -> Inventory:
+    """The bench without what is asked for, and without what has been sick for nights."""
+    asked_for = dict.fromkeys(without, "asked for")
+    return inventory_without(bench, sick_parts(runs, inventory_of(bench)) | asked_for)
 
 
 def _pass(night: Night, display: ProgressDisplay) -> Outcome:
@@ -249,6 +262,8 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
     stage = _Stages(night, display)
     if night.inventory is not None:
         stage(f"is the bench {night.inventory.name} ready")
+        for line in _left_out(night.inventory):
+            display.line(f"    {line}")
         for line in ready(night.inventory):
             display.line(f"    {line}")
         stage("is every board heard by every gateway")
@@ -300,6 +315,26 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
     return Outcome(
         judged=judged, code=code, compacted=compacted, morning=morning, compared=tuple(lines)
     )
+
+
+def _note_refused(night: Night, refusal: Exception) -> None:
+    """Leave a row for a night in a lab that was not ready: somebody asks whether it ran."""
+    if night.inventory is None or not isinstance(refusal, BenchBroken):
+        return
+    record = RunRecord(night.rig, night.seed, night.runs, origin=night.origin())
+    describe(record, night.inventory)
+    with suppress(OSError):  # it is told all the same
+        record.refuse(" ".join(str(refusal).split()))
+        write_nights(night.runs, night.known)
+
+
+def _left_out(inventory: Inventory) -> Iterator[str]:
+    """Which parts of the bench take no part tonight, and what lets a sick one in again."""
+    for name, why in inventory.absent.items():
+        yield f"{name} is left out, with the cases that need it: {why}"
+    if any(why != "asked for" for why in inventory.absent.values()):
+        heal = command_line("doctor", "--bench", shown_path(inventory.path))
+        yield f"{heal} lets it take part again, once it is heard"
 
 
 def _against(
@@ -355,6 +390,7 @@ def _selection(night: Night, explores: int | None = None) -> Selection:
         each_once=explores is not None,
         limit=night.cases_max,
         origin=night.origin(explores=explores is not None),
+        without={} if night.inventory is None else night.inventory.absent,
     )
 
 

@@ -44,6 +44,14 @@ Dut = Annotated[
         help="NAME@VERSION or NAME@VERSION+COMMIT of the server under test, if not of this tree.",
     ),
 ]
+Without = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--without",
+        negative="",
+        help="Leave this board or gateway of the bench out, and with it the cases that need it.",
+    ),
+]
 Limit = Annotated[
     int | None,
     Parameter(name="--limit", help="At most so many cases, the first ones. All if left out."),

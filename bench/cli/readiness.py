@@ -35,10 +35,17 @@ def ready(inventory: Inventory) -> list[str]:
     return [*lines, f"gateways {gateways} are to connect to {inventory.tap}"]
 
 
-def healthy(inventory: Inventory, tell: Callable[[str], None]) -> None:
-    """Let every board be heard; `tell` is told what is found. NotReady with all that is wrong."""
+def healthy(
+    inventory: Inventory,
+    tell: Callable[[str], None],
+    well: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Let every board be heard; `tell` is told what is found, `well` the name of each part that is.
+
+    NotReady with all that is wrong.
+    """
     try:
-        health = check(inventory, tell)
+        health = check(inventory, tell, well)
     except HostError as error:
         raise NotReady(str(error)) from None
     for warning in health.warnings:

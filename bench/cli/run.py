@@ -1,5 +1,6 @@
 """`lorabench run`: which scenarios pass on a rig?"""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.exit_code import BenchBroken, ExitCode, Refused
-from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, RunsWritten, Seed, Strategy
+from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, RunsWritten, Seed, Strategy, Without
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run_folders import run_folders_in
@@ -35,6 +36,7 @@ EXAMPLES = (
     "lorabench run --rig emulated",
     "lorabench run --rig emulated --each-once",
     "lorabench run --bench bench.toml multi_concentrator",
+    "lorabench run --bench bench.toml --without board-2",
     "lorabench run my_scenarios/",
     "lorabench run --catalogue my_cases.json",
 )
@@ -62,6 +64,7 @@ class Selection:
     catalogue: Path | None = None
     origin: Origin = field(default_factory=Origin)
     explored: Path | None = None
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def repeat(self) -> str:
@@ -69,6 +72,7 @@ class Selection:
         words: list[object] = [self.pattern] if self.pattern else []
         words += ["--rig", self.rig, "--seed", self.seed]
         words += ["--bench", shown_path(self.bench)] if self.bench else []
+        words += [word for name in self.without for word in ("--without", name)]
         words += ["--strategy", self.strategy] if self.strategy else []
         words += ["--each-once"] if self.each_once else []
         words += ["--retention", self.retention_s] if self.retention_s else []
@@ -149,6 +153,7 @@ def run(
         Path | None,
         Parameter(help="Inventory of a real bench; the scenarios run on its boards and gateways."),
     ] = None,
+    without: Without = (),
     catalogue: Annotated[
         Path | None,
         Parameter(help="Edge cases of your own (JSON), in place of scenarios/edge_cases.json."),
@@ -166,11 +171,13 @@ def run(
     """
     if bench is not None:
         rig = "hardware"
+    elif without:
+        raise Refused("--without names parts of a bench; which bench, --bench says.")
     if limit is not None and limit < 1:
         raise Refused("--limit is a number of cases, 1 at least.")
     selection = Selection(
         pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once, limit,
-        catalogue, Origin(line=line, dut=dut),
+        catalogue, Origin(line=line, dut=dut), without=dict.fromkeys(without, ""),
     )  # fmt: skip
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
@@ -264,6 +271,7 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *(["--tls"] if selection.tls else []),
         *(["--redis", selection.redis_url] if selection.redis_url else []),
         *(["--bench", str(selection.bench)] if selection.bench else []),
+        *(f"--without={name}={why}" for name, why in selection.without.items()),
         *(["--limit", str(selection.limit)] if selection.limit is not None else []),
         *_origin_arguments(selection.origin),
         *("--capture-dir", str(selection.capture_dir)),

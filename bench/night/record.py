@@ -279,6 +279,8 @@ def _ending(manifest: Mapping[str, Any]) -> str:
     if not ended:
         return "it did not end: it was killed, or is still running"
     how = ended.get("how")
+    if how == "refused":
+        return f"it was refused: {ended.get('reason')}"
     return "it was not scored" if how == "finished" else f"it was {how}, and not scored"
 
 

@@ -1,6 +1,5 @@
 """A run on real boards and gateways: cases that use different boards side by side."""
 
-import hashlib
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
@@ -17,7 +16,7 @@ from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
 from bench.run.planning import Plan, plan_of
 from bench.run.play import Play, Turn, perform, repeated
-from bench.run.record import RunRecord
+from bench.run.record import RunRecord, describe
 from bench.run.settings import RETENTION_S, RunSettings
 from bench.run.side_by_side import SideBySide
 from bench.verdict.case import Case
@@ -41,12 +40,7 @@ class HardwareRun:
         inventory: Inventory,
         settings: RunSettings,
     ) -> None:
-        record.devices = ", ".join(entry.name for entry in inventory.devices)
-        record.stations = ", ".join(entry.name for entry in inventory.gateways)
-        record.bench = inventory.name
-        record.inventory_sha = hashlib.blake2b(
-            inventory.path.read_bytes(), digest_size=8
-        ).hexdigest()
+        describe(record, inventory)
         self._record = record
         self._inventory = inventory
         self._arguments = settings.arguments
@@ -67,7 +61,9 @@ class HardwareRun:
         if planned is None:
             why = self._plan.failed.get(play.title.case, "it was not among the scenarios")
             return (f"a dry run of it: {why}",)
-        return needs(planned, self._abilities)
+        lacking = needs(planned, self._abilities)
+        absent = (f"{name} (left out: {why})" for name, why in self._inventory.absent.items())
+        return (*lacking, *absent) if lacking else ()
 
     def announce(self, plays: list[Play]) -> None:
         """Begin to play all of these; HostError when the bench is taken or not complete."""

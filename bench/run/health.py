@@ -34,20 +34,27 @@ class Health:
     warnings: tuple[str, ...] = ()
 
 
-def check(inventory: Inventory, tell: Callable[[str], None]) -> Health:
+def check(
+    inventory: Inventory,
+    tell: Callable[[str], None],
+    well: Callable[[str], None] = lambda name: None,
+) -> Health:
     """Open the bench, let every board be heard by every gateway, and read powers back.
 
-    `tell` is told each line as it is known. HostError with everything that is wrong, also when
+    `tell` is told each line as it is known, `well` each board that every gateway has heard, and
+    each gateway that has heard every board. HostError with everything that is wrong, also when
     somebody else uses the bench.
     """
     try:
         with BenchLock(inventory), tempfile.TemporaryDirectory(prefix="lorabench-health-") as dir:
-            return asyncio.run(_check(inventory, Path(dir), tell))
+            return asyncio.run(_check(inventory, Path(dir), tell, well))
     except LockHeld as held:
         raise HostError(str(held)) from None
 
 
-async def _check(inventory: Inventory, folder: Path, tell: Callable[[str], None]) -> Health:
+async def _check(
+    inventory: Inventory, folder: Path, tell: Callable[[str], None], well: Callable[[str], None]
+) -> Health:
     capture = Capture(folder, "health", now_us, buffered=True)
     lines: list[str] = []
     troubles: list[str] = []
@@ -71,6 +78,11 @@ async def _check(inventory: Inventory, folder: Path, tell: Callable[[str], None]
                         f"{board.name}: not heard by {', '.join(missing)} in {TRIES} frames;"
                         " antenna, attenuator, channel plan?"
                     )
+                elif not board.unfit:
+                    well(board.name)
+            for name in bench.gateways.switchboards:
+                if all(name in board.heard_by for board in bench.boards.values()):
+                    well(name)
             warnings = bench.near_field()
     except LineLost as lost:
         troubles.append(str(lost))

@@ -19,6 +19,7 @@ from bench.capture.run_folder import Ending, Origin
 from bench.chance import stream
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory, InventoryError, load
+from bench.lab.inventory.entries import NoSuchPart
 from bench.run.play import Play
 from bench.run.record import RunRecord
 from bench.run.settings import RunSettings
@@ -269,9 +270,12 @@ def _inventory(config: pytest.Config, rig: str) -> Inventory | None:
                 " (`lorabench devices --discover` helps to write it)"
             )
         try:
-            return load(Path(file))
-        except (InventoryError, OSError) as error:
+            named = [option.partition("=") for option in config.getoption("--without")]
+            return load(Path(file)).without({name: why or "asked for" for name, _, why in named})
+        except (InventoryError, NoSuchPart, OSError) as error:
             raise pytest.UsageError(without_controls(f"--bench: {error}")) from None
+    if config.getoption("--without") and rig != "plan":
+        raise pytest.UsageError(f"--without: the {rig} rig has no inventory; leave it out")
     if file and rig != "plan":
         raise pytest.UsageError(f"--bench: the {rig} rig has no inventory; leave it out")
     return None

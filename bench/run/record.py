@@ -1,5 +1,6 @@
 """Where does a run leave what happened, and how did it go so far?"""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from bench.capture import run_folder
 from bench.capture.run_folder import Ending, Origin
+from bench.lab.inventory import Inventory
 from bench.verdict.case import Title
 from lns.capture import Capture
 from lns.clock import now_us
@@ -90,8 +92,22 @@ class RunRecord:
                 self._capture.record("bench", "case.left_out", {**facts, "missing": [*missing]})
         return self._capture
 
+    def refuse(self, reason: str) -> None:
+        """Say that the run could not begin; OSError where that cannot be written."""
+        self.prepare()
+        assert self._folder is not None
+        run_folder.refuse(self._folder, reason)
+
     def end(self, how: Ending, *, reason: str = "") -> None:
         """Say how the run ended, and close its books; OSError where they cannot be written."""
         if self._capture is not None and self._folder is not None:
             capture, self._capture = self._capture, None
             run_folder.end(self._folder, capture, how, reason=reason)
+
+
+def describe(record: RunRecord, inventory: Inventory) -> None:
+    """Say which bench a run is on."""
+    record.devices = ", ".join(entry.name for entry in inventory.devices)
+    record.stations = ", ".join(entry.name for entry in inventory.gateways)
+    record.bench = inventory.name
+    record.inventory_sha = hashlib.blake2b(inventory.path.read_bytes(), digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
 """What stands on the bench: radios, gateways, switches, limits?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -153,13 +153,18 @@ class ReportTo:
     only_on_change: bool = False
 
 
+class NoSuchPart(ValueError):
+    """A part of a bench that its `bench.toml` does not name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """A bench as its `bench.toml` describes it; every name in it leads somewhere.
 
     `tap`: host and port where the gateways connect, port 0 = any free one. `tap_uri`: how they
     reach it, None = derived from `tap`. `conducted`: no antenna, so that the duty cycle of the
-    region need not be kept. `lock`: the file that says who uses the bench.
+    region need not be kept. `lock`: the file that says who uses the bench. `absent`: boards and
+    gateways that are left out, by name, and why.
     """
 
     path: Path
@@ -176,6 +181,28 @@ class Inventory:
     powers: tuple[PowerEntry, ...] = ()
     attenuators: tuple[AttenuatorEntry, ...] = ()
     report: ReportTo = ReportTo()
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, absent: Mapping[str, str]) -> "Inventory":
+        """The bench without these boards and gateways, by name, and why each is left out.
+
+        NoSuchPart for a name that nothing has.
+        """
+        boards = [radio.name for radio in self.radios]
+        names = [*boards, *(gateway.name for gateway in self.gateways)]
+        for name in absent:
+            if name not in names:
+                raise NoSuchPart(
+                    f"{self.path}: no board or gateway is called {name}; there are: "
+                    + (", ".join(names) or "none")
+                )
+        return replace(
+            self,
+            devices=tuple(part for part in self.devices if part.name not in absent),
+            replayers=tuple(part for part in self.replayers if part.name not in absent),
+            gateways=tuple(part for part in self.gateways if part.name not in absent),
+            absent={**self.absent, **absent},
+        )
 
     @property
     def radios(self) -> tuple[Radio, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.capture.run_folder import latest
 from bench.cli.exit_code import ExitCode
 from bench.cli.nightly import captures_in
 from bench.cli.nightly_summary import Judged, document, sentence, summary
@@ -130,6 +131,7 @@ def test_a_program_reads_of_each_run_and_of_the_whole() -> None:
         (["--rig", "emulated", "--bench", "x.toml"], "the emulated rig has no inventory"),
         (["--bench", "nowhere.toml"], "There is no file nowhere.toml"),
         (["--keep", "0"], "--keep is a number of nights, 1 at least"),
+        (["--without", "dut"], "which bench, --bench says"),
     ],
 )
 def test_what_cannot_be_a_night_is_refused(
@@ -154,7 +156,6 @@ def test_a_bench_that_is_not_ready_is_told_whole_and_nothing_is_run(
     assert "second: no serial port with USB serial number 0123ABCD" in said
     assert "no [[gateway]]: nothing could be heard" in said
     assert "The summary is posted to http://127.0.0.1:" in said
-    assert not runs.exists()
     [(_, _, body)] = hook.told
     assert isinstance(body, dict)
     assert (body["bench"], body["rig"], body["exit_code"], body["runs"]) == (
@@ -164,6 +165,27 @@ def test_a_bench_that_is_not_ready_is_told_whole_and_nothing_is_run(
         [],
     )
     assert body["text"].startswith("lab-1: no night: The bench lab-1")
+
+
+def test_a_refused_night_is_a_row_in_the_memory_and_no_latest_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    words = ["--bench", str(written(tmp_path)), "--runs", str(runs)]
+    assert main(["nightly", *words, "--captures", str(tmp_path)]) == ExitCode.BENCH_ERROR
+    assert main(["nights", "--runs", str(runs), "--json"]) == ExitCode.PASSED
+    [night] = json.loads(capsys.readouterr().out)
+    assert (night["bench"], night["exit_code"], night["totals"]) == ("lab-1", 12, {})
+    assert night["trouble"].startswith("it was refused: The bench lab-1")
+    assert "it was refused" in (runs / "nights.html").read_text("utf-8")
+    assert latest(runs) is None
+
+
+def test_a_mistake_in_the_command_is_no_night(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    words = ["nightly", "--bench", str(written(tmp_path)), "--runs", str(runs), "--without", "dot"]
+    assert main(words) == ExitCode.USAGE
+    assert not runs.exists()
 
 
 def test_a_bench_that_somebody_else_has_is_left_alone(

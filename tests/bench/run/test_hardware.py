@@ -16,6 +16,8 @@ import pytest
 
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock
+from bench.night.lab import sick_parts
+from tests.bench.night.written_nights import write_night
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 
@@ -181,3 +183,40 @@ def test_an_inventory_with_mistakes_is_refused_by_line(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 4
     assert "region" in done.stderr and "Traceback" not in done.stderr
+
+
+THREE_BOARDS = (
+    PASSES
+    + '''
+async def test_three_boards(rig):
+    """Each of three devices sends."""
+    for device in [rig.provision(name, f_cnt=1) for name in ("first", "second", "third")]:
+        await device.send()
+'''
+)
+
+
+def test_a_board_that_is_left_out_takes_the_cases_that_need_it_with_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    words = ("--rig", "hardware", "--bench", str(lab.inventory), "-k", "three_boards")
+    ran = pytest_in(tmp_path, THREE_BOARDS, *words, "--without", "spare=sick since Monday")
+    assert "a third board" in ran.output and "spare (left out: sick since Monday)" in ran.output
+
+
+def test_the_doctor_lets_a_part_in_again_that_it_has_heard(lab: Lab, tmp_path: Path) -> None:
+    """Three nights have called a board sick; it sends, every gateway hears it."""
+    [dut, *_] = load(lab.inventory).devices
+    for number in range(3):
+        write_night(
+            tmp_path, number, {"group/case": "PASS"}, rig="hardware",
+            bench=load(lab.inventory).name, lab={("device", dut.dev_eui): (60, 120)},
+        )  # fmt: skip
+    words = ["doctor", "--bench", str(lab.inventory), "--runs", str(tmp_path), "--json"]
+    assert set(sick_parts(tmp_path, load(lab.inventory))) == {"dut"}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *words], capture_output=True, text=True, check=False
+    )
+    found = json.loads(done.stdout)["bench"]
+    assert found["trouble"] == "" and {"dut", "spare", "e5", "west", "east"} == set(found["well"])
+    assert found["left_out"] == {} == sick_parts(tmp_path, load(lab.inventory))
