@@ -7,11 +7,11 @@ device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bench.verdict.found import Found, Scrutiny
-from bench.verdict.wire import Uplink, eui_of
+from bench.verdict.wire import Uplink, eui_of, gps_us
 from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
 from bench.virtual.lorawan.ciphers import UP, Keys, clear_of_accept, frame_mic, join_mic
 from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
@@ -32,8 +32,6 @@ RX2_AFTER_RX1_US = 1_000_000
 F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
-_GPS_EPOCH = datetime(1980, 1, 6, tzinfo=UTC)
-_LEAP_US = 18_000_000
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
@@ -364,8 +362,7 @@ def _time(
     """Whether DeviceTimeAns tells when the frame ended, in GPS time: UTC without leap seconds."""
     if began is None or uplink.injected:
         return
-    ended_us = (began - _GPS_EPOCH) // timedelta(microseconds=1) + _LEAP_US
-    ended_us += uplink.t_us - uplink.held_us
+    ended_us = gps_us(began) + uplink.t_us - uplink.held_us
     told_us = int.from_bytes(command.told[:4], "little") * 1_000_000
     told_us += command.told[4] * 1_000_000 // 256
     if not -_TOLD_WITHIN_US <= told_us - ended_us <= _GPS_STEP_US:

@@ -21,6 +21,7 @@ from bench.rig.tapped_station import TappedStation
 from bench.station.tap import Tap
 from bench.verdict.case import Case
 from bench.verdict.mistake import ScenarioMistake, not_there
+from bench.verdict.wire import json_of
 from bench.virtual.air.medium import Medium
 from bench.virtual.air.propagation import Links
 from lns.clock import now_us
@@ -29,7 +30,6 @@ from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import EU868, Region, region
-from lns.station.json_fields import json_object
 
 MID_LIFE_F_CNT = 10
 UP_WITHIN_US = 60_000_000
@@ -298,8 +298,8 @@ class Assembly(Rig):
         said: list[tuple[str, object]] = []
         for event in self.case.events:
             if event["kind"] == "station.text" and event["station"] == station.eui:
-                fields = json_object(event["text"])
-                if isinstance(fields, dict):
+                fields = json_of(event["text"])
+                if fields is not None:
                     said.append((event["direction"], fields.get("msgtype")))
         if station.is_up or ("up", "version") not in said:
             return

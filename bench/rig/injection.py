@@ -5,13 +5,13 @@ from typing import TypedDict
 
 from bench.capture.reading import Event
 from bench.station.retelling import frame_id_of
+from bench.verdict.wire import json_of, uplink_of
+from bench.virtual import station_words
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora, channel_plan
 from bench.virtual.lorawan.ciphers import Keys, session_keys
-from bench.virtual.lorawan.frames import read_join_accept
+from bench.virtual.lorawan.frames import JoinRequest, read_join_accept
 from lns.lorawan.region import DataRate, Region
-from lns.station.messages import Dnmsg, Jreq, UpInfo, parse_down, parse_up
-from lns.station.spelling import frame_text
 
 RSSI_DBM = -80
 SNR_DB = 7.5
@@ -35,11 +35,14 @@ def reception_text(
     By default with SF7 on the first channel that the devices of this bench use in the region.
     """
     heard = first_channel(region)
-    text = frame_text(
+    text = station_words.frame_told(
         phy,
         dr=heard["dr"] if dr is None else dr,
         freq_hz=heard["freq_hz"] if freq_hz is None else freq_hz,
-        upinfo=UpInfo(xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB),
+        heard=station_words.Heard(
+            rctx=0, xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB, gpstime=0, rxtime=0.0
+        ),
+        ref_time=0.0,
     )
     assert text is not None, "a station would not report this frame"
     return text
@@ -72,18 +75,20 @@ def sessions_opened(events: Sequence[Event], identity: Identity) -> list[tuple[s
         if event["kind"] != "station.text":
             continue
         if event["direction"] == "up":
-            request = parse_up(event["text"])
-            if isinstance(request, Jreq) and request.dev_eui == identity.dev_eui:
-                dev_nonces[request.upinfo.xtime] = request.dev_nonce
+            uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
+            request = None if uplink is None else uplink.frame
+            if isinstance(request, JoinRequest) and request.dev_eui == identity.dev_eui:
+                assert uplink is not None
+                dev_nonces[uplink.xtime] = request.dev_nonce
             continue
-        answer = parse_down(event["text"])
-        if not isinstance(answer, Dnmsg) or answer.xtime not in dev_nonces:
+        order = station_words.wanted(json_of(event["text"]) or {})
+        if order is None or order.xtime not in dev_nonces:
             continue
-        accept = read_join_accept(identity.app_key, answer.pdu)
+        accept = read_join_accept(identity.app_key, order.pdu)
         if accept is None:
             continue
         keys = session_keys(
-            identity.app_key, accept.join_nonce, accept.net_id, dev_nonces[answer.xtime]
+            identity.app_key, accept.join_nonce, accept.net_id, dev_nonces[order.xtime]
         )
         sessions.append((accept.dev_addr, keys))
     return sessions

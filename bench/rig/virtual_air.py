@@ -13,9 +13,9 @@ from bench.rig.stimulation import Stimulation
 from bench.rig.virtual_device import VirtualRigDevice
 from bench.station.link import TextLink
 from bench.station.tap import Tap
+from bench.verdict.wire import gps_us
 from bench.virtual.station.concentrator_clock import ConcentratorClock
 from lns.lorawan.identifiers import Eui
-from lns.station.protocol import gps_time_us
 
 
 class VirtualAir(Stimulation):
@@ -47,7 +47,7 @@ class VirtualAir(Stimulation):
             seed=seed,
             record=self.record,
             taps=self._tap_of,
-            gps_start_us=gps_time_us(self._wall_clock_start),
+            gps_start_us=gps_us(self._wall_clock_start),
             twins=self._twins.setdefault(station_eui, []),
         )
 

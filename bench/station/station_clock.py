@@ -1,9 +1,8 @@
 """What does the clock of a real station show now, as far as it has told?"""
 
 from bench.station.link import TextLink
+from bench.verdict.wire import json_of
 from lns.clock import now_us
-from lns.station.json_fields import json_object
-from lns.station.messages import Malformed
 
 
 class StationClock:
@@ -28,8 +27,8 @@ class StationClock:
 
     def learn(self, text: str) -> None:
         """Take a text of the station."""
-        fields = json_object(text)
-        if isinstance(fields, Malformed):
+        fields = json_of(text)
+        if fields is None:
             return
         upinfo = fields.get("upinfo")
         told = upinfo.get("xtime") if isinstance(upinfo, dict) else None

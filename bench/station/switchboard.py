@@ -15,11 +15,10 @@ from typing import Any
 
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.station_clock import OverheardLink, StationClock
+from bench.verdict.wire import is_reception, json_of
 from lns.lorawan.identifiers import Eui
-from lns.station.json_fields import json_object
-from lns.station.messages import Malformed, is_reception
-from lns.station.spelling import getxtime_text
 
+_ASK_CLOCKS = '{"msgtype":"getxtime"}'
 _ASK_AGAIN_S = 1.0
 _CONNECT_AGAIN_S = 0.2
 _JOBS_MAX = 10_000
@@ -155,8 +154,8 @@ class Switchboard:
         """Let the station send something for nobody's case; LinkClosed when it is not there."""
         if self._link is None:
             raise LinkClosed(f"{self.station} is not connected")
-        fields = json_object(dnmsg)
-        assert not isinstance(fields, Malformed)
+        fields = json_of(dnmsg)
+        assert fields is not None
         self._numbers += 1
         await self._link.send(json.dumps({**fields, "diid": self._numbers}))
 
@@ -194,8 +193,8 @@ class Switchboard:
         if is_reception(text):
             owner = next((party for party in self._parties if party.owns(text)), None)
             return self._hand(owner, text) if owner else self._foreign(self.station, text)
-        fields = json_object(text)
-        if isinstance(fields, Malformed):
+        fields = json_of(text)
+        if fields is None:
             return self._foreign(self.station, text)
         match fields.get("msgtype"):
             case "version":
@@ -243,8 +242,8 @@ class Switchboard:
         """Take a text from the server of a case."""
         if self._link is None:
             return
-        fields = json_object(text)
-        if isinstance(fields, Malformed):
+        fields = json_of(text)
+        if fields is None:
             return await self._link.send(text)
         match fields.get("msgtype"):
             case "router_config":
@@ -278,7 +277,7 @@ class Switchboard:
             while not self.clock.is_told:
                 await asyncio.sleep(_ASK_AGAIN_S)
                 self._askers.append(None)
-                await line.send(getxtime_text())
+                await line.send(_ASK_CLOCKS)
         except LinkClosed:
             return
 

@@ -15,10 +15,9 @@ from bench.station.link import LinkClosed, TextLink, link_pair
 from bench.station.retelling import frame_id_of, told_by
 from bench.station.tap_connection import Connection, Leaving
 from bench.verdict.evidence import LINK, NO_LINK
+from bench.verdict.wire import is_reception, json_of
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
-from lns.station.json_fields import json_object
-from lns.station.messages import Malformed, is_reception
 
 HISTORY_MAX = 10_000
 
@@ -220,8 +219,8 @@ class Tap:
 
     def _down(self, text: str) -> None:
         """Take a text from the server."""
-        fields = json_object(text)
-        if isinstance(fields, Malformed) or fields.get("msgtype") != "dnmsg":
+        fields = json_of(text)
+        if fields is None or fields.get("msgtype") != "dnmsg":
             return self._leave(Leaving(text, "down"))
         if self._faults.take(FaultKind.SUPPRESS):
             return self._note(Leaving(text, "down"), dropped=True)

@@ -6,7 +6,6 @@ server nothing.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +14,7 @@ from bench.capture.timetable import HOST_STALLED
 from bench.verdict.answers import Answers
 from bench.verdict.device_lines import without_signal
 from bench.verdict.effects import Effects
-from bench.verdict.wire import uplink_of
-from lns.station import messages
-from lns.station.json_fields import either, json_object, read_eui
+from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
 
 ABSENT = "-"
 NO_LINK = "no link"
@@ -270,22 +267,17 @@ def _read_text(evidence: Evidence, event: Event) -> None:
         )
         evidence.answers.uplinks[uplink.station, uplink.xtime] = uplink.frame_id
         return
-    message = messages.parse_up(event["text"])
-    match message:
-        case messages.Updf() | messages.Jreq():
-            heard = Heard(event["station"], message.frame_id, message.upinfo.xtime, event["t_us"])
-            evidence.receptions.append(heard)
-            evidence.answers.uplinks[heard.station, heard.xtime] = message.frame_id
-        case messages.Malformed() if message.is_reception:
-            evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
+    if is_reception(event["text"]):
+        evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
 
 
 def _read_dnmsg(evidence: Evidence, event: Event) -> None:
-    fields = json_object(event["text"])
-    if isinstance(fields, messages.Malformed) or fields.get("msgtype") != "dnmsg":
+    fields = json_of(event["text"])
+    if fields is None or fields.get("msgtype") != "dnmsg":
         return
-    with suppress(ValueError, KeyError):
-        evidence.handed_over_to.add(read_eui(either(fields, "DevEui", "DevEUI")))
+    dev_eui = eui_of(fields.get("DevEui", fields.get("DevEUI")))
+    if dev_eui is not None:
+        evidence.handed_over_to.add(dev_eui)
     evidence.answers.read(event["station"], fields)
     if isinstance(fields.get("xtime"), int):  # also of a downlink that no station could read
         evidence.dnmsgs.append((event["station"], fields["xtime"]))

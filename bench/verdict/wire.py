@@ -6,6 +6,8 @@ Source: Basics Station, LNS protocol.
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from bench.virtual.lorawan.frames import (
@@ -28,6 +30,10 @@ _INFO_RANGES = {
 }  # fmt: skip
 """The least and the greatest value of each whole number; words may be signed or not."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
+_RECEPTIONS = ("updf", "jreq")
+_GPS_EPOCH = datetime(1980, 1, 6, tzinfo=UTC)
+_LEAP_US = 18_000_000
+"""GPS knows no leap seconds: since 2017 it is so far ahead of UTC."""
 _DASHED = re.compile(r"([0-9A-Fa-f]{2}[-:]?){7}[0-9A-Fa-f]{2}")
 _ID6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}")
 
@@ -59,17 +65,49 @@ def _no_number(word: str) -> float:
     raise ValueError(f"{word} is no JSON")
 
 
+def _finite(word: str) -> float:
+    number = float(word)
+    return number if isfinite(number) else _no_number(word)
+
+
+def _read(text: str) -> object:
+    """What a JSON text says; ValueError or RecursionError."""
+    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    if "\\ud" in text.lower():
+        json.dumps(found, ensure_ascii=False).encode()  # half a character is none
+    return found
+
+
 def json_of(text: str) -> dict[str, Any] | None:
     """The JSON object that a text is; None if it is none."""
     try:
-        found = json.loads(text, parse_constant=_no_number)
+        found = _read(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
+def is_reception(text: str) -> bool:
+    """Whether a text of a station stands for a frame that it heard, readable or not.
+
+    It does if it is no JSON at all, or an object that says so.
+    """
+    try:
+        found = _read(text)
+    except (ValueError, RecursionError):
+        return True
+    return isinstance(found, dict) and found.get("msgtype") in _RECEPTIONS
+
+
+def gps_us(at: datetime) -> int:
+    """GPS time in µs, which is UTC without leap seconds."""
+    return (at - _GPS_EPOCH) // timedelta(microseconds=1) + _LEAP_US
+
+
 def eui_of(told: object) -> str | None:
     """16 upper-case digits from any spelling that a station reads; None if it is no EUI."""
+    if type(told) is int and 0 <= told < 1 << 64:
+        return f"{told:016X}"
     if not isinstance(told, str):
         return None
     if _DASHED.fullmatch(told):
@@ -88,14 +126,14 @@ def eui_of(told: object) -> str | None:
 def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None:
     """The reception that a station tells; None for anything else, or what cannot be read."""
     told = json_of(text)
-    if told is None or told.get("msgtype") not in ("updf", "jreq"):
+    if told is None or told.get("msgtype") not in _RECEPTIONS:
         return None
     try:
-        if not (_are_fit(told, _RANGES) and _are_fit(told["upinfo"], _INFO_RANGES)):
+        info = told.get("upinfo", {})
+        if not (_are_fit(told, _RANGES) and _are_fit(info, _INFO_RANGES)):
             return None
         phy = _join(told) if told["msgtype"] == "jreq" else _data(told)
         frame = read_join_request(phy) if told["msgtype"] == "jreq" else read_data(phy)
-        info = told["upinfo"]
         if frame is None:
             return None
         return Uplink(

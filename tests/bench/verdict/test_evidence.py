@@ -166,7 +166,7 @@ def test_what_answers_no_reception_is_no_answer(said_text: str) -> None:
 
 
 def test_a_reception_without_upinfo_is_a_reception() -> None:
-    """Only the reader of the network server takes it; its xtime is 0."""
+    """Nobody has told of its clock: its xtime is 0."""
     told_text = json.loads(heard(WEST, 11)["text"])
     del told_text["upinfo"]
     [reception] = Evidence.of(in_order(text(WEST, json.dumps(told_text)))).receptions
