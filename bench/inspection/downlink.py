@@ -84,9 +84,11 @@ class KnownDevice:
     dev_eui: str
     app_key: bytes = field(repr=False)
     sessions: list[Session]
+    server: str | None = None
     is_class_c: bool = False
     nb_trans: int = 1
     counts_join_nonces: bool = False
+    join_nonce_min: int = 1
     rx1_dr_offset: int = 0
     rx_delay_s: int = 1
     rx2_dr: int | None = None
@@ -114,18 +116,19 @@ class Answered:
     device: KnownDevice
     f_cnt: int = 0
     session: Session | None = None
+    stations: int = 1
+    """How many stations have told of the frame so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What holds for every device: region, NetID, how many stations there are.
+    """What holds for every device: region, NetID, who uses which DevAddr.
 
     `began`: what the clocks of its servers showed when the bench's was 0, where that is known.
     """
 
     plan: ChannelPlan
     net_id: str
-    stations: int
     addresses: dict[str, str]
     """Who uses a DevAddr: its DevEUI."""
     began: datetime | None = None
@@ -385,8 +388,8 @@ def _command(
                 due = max(0, min(254, uplink.snr - _FLOOR_DB[modulated.sf]))
                 if abs(command.told[0] - due) > 1:
                     yield check.wrong("margin of LinkCheckAns", round(due), command.told[0])
-            if not 1 <= command.told[1] <= network.stations:
-                due_stations = f"1 to {network.stations}"
+            if not 1 <= command.told[1] <= answered.stations:
+                due_stations = f"1 to {answered.stations}"
                 yield check.wrong("GwCnt of LinkCheckAns", due_stations, command.told[1])
         case Cid.LINK_ADR:
             wanted = link_adr(command)
@@ -450,6 +453,8 @@ def _join_nonce(accept: JoinAccept, device: KnownDevice, check: Scrutiny) -> Ite
     before = device.join_nonces
     if accept.join_nonce in before:
         yield check.wrong("JoinNonce", "one never used", accept.join_nonce)
+    elif accept.join_nonce < device.join_nonce_min:
+        yield check.wrong("JoinNonce", f"at least {device.join_nonce_min}", accept.join_nonce)
     elif device.counts_join_nonces and before and accept.join_nonce < max(before):
         yield check.wrong("JoinNonce", f"more than {max(before)}", accept.join_nonce)
     before.append(accept.join_nonce)

@@ -12,14 +12,15 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
+from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
-from bench.inspection.outcome import outcome
+from bench.inspection.outcome import outcome, unreadable
 from bench.inspection.router_config import router_config
 from bench.verdict.device_lines import without_signal
 from bench.verdict.evidence import LINK, Evidence
 from bench.verdict.found import Found, Scrutiny
 from bench.verdict.owner import Owner
-from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
+from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.ciphers import session_keys
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
@@ -58,7 +59,7 @@ class Inspector:
         self._frame_names = message.Names()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
-        self._network = Network(plan, net_id, max(1, len(names)), addresses, began)
+        self._network = Network(plan, net_id, addresses, began)
         self._names = names
         self._devices = {device.dev_eui: device for device in devices}
         self._sent: dict[bytes, Event] = {}
@@ -70,10 +71,13 @@ class Inspector:
         self._handed_over: dict[str, int] = {}
         self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
+        self._told_by: dict[bytes, set[str]] = {}
+        self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         for event in events:
+            self._found += self._accounts.take(event)
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
@@ -97,6 +101,7 @@ class Inspector:
             self._found += self._unaccepted()
         self._found += self._silent_gateways(evidence)
         self._found += self._deaf_stations(evidence)
+        self._found += self._accounts.end()
         return self._found
 
     def _wanted(self, event: Event) -> None:
@@ -105,7 +110,7 @@ class Inspector:
             return
         if event["wants"] == "status":
             device.status_wanted = True
-        else:
+        elif event["wants"] == "downlink":
             payload = bytes.fromhex(event["payload"])
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
 
@@ -128,11 +133,15 @@ class Inspector:
             told = json_of(event["text"]) or {}
             if told.get("msgtype") == "dntxed" and isinstance(told.get("diid"), int):
                 self._reported.add((event["station"], told["diid"]))
+                self._accounts.reported(event["station"], told["diid"], told.get("xtime"))
+            if (msgtype := unreadable_type(event["text"])) is not None:
+                self._accounts.unreadable(event["station"], msgtype)
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
             return
         uplink = replace(uplink, injected=event.get("origin") == "injected")
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
+        self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             key = answered.device.dev_eui, uplink.station, answered.f_cnt
@@ -149,7 +158,8 @@ class Inspector:
         if isinstance(uplink.frame, JoinRequest):
             return Answered(uplink, device)
         session = device.session_of(uplink.frame, sent["f_cnt"])
-        return Answered(uplink, device, sent["f_cnt"], session)
+        stations = len(self._told_by.get(uplink.phy, ()))
+        return Answered(uplink, device, sent["f_cnt"], session, stations)
 
     # --- what network servers say ---------------------------------------------------------------
 
@@ -184,9 +194,23 @@ class Inspector:
             dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
             found = list(self._dnmsg_read(event, told, check))
             found += self._used_again(station, diid, check)
+            self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped") and not event.get("held_us"):
                 self._diids[station, diid] = dev_eui or "", found[0] if found else None
         self._found += found
+
+    def _passed(self, event: Event, told: dict[str, Any]) -> Told:
+        """A downlink with the uplinks that it may answer, if the bench knows any."""
+        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
+        same = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+        frames = frozenset(uplink.frame_id for uplink in same)
+        sent = self._sent.get(same[-1].phy) if same else None
+        if sent is None or sent.get("origin") != "device":
+            return Told(told, frames, None)
+        opens_us = self._ended_us(same[-1]) + max(1, told.get("RxDelay", 1)) * 1_000_000
+        if "RX1DR" not in told:
+            opens_us += downlink.RX2_AFTER_RX1_US
+        return Told(told, frames, opens_us)
 
     def _used_again(self, station: str, diid: int, check: Scrutiny) -> Iterator[Found]:
         if (station, diid) in self._diids:
@@ -279,7 +303,15 @@ class Inspector:
 
     def _outcome(self, event: Event) -> None:
         heard = self._heard.get((event["station"], event.get("xtime", 0)), [])
-        if "frame_id" not in event or not heard:
+        if "frame_id" not in event:
+            told_by = self._name(event["station"])
+            check = Scrutiny(
+                rule="outcome", of=f"outcome of what cannot be read, through {told_by}",
+                t_us=event["t_us"], station=event["station"],
+            )  # fmt: skip
+            self._found += unreadable(event, check)
+            return
+        if not heard:
             return
         name = self._names.get(event["station"], event["station"])
         check = Scrutiny(

@@ -45,6 +45,13 @@ def outcome(
         yield from check.same(name, _plain(value), _plain(told.get(name)))
 
 
+def unreadable(told: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in the outcome of a reception that cannot be read."""
+    due = {"upstream": "dropped", "reason": "Malformed", "answer": "NotAsked"}
+    for name, value in {**due, "level2": "NotAsked", "status": None, "dev_eui": None}.items():
+        yield from check.same(name, value, _plain(told.get(name)))
+
+
 def _plain(value: object) -> object:
     """A word is the same text in this process as in the capture of another one."""
     return str(value) if isinstance(value, str) else value

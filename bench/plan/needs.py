@@ -57,7 +57,9 @@ RIG_VERBS: Mapping[str, Item | None] = {
     "replay": Item.REPLAYER,
     "flood": Item.BURST,
     **dict.fromkeys(("hear", "craft", "craft_join", "told", "say", "forge", "forge_join")),
-    **dict.fromkeys(("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status")),
+    **dict.fromkeys(
+        ("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status", "post_request")
+    ),
     # time
     **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle", "start", "pause")),
     # network servers, their store, the application

@@ -21,7 +21,12 @@ def request(
             "payload": wanted.payload.hex(),
             "confirmed": wanted.confirmed,
         }
-    return f"lorawan/{lns}/{dev_eui}/down", json.dumps(body).encode()
+    return posted(lns, dev_eui, json.dumps(body).encode())
+
+
+def posted(lns: str, dev_eui: Eui, body: bytes) -> tuple[str, bytes]:
+    """Topic and body of something that an application writes for a device, whatever it is."""
+    return f"lorawan/{lns}/{dev_eui}/down", body
 
 
 def times_queued(events: Iterable[Event], dev_eui: Eui) -> int:

@@ -205,16 +205,18 @@ class Rig(Faults, Consuming):
         *,
         confirmed: bool = False,
         payload: bytes = ...,
-        port: int = 2,
+        port: int | None = 2,
         f_cnt: int | None = None,
         f_opts: bytes = b"",
         adr: bool = False,
         adr_ack_req: bool = False,
+        class_b: bool = False,
     ) -> Sent:
         """The next frame of a device, built by the bench; nobody hears it before `say`.
 
         With `f_cnt` one that it sent some time ago, and that somebody recorded. `f_opts`: the MAC
-        commands in its header, up to 15 bytes; on port 0 they are its payload.
+        commands in its header, up to 15 bytes; on port 0 they are its payload. Without a port
+        (None) it has no payload either. `class_b`: it says that it listens to beacons.
         """
 
     @abstractmethod
@@ -257,6 +259,10 @@ class Rig(Faults, Consuming):
     @abstractmethod
     async def queue_status(self, device: RigDevice) -> None:
         """Let the application want to know the status of a device; the server asks it then."""
+
+    @abstractmethod
+    async def post_request(self, device: RigDevice, body: bytes) -> None:
+        """Let an application ask for something for a device that no server can read."""
 
     @abstractmethod
     async def wait(self, us: int) -> None:

@@ -10,6 +10,7 @@ from bench.rig.consumption import Consumption
 from bench.rig.injected import Witness
 from bench.rig.memory_broker import MemoryBroker
 from bench.rig.parts import NetworkServer
+from bench.rig.request import posted, request
 from bench.rig.simulated_consumer import SimulatedConsumer
 from bench.rig.simulated_server import SimulatedServer
 from bench.rig.simulated_store import SimulatedStore
@@ -17,7 +18,7 @@ from bench.rig.virtual_air import VirtualAir
 from bench.verdict.mistake import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid
-from lns.downlink.downlink_queue import ApplicationDownlink
+from lns.downlink.downlink_queue import ApplicationDownlink, StatusWanted
 from lns.store.inbox_memory import MemoryInboxStore
 
 LNS = "lns-a"
@@ -62,15 +63,20 @@ class SimulatedRig(VirtualAir, Consumption):
     async def queue_downlink(
         self, device: Any, *, payload: bytes, port: int = 2, confirmed: bool = False
     ) -> None:
-        await self.start()
-        downlink = ApplicationDownlink(port, payload, confirmed)
-        self.note_request(device, downlink)
-        self._servers[LNS].enqueue(device.provisioned.dev_eui, downlink)
+        await self._request(device, ApplicationDownlink(port, payload, confirmed))
 
     async def queue_status(self, device: Any) -> None:
+        await self._request(device, StatusWanted(True))
+
+    async def _request(self, device: Any, wanted: ApplicationDownlink | StatusWanted) -> None:
         await self.start()
-        self.note_request(device)
-        self._servers[LNS].want_status(device.provisioned.dev_eui)
+        self.note_request(device, wanted if isinstance(wanted, ApplicationDownlink) else None)
+        self._servers[LNS].receive_request(*request(LNS, device.provisioned.dev_eui, wanted))
+
+    async def post_request(self, device: Any, body: bytes) -> None:
+        await self.start()
+        self.note_unreadable_request(device)
+        self._servers[LNS].receive_request(*posted(LNS, device.provisioned.dev_eui, body))
 
     def new_server(self, lns: str) -> NetworkServer:
         self._store.begin_claims()

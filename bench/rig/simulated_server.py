@@ -17,7 +17,6 @@ from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
-from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
@@ -101,17 +100,11 @@ class SimulatedServer:
             if eui == station:
                 theirs.peer.vanish(noticed_after_us)
 
-    def want_status(self, dev_eui: Eui) -> None:
-        """The application wants to know the status of a device."""
+    def receive_request(self, topic: str, body: bytes) -> None:
+        """An application asks for something, as the broker brings it."""
         if self._server is not None:
             with self._alive():
-                self._server.want_status(dev_eui)
-
-    def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> None:
-        """The application wants something sent to a device."""
-        if self._server is not None:
-            with self._alive():
-                self._server.enqueue(dev_eui, downlink)
+                self._server.receive_request(topic, body)
 
     def step_wall_clock(self, us: int) -> None:
         """Set the wall clock of its host forward or back."""

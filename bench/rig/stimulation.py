@@ -83,11 +83,12 @@ class Stimulation(Assembly):
         *,
         confirmed: bool = False,
         payload: bytes = PAYLOAD,
-        port: int = 2,
+        port: int | None = 2,
         f_cnt: int | None = None,
         f_opts: bytes = b"",
         adr: bool = False,
         adr_ack_req: bool = False,
+        class_b: bool = False,
     ) -> Sent:
         await self.start()
         session = device.session
@@ -104,6 +105,7 @@ class Stimulation(Assembly):
             f_opts=f_opts,
             adr=adr,
             adr_ack_req=adr_ack_req,
+            class_b=class_b,
         )
         self.announce(sent)
         return sent
@@ -152,6 +154,11 @@ class Stimulation(Assembly):
         if downlink is not None:
             facts |= {"wants": "downlink", "f_port": downlink.f_port}
             facts |= {"payload": downlink.payload.hex(), "confirmed": downlink.confirmed}
+        self.record("application", REQUEST, facts)
+
+    def note_unreadable_request(self, device: Any) -> None:
+        """Tell that an application asks for something that nobody can read."""
+        facts: dict[str, object] = {"dev_eui": device.provisioned.dev_eui, "wants": "unreadable"}
         self.record("application", REQUEST, facts)
 
     def inspect(self, *, is_stuck: bool = False) -> None:
@@ -334,6 +341,8 @@ def _known(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevice:
         record.dev_eui,
         provisioned.app_key,
         sessions,
+        server=record.server,
+        join_nonce_min=record.join_nonce_min,
         is_class_c=record.device_class is DeviceClass.C,
         nb_trans=record.nb_trans,
         counts_join_nonces=record.lorawan is LoRaWanVersion.V1_0_4,

@@ -12,7 +12,7 @@ from bench.host.network_server import ServerDied
 from bench.rig.device import DeviceOfCase
 from bench.rig.lns_program import LnsProgram
 from bench.rig.provisioning import Provisioned
-from bench.rig.request import TAKEN_WITHIN_US, request, times_queued
+from bench.rig.request import TAKEN_WITHIN_US, posted, request, times_queued
 from bench.rig.retiming import Retiming
 from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_consumption import WiredConsumption
@@ -72,6 +72,12 @@ class WiredRig(WiredConsumption):
 
     async def queue_status(self, device: Any) -> None:
         await self._request(device, StatusWanted(True))
+
+    async def post_request(self, device: Any, body: bytes) -> None:
+        await self.start()
+        self.note_unreadable_request(device)
+        place = self._bench if self._broker is None else self._broker
+        await place.post(*posted(self.server.lns, device.provisioned.dev_eui, body))
 
     async def _request(self, device: Any, wanted: ApplicationDownlink | StatusWanted) -> None:
         """Ask as an application does, and wait until a network server has taken it."""

@@ -81,6 +81,7 @@ FROM {texts}
          AND said.FOpts RLIKE {_HEX} AND length(said.FOpts) / 2 = said.FCtrl & 15
          AND said.FRMPayload RLIKE {_HEX} AND said.FPort BETWEEN -1 AND 255
          AND (said.FPort >= 0 OR said.FRMPayload = '')
+         AND (said.FPort != 0 OR said.FOpts = '')
          AND length(said.FOpts) / 2 + length(said.FRMPayload) / 2 + 13 <= 255
        OR said.msgtype = 'jreq' AND said.MHdr = 0 AND join_eui_ IS NOT NULL
          AND join_dev_eui_ IS NOT NULL AND said.DevNonce BETWEEN 0 AND 65535), false) AS readable

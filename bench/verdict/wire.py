@@ -31,6 +31,14 @@ _INFO_RANGES = {
 """The least and the greatest value of each whole number; words may be signed or not."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
 _RECEPTIONS = ("updf", "jreq")
+_NEEDED = {
+    "version": ("station",),
+    "dntxed": ("diid|seqno", "DevEui|DevEUI", "DR", "Freq"),
+    "timesync": ("txtime",),
+    "getxtime": ("xtimes",),
+    "propdf": ("FRMPayload", "DR", "Freq"),
+}
+"""What each message of a station that is no reception has at least, in either spelling."""
 _GPS_EPOCH = datetime(1980, 1, 6, tzinfo=UTC)
 _LEAP_US = 18_000_000
 """GPS knows no leap seconds: since 2017 it is so far ahead of UTC."""
@@ -99,6 +107,23 @@ def is_reception(text: str) -> bool:
     return isinstance(found, dict) and found.get("msgtype") in _RECEPTIONS
 
 
+def unreadable_type(text: str) -> str | None:
+    """The msgtype of a text that is no reception and lacks what its kind must have; else None.
+
+    "" for JSON that is no object. What is there and has an odd value is not judged.
+    """
+    try:
+        found = _read(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return ""
+    msgtype = found.get("msgtype")
+    due = _NEEDED.get(msgtype) if isinstance(msgtype, str) else None
+    lacks = [names for names in due or () if not any(name in found for name in names.split("|"))]
+    return str(msgtype) if lacks else None
+
+
 def gps_us(at: datetime) -> int:
     """GPS time in µs, which is UTC without leap seconds."""
     return (at - _GPS_EPOCH) // timedelta(microseconds=1) + _LEAP_US
@@ -161,6 +186,8 @@ def _data(told: dict[str, Any]) -> bytes:
         raise ValueError("no data uplink")
     if len(f_opts) != told["FCtrl"] & F_OPTS_MAX or (port < 0 and told["FRMPayload"]):
         raise ValueError("no frame has these parts")
+    if port == 0 and f_opts:
+        raise ValueError("commands in two places: whoever gets it ignores the frame")
     return (
         bytes([told["MHdr"]])
         + _little_endian(told["DevAddr"], 4)

@@ -42,6 +42,7 @@ def data(
     f_opts: bytes = b"",
     adr: bool = False,
     adr_ack_req: bool = False,
+    class_b: bool = False,
     forged: bool = False,
 ) -> Sent:
     """A data frame with this counter (32 bits); `forged` spoils its MIC."""
@@ -55,6 +56,7 @@ def data(
         f_opts=f_opts,
         adr=adr,
         bit_6=adr_ack_req,
+        bit_4=class_b,
     )
     phy = _spoilt(phy) if forged else phy
     return found(dev_eui, phy, f_cnt, session=session)

@@ -41,6 +41,10 @@ class StatusRequests:
         self._wanted[dev_eui] = _Wanted(by_application=True)
         self._tell("queued", dev_eui)
 
+    def refuse(self, reason: str, dev_eui: Eui) -> None:
+        """Tell of a status that nobody is asked for."""
+        self._tell("refused", dev_eui, reason)
+
     def is_due(self, device: EndDevice) -> bool:
         """Whether the next answer to a device asks for its status."""
         dev_eui = device.dev_eui

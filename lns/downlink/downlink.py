@@ -95,7 +95,7 @@ class Downlinks:
         """Ask a device for its status with its next answer; or why that is refused."""
         reason = self._refusal(dev_eui)
         if reason is not None:
-            self._queues.refuse(reason, dev_eui)
+            self.statuses.refuse(reason, dev_eui)
             return reason
         self.statuses.want(dev_eui)
         return None

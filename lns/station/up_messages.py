@@ -241,6 +241,8 @@ def _updf(text: _UpdfText) -> Updf:
         raise ValueError(f"FCtrl {text.f_ctrl} does not fit {len(f_opts)} bytes of FOpts")
     if text.f_port == NO_PORT and payload:
         raise ValueError("FRMPayload without FPort")
+    if text.f_port == 0 and f_opts:  # LoRaWAN 1.0.3, 4.3.1.6: whoever gets it ignores the frame
+        raise ValueError("MAC commands in FOpts and on FPort 0")
     if len(payload) + len(f_opts) + 13 > _PHY_BYTES_MAX:
         raise ValueError("longer than a frame can be")
     return Updf(

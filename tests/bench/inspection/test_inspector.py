@@ -26,7 +26,10 @@ DNMSG = {
     "pdu": ANSWER.hex(), "RxDelay": 1, "priority": 0, "xtime": 7_000_000, "rctx": 0, "RX1DR": 5,
     "RX1Freq": 868_300_000, "RX2DR": 0, "RX2Freq": 869_525_000,
 }  # fmt: skip
-DNTXED = {"msgtype": "dntxed", "diid": 1}
+DNTXED = {
+    "msgtype": "dntxed", "diid": 1, "DevEui": "70-B3-D5-7E-D0-00-00-01", "DR": 5,
+    "Freq": 868_100_000,
+}  # fmt: skip
 LINE = "+EVT:SEND_CONFIRMED_OK"
 
 

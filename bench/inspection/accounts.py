@@ -1,0 +1,317 @@
+"""Does what a network server tells of its own doings agree with what passed at the taps?
+
+Requests of the application, downlinks that it scheduled and that were sent, stations that it cannot
+answer through, claims, and messages that nobody can read.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.capture.reading import Event
+from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
+from bench.verdict.found import Found, Scrutiny
+from bench.virtual.lorawan.frames import read_data
+
+QUEUE_MAX = 16
+ASKINGS_MAX = 3
+_IN_A_ROW = 5
+_MARGIN_US = 300_000
+"""How much a server may err in how long before a window it decided."""
+LONGEST = {"EU868": 222, "US915": 242}
+"""The longest payload that any data rate of a region takes, with room for a repeater."""
+Key = tuple[str, int]
+"""A downlink: its station and its `diid`."""
+
+
+@dataclass(slots=True)
+class Requests:
+    """What applications want of devices, and what servers say has become of it.
+
+    Remembers what waits by server and device: FPort, confirmed and length of each.
+    """
+
+    devices: Mapping[str, KnownDevice]
+    longest: int
+    asked: defaultdict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    waiting: defaultdict[tuple[str, str], list[tuple[object, ...]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    unreadable: int = 0
+
+    def ask(self, event: Event) -> None:
+        """An application wants something."""
+        if event["wants"] == "unreadable":
+            self.unreadable += 1
+            return
+        self.asked[event["dev_eui"]].append(event)
+
+    def forget(self, lns: str) -> None:
+        """A server has ended: what waited there is lost."""
+        for key in [key for key in self.waiting if key[0] == lns]:
+            del self.waiting[key]
+
+    def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says what has become of a request."""
+        dev_eui, stage = event.get("dev_eui", ""), event["stage"]
+        if stage in ("queued", "refused"):
+            yield from self._taken(event, dev_eui, check)
+        elif event.get("wants") != "status":
+            waiting = self.waiting[event.get("lns", ""), dev_eui]
+            if (this := _kind(event)) in waiting:
+                waiting.remove(this)
+            else:
+                yield check.wrong(stage, "one of those that wait", this)
+        if event.get("wants") != "status" and dev_eui and "waiting" in event:
+            due = len(self.waiting[event.get("lns", ""), dev_eui])
+            yield from check.same("waiting", due, event["waiting"])
+
+    def _taken(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
+        if asked is None and event["stage"] == "refused" and not dev_eui:
+            self.unreadable -= 1  # nobody can say whose it was
+            return
+        if asked is None:
+            yield check.wrong(event["stage"], "what an application wants", "nothing")
+            return
+        reason = self._reason(asked, event.get("lns", ""))
+        yield from check.same("reason", reason, event.get("reason"))
+        yield from check.same("stage", "refused" if reason else "queued", event["stage"])
+        yield from check.same("wants", _wants(asked), event.get("wants"))
+        if asked["wants"] == "downlink" and reason != "UnknownDevice":
+            yield from check.same("request", _kind(asked), _kind(event))
+        if event["stage"] == "queued" and asked["wants"] == "downlink":
+            self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
+
+    def _reason(self, asked: Event, lns: str) -> str | None:
+        """Why it is to be refused; None if it is not."""
+        device = self.devices.get(asked["dev_eui"])
+        if device is None:
+            return "UnknownDevice"
+        if device.server not in (None, lns):
+            return "BelongsToAnotherServer"
+        if asked["wants"] != "downlink":
+            return None
+        if len(asked["payload"]) // 2 > self.longest:
+            return "TooLong"
+        is_full = len(self.waiting[lns, asked["dev_eui"]]) >= QUEUE_MAX
+        return "QueueFull" if is_full else None
+
+
+def _wants(event: Event) -> str | None:
+    return "status" if event["wants"] == "status" else None
+
+
+def _kind(event: Event) -> tuple[object, ...]:
+    size = len(event["payload"]) // 2 if "payload" in event else event.get("payload_bytes")
+    return event.get("f_port"), event.get("confirmed"), size
+
+
+@dataclass(slots=True)
+class LateStations:
+    """How often in a row a station could not answer: at 5, 10, 20 … a server says so."""
+
+    rows: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    due: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+
+    def outcome(self, event: Event) -> None:
+        """What became of a reception."""
+        key = event.get("lns", ""), event["station"]
+        number, told_at = self.rows.get(key, (0, _IN_A_ROW))
+        if event["answer"] == "TooLate":
+            number += 1
+            if number == told_at:
+                self.due[key] = "going on", number
+                told_at *= 2
+            self.rows[key] = number, told_at
+        elif event["answer"] in ("RX1", "RX2"):
+            if number >= _IN_A_ROW:
+                self.due[key] = "over", number
+            self.rows.pop(key, None)
+
+    def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says that a station is late, or is so no more."""
+        due = self.due.pop((event.get("lns", ""), event["station"]), None)
+        yield from check.same("stage and number", due, (event["stage"], event["n"]))
+
+    def untold(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """What no server has said, with the station."""
+        for (_, station), due in self.due.items():
+            yield station, due
+
+    def forget(self, lns: str) -> None:
+        """A server has ended."""
+        for key in [key for key in self.rows if key[0] == lns]:
+            del self.rows[key]
+
+
+@dataclass(slots=True)
+class Told:
+    """A downlink as it passed the tap, with the uplinks that it may answer, if there are any.
+
+    `opens_us`: when its first window opens, None where nobody can say.
+    """
+
+    fields: dict[str, Any]
+    frames: frozenset[str]
+    opens_us: int | None
+
+    def answers(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """Whether it names the frame that it answers."""
+        if self.frames and event.get("frame_id") not in self.frames:
+            yield check.wrong("frame_id", " or ".join(sorted(self.frames)), event.get("frame_id"))
+        elif not self.frames and "xtime" not in self.fields:
+            yield from check.same("frame_id", None, event.get("frame_id"))
+
+
+def scheduled(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in what a server says of a downlink that it has scheduled."""
+    fields = told.fields
+    frame = read_data(bytes.fromhex(fields["pdu"]))
+    yield from check.same("window", "RX1" if "RX1DR" in fields else "RX2", event["window"])
+    yield from check.same("xtime", fields.get("xtime"), event.get("xtime"))
+    yield from told.answers(event, check)
+    if frame is not None and frame.direction:
+        of_application = frame.f_port is not None
+        yield from check.same("dev_addr", frame.dev_addr, event.get("dev_addr"))
+        yield from check.same("f_cnt_down", frame.f_cnt, event.get("f_cnt_down", -1) % (1 << 16))
+        yield from check.same("f_port", frame.f_port, event.get("f_port"))
+        confirmed = frame.confirmed if of_application else None
+        yield from check.same("confirmed", confirmed, event.get("confirmed"))
+    if told.opens_us is not None:
+        due_us = told.opens_us - event["t_us"]
+        if abs(due_us - event.get("margin_us", 0)) > _MARGIN_US:
+            yield check.wrong("margin_us", due_us, event.get("margin_us"))
+
+
+def sent(event: Event, told: Told, xtime: int, check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in what a server says of a downlink that its station reported at `xtime`."""
+    late_us = RX2_AFTER_RX1_US
+    if "xtime" in told.fields:
+        delay_us = max(1, told.fields.get("RxDelay", 1)) * 1_000_000
+        late_us = xtime - told.fields["xtime"] - delay_us
+    due = "RX1" if late_us < RX2_AFTER_RX1_US // 2 else "RX2"
+    yield from check.same("window", due, event["window"])
+    yield from told.answers(event, check)
+
+
+def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in what a server says of a claim, by the outcome of the same reception."""
+    yield from check.same("level2", str(claim["decision"]), str(outcome.get("level2")))
+    for name in ("dev_eui", "dev_addr", "frame_id", "f_cnt"):
+        if name in outcome:
+            yield from check.same(name, outcome[name], claim.get(name))
+    if claim["decision"] == "Owner":
+        yield from check.same("owner", claim.get("lns"), claim.get("owner"))
+
+
+class Accounts:
+    """Compares what servers tell of their own doings with what the inspector has seen.
+
+    `name_of`: the name of a station for people. `alone`: no two stations have one EUI.
+    """
+
+    def __init__(
+        self,
+        devices: Mapping[str, KnownDevice],
+        region: str,
+        name_of: Callable[[str], str],
+        *,
+        alone: bool,
+    ) -> None:
+        self._requests = Requests(devices, LONGEST[region])
+        self._late = LateStations()
+        self._name_of = name_of
+        self._alone = alone
+        self._claims: defaultdict[tuple[object, ...], list[Event]] = defaultdict(list)
+        self._scheduled: dict[Key, Event] = {}
+        self._sent: dict[Key, Event] = {}
+        self._told: dict[Key, Told] = {}
+        self._reported: dict[Key, int] = {}
+        self._unreadable: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def take(self, event: Event) -> Iterator[Found]:
+        """Read the next event; any kind."""
+        match event["kind"]:
+            case "application.request":
+                self._requests.ask(event)
+            case "lns.request":
+                yield from self._requests.tell(event, self._check(event, "request"))
+            case "lns.outcome":
+                self._late.outcome(event)
+                yield from self._claimed(event)
+            case "lns.too_late":
+                yield from self._late.tell(event, self._check(event, "late station"))
+            case "lns.claim":
+                self._claims[_reception(event)].append(event)
+            case "lns.downlink":
+                stages = {"scheduled": self._scheduled, "transmitted": self._sent}
+                stages[event["stage"]][event["station"], event["diid"]] = event
+            case "lns.unreadable":
+                self._unread[event["station"], event["msgtype"]] += 1
+            case "case.lns":
+                self._requests.forget(event.get("lns", ""))
+                self._late.forget(event.get("lns", ""))
+
+    def told(self, station: str, diid: int, told: Told) -> None:
+        """A downlink that a station could read has passed its tap."""
+        self._told[station, diid] = told
+
+    def reported(self, station: str, diid: int, xtime: object) -> None:
+        """A station says that a downlink is on the air."""
+        if isinstance(xtime, int):
+            self._reported[station, diid] = xtime
+
+    def unreadable(self, station: str, msgtype: str) -> None:
+        """A station has said something that is no reception and that nobody can read."""
+        self._unreadable[station, msgtype] += 1
+
+    def end(self) -> Iterator[Found]:
+        """What is wrong when the case is over."""
+        if self._requests.unreadable:
+            text = f"unreadable requests: {self._requests.unreadable} more than were refused"
+            yield Found(rule="account", text=text, t_us=0)
+        for station, (stage, number) in self._late.untold():
+            text = f"late station {self._name_of(station)}: expected {stage} after {number}"
+            yield Found(rule="account", text=f"{text}, observed nothing", t_us=0, station=station)
+        for station, msgtype in sorted(self._unreadable):
+            due, seen = self._unreadable[station, msgtype], self._unread[station, msgtype]
+            if due != seen:
+                text = f"unreadable messages of {self._name_of(station)}, {msgtype or 'no'} msgtype"
+                yield Found(
+                    rule="account", text=f"{text}: expected {due}, observed {seen}", t_us=0,
+                    station=station, expected=str(due), observed=str(seen),
+                )  # fmt: skip
+        if self._alone:
+            yield from self._downlinks()
+
+    def _downlinks(self) -> Iterator[Found]:
+        for key, event in self._scheduled.items():
+            if key in self._told:
+                yield from scheduled(event, self._told[key], self._check(event, "scheduled"))
+        for key, event in self._sent.items():
+            if key in self._told and key in self._reported:
+                check = self._check(event, "transmitted")
+                yield from sent(event, self._told[key], self._reported[key], check)
+
+    def _claimed(self, outcome: Event) -> Iterator[Found]:
+        check = self._check(outcome, "claim")
+        claims = self._claims.get(_reception(outcome))
+        if claims:
+            yield from claimed(claims.pop(0), outcome, check)
+        elif outcome.get("level2", "NotAsked") != "NotAsked":
+            yield check.wrong("lns.claim", "one", None)
+
+    def _check(self, event: Event, what: str) -> Scrutiny:
+        lns = event.get("lns", "a server")
+        named = event.get("frame_id") or event.get("dev_eui") or event.get("station", "")
+        return Scrutiny(
+            rule="account", of=f"{what} of {lns}, {named}", t_us=event["t_us"],
+            station=event.get("station"), frame_id=event.get("frame_id"),
+        )  # fmt: skip
+
+
+def _reception(event: Event) -> tuple[object, ...]:
+    return tuple(event.get(name) for name in ("lns", "station", "xtime", "frame_id"))
