@@ -23,7 +23,7 @@ from bench.verdict.owner import Owner
 from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.ciphers import session_keys
-from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_join_accept
+from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_data, read_join_accept
 
 STATUS = "upstream.status"
 REQUEST = "application.request"
@@ -32,6 +32,8 @@ _QUIET = frozenset({"timesync", "getxtime"})
 AIM_GAP_US = 20_000
 """How long before a window a station needs its downlink."""
 _TOLD_LATE_US = 500_000
+_TOLD_BEFORE_US = 20_000
+"""How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
@@ -71,6 +73,7 @@ class Inspector:
         self._handed_over: dict[str, int] = {}
         self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
+        self._on_air_until_us: dict[tuple[str, str], int] = {}
         self._told_by: dict[bytes, set[str]] = {}
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
@@ -115,6 +118,11 @@ class Inspector:
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
 
     def _transmitted(self, event: Event) -> None:
+        if event["direction"] == "down" and "airtime_us" in event:
+            frame = read_data(bytes.fromhex(event["phy"]))
+            if frame is not None:
+                over_us = event["t_us"] + event["airtime_us"]
+                self._on_air_until_us[event["sender"], frame.dev_addr] = over_us
         if event["direction"] == "up" and event.get("genuine") and "phy" in event:
             self._sent[bytes.fromhex(event["phy"])] = event
 
@@ -224,6 +232,7 @@ class Inspector:
                 yield check.wrong("DevEui", "a device of this network", dev_eui)
             else:
                 yield from downlink.at_once(told, device, self._network, check)
+                yield from self._interrupted(event, told, check)
             return
         heard = self._heard.get((station, told["xtime"]), [])
         if not heard:
@@ -243,6 +252,14 @@ class Inspector:
         yield from self._late(event, told, uplink, check)
         if isinstance(uplink.frame, JoinRequest):
             self._open_session(answered, uplink.frame, told)
+
+    def _interrupted(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+        """Whether a device is sent something while it still hears what came before."""
+        frame = read_data(bytes.fromhex(told["pdu"]))
+        until_us = self._on_air_until_us.get((event["station"], frame.dev_addr if frame else ""), 0)
+        if (early_us := until_us - event["t_us"]) > _TOLD_BEFORE_US:
+            due = "after the one before is over"
+            yield check.wrong("time", due, f"{early_us // 1000} ms before that")
 
     def _wrong_xtime(self, station: str, xtime: int, dev_eui: str | None, check: Scrutiny) -> Found:
         own = [

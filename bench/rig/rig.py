@@ -210,6 +210,7 @@ class Rig(Faults, Consuming):
         f_opts: bytes = b"",
         adr: bool = False,
         adr_ack_req: bool = False,
+        ack: bool = False,
         class_b: bool = False,
     ) -> Sent:
         """The next frame of a device, built by the bench; nobody hears it before `say`.

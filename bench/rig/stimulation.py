@@ -88,6 +88,7 @@ class Stimulation(Assembly):
         f_opts: bytes = b"",
         adr: bool = False,
         adr_ack_req: bool = False,
+        ack: bool = False,
         class_b: bool = False,
     ) -> Sent:
         await self.start()
@@ -105,6 +106,7 @@ class Stimulation(Assembly):
             f_opts=f_opts,
             adr=adr,
             adr_ack_req=adr_ack_req,
+            ack=ack,
             class_b=class_b,
         )
         self.announce(sent)

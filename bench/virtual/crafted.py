@@ -42,6 +42,7 @@ def data(
     f_opts: bytes = b"",
     adr: bool = False,
     adr_ack_req: bool = False,
+    ack: bool = False,
     class_b: bool = False,
     forged: bool = False,
 ) -> Sent:
@@ -56,6 +57,7 @@ def data(
         f_opts=f_opts,
         adr=adr,
         bit_6=adr_ack_req,
+        ack=ack,
         bit_4=class_b,
     )
     phy = _spoilt(phy) if forged else phy

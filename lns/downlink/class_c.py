@@ -52,10 +52,17 @@ class ClassC:
         self._send = send
         self._last_heard: dict[Eui, Eui] = {}
         self._sending: set[Eui] = set()
+        self._on_air_until_us: dict[Eui, int] = {}
 
     def heard(self, dev_eui: Eui, station: Eui) -> None:
         """A new frame of a device was accepted through this station."""
         self._last_heard[dev_eui] = station
+
+    def on_air(self, dev_eui: Eui, airtime_us: int) -> None:
+        """A downlink of a device is on the air from now on: it hears no other one meanwhile."""
+        device = self._registry.device(dev_eui)
+        if device is not None and device.device_class is DeviceClass.C:
+            self._on_air_until_us[dev_eui] = now_us() + airtime_us
 
     def stir(self, dev_eui: Eui) -> None:
         """Something may be due: begin to send, unless that is under way already."""
@@ -77,7 +84,13 @@ class ClassC:
             self._sending.discard(dev_eui)
 
     async def _send_next(self, dev_eui: Eui, station: Eui) -> bool:
-        """Send the oldest and wait for its proof; False when there is nothing more to do now."""
+        """Send the oldest and wait for its proof; False when there is nothing more to do now.
+
+        Not before the one that is on the air is over.
+        """
+        wait_us = self._on_air_until_us.pop(dev_eui, 0) - now_us()
+        if wait_us > 0 and dev_eui in self._queues:
+            await asyncio.sleep(wait_us / 1_000_000)
         session = self._registry.session_heard(dev_eui)
         due = self._queues.due(dev_eui, now_us())
         if session is None or due is None:

@@ -25,6 +25,7 @@ from lns.downlink.receive_window import (
 )
 from lns.downlink.unreported import Scheduled, Unreported
 from lns.events import Downlink, Request
+from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.station.down_messages import CLASS_C
@@ -138,7 +139,14 @@ class Downlinks:
                 return sent
             pdu, f_cnt_down = built
             scheduled = Scheduled(
-                dev_eui, frame_id, reception.xtime, delay_us, f_cnt_down, session.dev_addr, carried
+                dev_eui,
+                frame_id,
+                reception.xtime,
+                delay_us,
+                f_cnt_down,
+                session.dev_addr,
+                carried,
+                len(pdu),
             )
             sent = await self._send(reception, window, pdu, scheduled, session.listening)
         finally:
@@ -160,11 +168,19 @@ class Downlinks:
     def transmitted(self, station: Eui, report: Transmitted) -> None:
         """A station reports a downlink on the air: the only proof that it was sent."""
         scheduled = self._unreported.reported(station, report)
-        if scheduled is None or scheduled.carries is None:
+        if scheduled is None:
+            return
+        self._class_c.on_air(scheduled.dev_eui, self._airtime_us(report.dr, scheduled.pdu_bytes))
+        if scheduled.carries is None:
             return
         if not scheduled.carries.downlink.confirmed:
             self._queues.prove(scheduled.dev_eui, scheduled.carries)
         self._class_c.stir(scheduled.dev_eui)
+
+    def _airtime_us(self, dr: int, pdu_bytes: int) -> int:
+        known = self._region.data_rates[dr : dr + 1]
+        data_rate = known[0] if known else None
+        return 0 if data_rate is None else frame_airtime_us(data_rate, pdu_bytes, crc=False)
 
     def _refusal(self, dev_eui: Eui, downlink: ApplicationDownlink | None = None) -> str | None:
         device = self._registry.device(dev_eui)
@@ -259,7 +275,11 @@ class Downlinks:
             rx2_freq_hz=rx2_freq_hz,
         )
         scheduled = Scheduled(
-            session.dev_eui, f_cnt_down=f_cnt_down, dev_addr=session.dev_addr, carries=waiting
+            session.dev_eui,
+            f_cnt_down=f_cnt_down,
+            dev_addr=session.dev_addr,
+            carries=waiting,
+            pdu_bytes=len(pdu),
         )
         return await self._hand_over(station, downlink, scheduled, Window(Answer.RX2, 0))
 

@@ -32,6 +32,7 @@ class Scheduled(Struct, frozen=True):
     f_cnt_down: int | None = None
     dev_addr: DevAddr | None = None
     carries: Waiting | None = None
+    pdu_bytes: int = 0
 
 
 class Unreported:

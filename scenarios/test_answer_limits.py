@@ -1,0 +1,428 @@
+"""What fits an answer, what has to wait for the next one, and until when: each limit on both sides.
+
+LoRaWAN 1.0.4, 4.2 and 4.3; Regional Parameters RP002 (payload sizes).
+"""
+
+import pytest
+
+from bench.duration import milliseconds, minutes, seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST, IN_RX2, TOO_LATE, WITH_DOWNLINK
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+ASKED = Table("""
+    strategy kind        | asked
+    *        *           | NonDuplicate forwarded RX1
+""")
+LATE = Table("""
+    strategy kind        | late
+    *        *           | NonDuplicate forwarded RX2
+""")
+KEPT_BACK = Table("""
+    strategy kind        | back
+    *        confirmed   | NonDuplicate forwarded Suppressed Owner
+""")
+UNVERIFIED = Table("""
+    strategy kind        | unverified
+    *        confirmed   | NonDuplicate forwarded Suppressed Unavailable
+""")
+COPY_OF_ASKING = Table("""
+    strategy kind        | copy
+    Drop     *           | Duplicate dropped(Duplicate) Suppressed
+    Mark     *           | SoftDuplicate marked Suppressed
+    None     *           | SoftDuplicate forwarded Suppressed
+""")
+
+
+async def heard(rig, device, *, after=3_000_000, dr=None, freq_hz=None, **facts):
+    """A frame of a device that the first station has just heard; then time passes."""
+    frame = await rig.craft(device, **facts)
+    await rig.say(rig.told(frame, by="west", dr=dr, freq_hz=freq_hz), by="west")
+    await rig.wait(after)
+    return frame
+
+
+# --- when -----------------------------------------------------------------------------------------
+
+LATEST = {599: FIRST, 601: IN_RX2, 1_599: IN_RX2, 1_601: TOO_LATE}
+
+
+@pytest.mark.parametrize(("late_ms", "words"), LATEST.items(), ids=lambda of: str(of)[:4])
+async def test_a_window_is_met_400_ms_before_it_opens(rig, late_ms, words):
+    """And hardly later."""
+    clock = await heard(rig, rig.charlie)
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(late_ms))
+    await rig.say(text, by="west")
+    rig.expect(clock, FIRST, first="west")
+    rig.expect(frame, words, first="west")
+
+
+# --- how much -------------------------------------------------------------------------------------
+
+SIZES = {
+    "DR0": (0, 51), "DR2": (2, 51), "DR3": (3, 115), "DR4": (4, 222), "DR5": (5, 222),
+    "DR6": (6, 222),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dr", "most"), SIZES.values(), ids=SIZES)
+async def test_an_answer_holds_as_much_as_its_data_rate(rig, dr, most):
+    """One octet more is given up where not even RX2 takes it; what waits behind it comes next."""
+    rig.only("west")
+    for size in (most, most + 1, 1) if most < 222 else (most, 1):
+        await rig.queue_downlink(rig.alpha, payload=bytes(size), port=size % 200 + 1)
+    full, one = [await heard(rig, rig.alpha, dr=dr) for _ in range(2)]
+    if 51 < most < 222:  # RX2 takes less still
+        rig.expect(full, WITH_DOWNLINK, first="west")
+        rig.expect_answer(full, f_port=most % 200 + 1, rx2_dr=None, f_pending=True)
+    else:
+        rig.expect(full, WITH_DOWNLINK, first="west")
+        rig.expect_answer(full, f_port=most % 200 + 1, f_pending=True)
+    rig.expect(one, FIRST if most < 222 else WITH_DOWNLINK, first="west")
+    if most == 222:
+        rig.expect_answer(one, f_port=2, f_pending=False)
+
+
+US_SIZES = {0: 222, 3: 222, 4: 222}
+
+
+@pytest.mark.parametrize(("dr", "most"), US_SIZES.items(), ids=lambda n: str(n))
+async def test_an_answer_in_us915_holds_as_much_as_its_data_rate(rig, dr, most):
+    """RX1 is DR10 to DR13 there, and takes more than RX2 does."""
+    rig.in_region("US915")
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=bytes(most), port=1)
+    freq_hz = 904_600_000 if dr == 4 else 903_900_000
+    full = await heard(rig, rig.alpha, dr=dr, freq_hz=freq_hz)
+    rig.expect(full, WITH_DOWNLINK, first="west")
+    rig.expect_answer(full, f_port=1, rx1_dr=min(10 + dr, 13), rx2_dr=None, f_pending=False)
+
+
+RX2_SIZES = {"EU868": (51, 0), "US915": (33, 8)}
+
+
+@pytest.mark.parametrize("name", RX2_SIZES)
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_what_rx2_cannot_take_waits_for_rx1(rig, name, beyond):
+    """Too late for RX1, and one octet too many for RX2: it is not given up."""
+    most, rx2_dr = RX2_SIZES[name]
+    rig.in_region(name)
+    rig.only("west")
+    before = await heard(rig, rig.charlie)
+    await rig.queue_downlink(rig.alpha, payload=bytes(most + beyond), port=9)
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(900))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    after = await heard(rig, rig.alpha, confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, LATE, late="west")
+    rig.expect_answer(frame, f_port=None if beyond else 9, f_pending=bool(beyond), rx2_dr=rx2_dr)
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_port=9 if beyond else None, f_pending=False)
+
+
+async def test_commands_go_first(rig):
+    """With them the payload of the application has no room: it goes with the next answer."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=bytes(51), port=9)
+    asking = await heard(rig, rig.alpha, dr=0, f_opts=b"\x02")
+    silent = await heard(rig, rig.alpha, dr=0)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect_answer(asking, f_port=None, f_pending=True)
+    rig.expect(silent, ASKED, asked="west")
+    rig.expect_answer(silent, f_port=9, f_pending=False)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(49, True), (50, False)])
+async def test_commands_and_payload_share_an_answer_that_takes_both(rig, size, fits):
+    """DevStatusReq is one octet, LinkCheckAns three: DR0 takes 51 together."""
+    rig.only("west")
+    await rig.queue_status(rig.alpha)
+    await rig.queue_downlink(rig.alpha, payload=bytes(size - 1), port=9)
+    asking = await heard(rig, rig.alpha, dr=0)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect_answer(asking, f_port=9, f_pending=False)
+    await rig.queue_downlink(rig.alpha, payload=bytes(size - 1), port=10)
+    both = await heard(rig, rig.alpha, dr=0, f_opts=b"\x02")
+    rig.expect(both, ASKED, asked="west")
+    rig.expect_answer(both, f_port=10 if fits and size < 49 else None)
+
+
+async def test_a_data_rate_that_the_region_has_not_is_answered_in_rx2(rig):
+    """A station may tell any; nobody knows where RX1 would be, nor how well it was heard."""
+    rig.only("west")
+    frames = [await heard(rig, rig.alpha, dr=dr, f_opts=b"\x02") for dr in (8, 15)]
+    for frame in frames:
+        rig.expect(frame, LATE, late="west")
+        rig.expect_answer(frame, rx1_dr=None, rx2_dr=0)
+
+
+async def test_fsk_has_no_margin(rig):
+    """It is answered as it was sent; how far it is above the noise nobody can say."""
+    rig.only("west")
+    frame = await heard(rig, rig.alpha, dr=7, f_opts=b"\x02")
+    rig.expect(frame, ASKED, asked="west")
+    rig.expect_answer(frame, rx1_dr=7)
+
+
+async def test_a_frame_below_the_floor_has_no_margin(rig):
+    """The margin is 0 and up, however little of the frame there was."""
+    frame = await rig.craft(rig.alpha, f_opts=b"\x02")
+    text = rig.told(frame, by="west")
+    await rig.say(text.replace('"snr":7.5', '"snr":-11.25'), by="west")
+    await rig.wait(seconds(2))
+    rig.expect(frame, ASKED, asked="west")
+
+
+# --- what is under way ----------------------------------------------------------------------------
+
+
+async def test_what_is_under_way_is_not_sent_twice_before_rx2_is_over(rig):
+    """Nobody has reported it yet: it is sent again from then on, and meanwhile FPending tells."""
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    first = await heard(rig, rig.alpha, after=milliseconds(1_300))
+    silent = await heard(rig, rig.alpha, after=milliseconds(400))
+    asking = await heard(rig, rig.alpha, confirmed=True, after=milliseconds(400))
+    again = await heard(rig, rig.alpha)
+    last = await heard(rig, rig.alpha)
+    for frame in (first, again):
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9, f_pending=False)
+    rig.expect(silent, FIRST, first="west")
+    rig.expect(asking, FIRST, first="west")
+    rig.expect_answer(asking, f_port=None, f_pending=True)
+    rig.expect(last, FIRST, first="west")
+
+
+async def test_an_acknowledgement_proves_only_what_asked_for_one(rig, confirmed):
+    """And only what was sent: a device that acknowledges too much takes nothing from anybody."""
+    rig.west.suppress_downlinks(1)
+    early = await heard(rig, rig.alpha)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9, confirmed=confirmed)
+    first = await heard(rig, rig.alpha, ack=True)
+    again = await heard(rig, rig.alpha, ack=not confirmed)
+    rig.expect(early, FIRST, first="west")
+    for frame in (first, again):
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9, confirmed=confirmed, f_pending=False)
+
+
+async def test_sixteen_downlinks_wait_for_a_device(rig):
+    """The seventeenth is refused; they go down in their order."""
+    rig.only("west")
+    for number in range(18):
+        await rig.queue_downlink(rig.alpha, payload=bytes([number]), port=number + 1)
+    for number in range(17):
+        uplink = await heard(rig, rig.alpha)
+        rig.expect(uplink, WITH_DOWNLINK if number < 16 else FIRST, first="west")
+        if number < 16:
+            rig.expect_answer(uplink, f_port=number + 1, f_pending=number < 15)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_an_answer_that_did_not_leave_has_used_nothing_up(rig):
+    """The store goes away before the counter is kept: what the application said waits as before."""
+    rig.put_on("lns-b", "east")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    rig.slow_store(milliseconds(100), "lns-a")
+    kept_back = await heard(rig, rig.alpha, confirmed=True, after=milliseconds(50))
+    rig.cut_store("lns-a")
+    await rig.wait(milliseconds(400))
+    await rig.restore_store("lns-a")
+    rig.west.suppress_downlinks(3)
+    tries = [await heard(rig, rig.alpha) for _ in range(3)]
+    last = await heard(rig, rig.alpha)
+    rig.expect(kept_back, KEPT_BACK, back="west")
+    for frame in tries:
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9)
+    rig.expect(last, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_frame_that_nobody_vouched_for_is_not_answered_later(rig):
+    """The store is back before RX1 opens; whose the frame is it was not asked again."""
+    rig.put_on("lns-b", "east")
+    rig.slow_store(seconds(1))
+    frame = await heard(rig, rig.alpha, confirmed=True, after=milliseconds(200))
+    await rig.restore_store()
+    await rig.wait(seconds(2))
+    rig.expect(frame, UNVERIFIED, unverified="west")
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+async def test_a_copy_of_a_frame_that_asks_withholds_its_answer(rig, strategy):
+    """Whatever it asks for: the time, the link, or any sign of life."""
+    for facts in ({"f_opts": b"\x0d"}, {"f_opts": b"\x02"}, {"adr": True, "adr_ack_req": True}):
+        frame = await heard(rig, rig.alpha, after=milliseconds(100), **facts)
+        await rig.say(rig.told(frame, by="east"), by="east")
+        await rig.wait(seconds(3))
+        rig.expect(frame, ASKED + COPY_OF_ASKING, asked="west", copy="east")
+
+
+async def test_a_refusal_ends_what_was_asked(rig):
+    """A LinkADRAns behind it answers nothing any more."""
+    delta = rig.provision("delta", nb_trans=3)
+    asked = await heard(rig, delta, adr=True)
+    refused = await heard(rig, delta, f_opts=b"\x03\x00")
+    unasked = await heard(rig, delta, f_opts=b"\x03\x07")
+    again = await heard(rig, delta, adr=True)
+    for frame in (asked, again):
+        rig.expect(frame, ASKED, asked="west")
+    for frame in (refused, unasked):
+        rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.parametrize("late_us", [-1, 0])
+async def test_a_status_is_due_when_its_time_is_over(rig, late_us):
+    """`dev_status_s` after the last one, and not a microsecond before."""
+    delta = rig.provision("delta", dev_status_s=3_600)
+    told = await heard(rig, delta, f_opts=b"\x06\xff\x01", after=0)
+    await rig.wait(seconds(3_600) + late_us)
+    frame = await heard(rig, delta)
+    rig.expect(told, FIRST, first="west")
+    rig.expect(frame, FIRST if late_us else ASKED, **{"first" if late_us else "asked": "west"})
+
+
+async def test_a_device_that_is_left_alone_is_asked_again_when_it_is_due(rig):
+    """Three times in vain; `dev_status_s` later it may have learnt to answer."""
+    delta = rig.provision("delta", dev_status_s=3_600)
+    for round_ in range(2):
+        frames = [await heard(rig, delta) for _ in range(5)]
+        for n, frame in enumerate(frames):
+            rig.expect(frame, ASKED if n < 3 else FIRST, **{"asked" if n < 3 else "first": "west"})
+        await rig.wait(minutes(60 + round_))
+
+
+# --- class C --------------------------------------------------------------------------------------
+
+
+async def test_class_c_sends_what_waits_one_after_the_other(rig):
+    """As soon as the one before is reported on the air; the device hears all before it speaks."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    for text in (b"one", b"two"):
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(5))
+    after = await always.send()
+    for text in (b"one", b"two"):
+        rig.expect_downlink(always, text, port=8, window="C")
+    rig.expect_reply(after)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
+async def test_class_c_is_sent_to_when_the_air_is_free(rig):
+    """DR0 takes seconds: what waits comes when the one before is over, and is sent once."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    texts = [bytes([number]) * 40 for number in range(3)]
+    for text in texts:
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(12))
+    after = await always.send()
+    for text in texts:
+        rig.expect_downlink(always, text, port=8, window="C")
+    rig.expect_reply(after)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
+async def test_class_c_goes_on_after_an_answer(rig):
+    """What waits for one that nobody has heard goes with its first answer, and then at once."""
+    always = rig.provision("listening", device_class="C")
+    rig.only("west")
+    for text in (b"one", b"two"):
+        await rig.queue_downlink(always, payload=text, port=8)
+    first = await always.send()
+    await rig.wait(seconds(5))
+    after = await always.send()
+    rig.expect_downlink(always, b"one", port=8)
+    rig.expect_downlink(always, b"two", port=8, window="C")
+    rig.expect_reply(after)
+    rig.expect(first, WITH_DOWNLINK, first="west")
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):
+    """RX2 is DR0, and takes 51 octets; the answer to its next uplink takes more."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    await rig.queue_downlink(always, payload=bytes(51), port=8)
+    await rig.wait(seconds(5))
+    await rig.queue_downlink(always, payload=bytes(52), port=9)
+    asked = await always.send()
+    rig.expect(before, FIRST, first="west")
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_port=9, f_pending=False)
+    rig.expect_downlink(always, bytes(51), port=8, window="C")
+    rig.expect_downlink(always, bytes(52), port=9)
+
+
+async def test_class_c_is_sent_to_through_the_station_that_heard_it_last(rig):
+    """A device moves: the station of before would send into the void."""
+    always = rig.provision("moving", f_cnt=10, device_class="C")
+    for station in ("west", "east"):
+        rig.only(station)
+        uplink = await always.send()
+        await rig.queue_downlink(always, payload=b"at " + station.encode(), port=8)
+        await rig.wait(seconds(5))
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_downlink(always, b"at " + station.encode(), port=8, window="C")
+
+
+async def test_class_c_without_proof_is_sent_three_times(rig):
+    """A station that says nothing of it has not sent it: every three seconds, and then no more."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(3)
+    for text in (b"unheard", b"heard"):
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(13))
+    after = await always.send()
+    rig.expect(before, FIRST, first="west")
+    rig.expect_downlink(always, b"heard", port=8, window="C")
+    rig.expect_reply(after)
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_class_c_waits_eight_seconds_for_an_acknowledgement(rig):
+    """It may have to wait for its duty cycle; only then is the downlink sent again."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    await rig.queue_downlink(always, payload=b"sure", port=8, confirmed=True)
+    await rig.wait(seconds(7))
+    acknowledges = await always.send()
+    await rig.wait(seconds(9))
+    for uplink in (before, acknowledges):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_downlink(always, b"sure", port=8, window="C")
+
+
+# --- stations that cannot answer ------------------------------------------------------------------
+
+
+async def test_a_station_that_is_always_late_is_told_of(rig):
+    """At five in a row, at ten, and when it answers again."""
+    before = await heard(rig, rig.charlie)
+    rig.expect(before, FIRST, first="west")
+    for late in (True,) * 11 + (False,) * 2 + (True,) * 5 + (False,):
+        frame = await rig.craft(rig.alpha, confirmed=True)
+        text = rig.told(frame, by="west")
+        await rig.wait(seconds(2) if late else 0)
+        await rig.say(text, by="west")
+        await rig.wait(seconds(2))
+        rig.expect(frame, TOO_LATE if late else FIRST, first="west")

@@ -1,0 +1,155 @@
+"""Counters and lives at their edges: roll-overs, the last one, a life that goes on after all."""
+
+import pytest
+
+from bench.duration import seconds
+from bench.verdict.expectation import Table
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, OVER
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+LATE = Table("""
+    strategy kind        | late
+    Drop     *           | Duplicate dropped(Duplicate) NotAsked
+    Mark     *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+    None     *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+OLD = Table("""
+    strategy kind        | old
+    *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+UNTAKEN = Table("""
+    strategy kind        | untaken
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
+""")
+ASKED = Table("""
+    strategy kind        | asked
+    *        unconfirmed | NonDuplicate forwarded RX1
+""")
+LAST = (1 << 32) - 1
+
+
+async def say(rig, frame, *, by="west", wait=3_000_000):
+    """Let a station tell a frame, and wait."""
+    await rig.say(rig.told(frame, by=by), by=by)
+    await rig.wait(wait)
+
+
+@pytest.mark.parametrize("span", [1, 2, 3, 0xFFFF], ids=lambda span: f"{span:X}FFFF")
+async def test_a_frame_of_before_the_roll_over_is_old_and_not_forged(rig, span):
+    """Its sixteen bits stand for the span before; the next ones for the span that begins."""
+    last = span << 16 | 0xFFFF
+    device = rig.provision("veteran", f_cnt=last - 1)
+    counters = range(last - 1, min(last + 2, LAST) + 1)
+    old, *newer = [await rig.craft(device, f_cnt=f_cnt) for f_cnt in counters]
+    for frame in newer:
+        await say(rig, frame)
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_upstream(frame, through="west", fCnt=frame.f_cnt)
+    await say(rig, old)
+    rig.expect(old, OLD, old="west")
+
+
+async def test_a_late_copy_of_before_the_roll_over_is_a_copy(rig, strategy):
+    """Level 1 knows it; its counter is older than the newest one."""
+    device = rig.provision("veteran", f_cnt=0x1FFFF, strategy=strategy)
+    before, after = [await rig.craft(device) for _ in range(2)]
+    for frame in (before, after):
+        await say(rig, frame)
+    await say(rig, before, by="east")
+    rig.expect(before, FIRST + LATE, first="west", late="east")
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_the_last_counters_of_downlinks_are_used(rig):
+    """32 bits, each of them once; a device hears each as newer than the one before."""
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=LAST - 1)
+    rig.only("west")
+    for f_cnt_down in (0xFFFE, 0xFFFF):
+        uplink = await device.send(confirmed=True)
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_answer(uplink, f_cnt=f_cnt_down, ack=True)
+        rig.expect_reply(uplink)
+
+
+async def test_a_copy_of_the_life_before_keeps_its_name(rig, strategy):
+    """The device has begun again meanwhile: the copies that come yet are of the frame of before."""
+    device, _ = rig.provision("relaxed", f_cnt=5, strategy=strategy), rig.north
+    rig.only("west")
+    old = await rig.craft(device)
+    await say(rig, old)
+    await device.restart(memory=False)
+    new = await device.send()
+    for station in ("east", "north"):
+        await say(rig, old, by=station)
+    rig.expect(old, FIRST + COPY * 2, first="west", copy=("east", "north"))
+    rig.expect(new, FIRST, first="west")
+
+
+async def test_a_life_that_goes_on_knows_its_newest_frame(rig, confirmed):
+    """After a replayed first frame the device goes on; what it sent then is no news later."""
+    device = rig.provision("relaxed", f_cnt=500)
+    one = await rig.craft(device, f_cnt=1, confirmed=confirmed)
+    before, after = [await rig.craft(device, confirmed=confirmed) for _ in range(2)]
+    for frame in (before, one, after):
+        await say(rig, frame)
+        rig.expect(frame, FIRST, first="west")
+    await rig.wait(seconds(61))
+    await say(rig, after)
+    rig.expect(after, EXPIRED, again="west")
+
+
+async def test_a_life_after_a_life_that_ended_has_a_number_of_its_own(rig):
+    """A replay began one, the device went back; when it restarts really, that is a third one."""
+    device = rig.provision("relaxed", f_cnt=500)
+    rig.only("west")
+    replayed = await rig.craft(device, f_cnt=0, payload=b"recorded")
+    before, after = [await rig.craft(device) for _ in range(2)]
+    for frame in (before, replayed, after):
+        await say(rig, frame)
+        rig.expect(frame, FIRST, first="west")
+    await device.restart(memory=False)
+    new = await device.send(b"begun again")
+    later = await device.send()
+    for frame, life in ((before, ""), (replayed, ".1"), (after, ""), (new, ".2"), (later, ".2")):
+        key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}{life}-{frame.f_cnt}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=key)
+    for frame in (new, later):
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_new_life_is_asked_for_repetitions_again(rig):
+    """A device that restarts sends once, until it is told otherwise."""
+    device = rig.provision("delta", nb_trans=2)
+    rig.only("west")
+    for life in (b"one", b"two"):
+        asked, granted = [await device.send(life) for _ in range(2)]
+        rig.expect(asked, ASKED, asked="west")
+        rig.expect(granted, FIRST + AGAIN, first="west", again="west")
+        await device.restart(memory=False)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_life_that_was_not_delivered_has_not_begun(rig):
+    """The device goes on: it was asked for repetitions already, and its answers are counted on."""
+    device = rig.provision("delta", f_cnt=20, nb_trans=2, adr=True)
+    rig.only("west")
+    replayed = await rig.craft(device, f_cnt=1, payload=b"recorded")
+    asked = await device.send()
+    granted = await device.send()
+    rig.west.suppress_downlinks(9)
+    counted = await rig.craft(device, confirmed=True, adr=True)
+    for _ in range(3):
+        await say(rig, counted)
+    rig.refuse_upstream()
+    await say(rig, replayed)
+    for _ in range(2):
+        await say(rig, counted)
+    after = await rig.craft(device, adr=True)
+    await say(rig, after)
+    rig.expect(asked, ASKED, asked="west")
+    rig.expect(granted, FIRST + AGAIN, first="west", again="west")
+    rig.expect(replayed, UNTAKEN, untaken="west")
+    rig.expect(counted, FIRST + AGAIN * 3 + OVER, first="west", again="west", over="west")
+    rig.expect(after, FIRST, first="west")

@@ -1,0 +1,156 @@
+"""How often, how many and whose: joins at the edges of what a network server takes."""
+
+import pytest
+
+from bench.duration import milliseconds, seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+USED = Table("""
+    strategy kind | used
+    *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+UNKNOWN = Table("""
+    strategy kind | unknown
+    *        join | - dropped(UnknownDevice) NotAsked
+""")
+GONE = Table("""
+    strategy kind | gone
+    *        *    | - dropped(UnknownDevice) NotAsked
+""")
+THEIRS = Table("""
+    strategy kind | theirs
+    *        join | - dropped(BelongsToAnotherServer) Suppressed
+""")
+NOT_KEPT = Table("""
+    strategy kind | unkept
+    *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
+""")
+JOIN_NONCE_MAX = (1 << 24) - 1
+
+
+async def test_the_last_join_nonce_is_one(rig):
+    """24 bits: after the greatest there is none, and nobody is accepted with one of before."""
+    device = rig.provision("veteran", activation="otaa", join_nonce_min=JOIN_NONCE_MAX)
+    rig.only("west")
+    last = await device.join()
+    uplink = await device.send(confirmed=True)
+    after = await device.join()
+    rig.expect(last, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect(after, USED, used="west")
+    for frame in (last, uplink):
+        rig.expect_reply(frame)
+
+
+async def test_a_join_nonce_begins_where_its_record_says(rig):
+    """A device that another network has served takes no JoinNonce below those that it has seen."""
+    device = rig.provision("moved", activation="otaa", join_nonce_min=1_000)
+    rig.only("west")
+    for _ in range(2):
+        join = await device.join()
+        rig.expect(join, FIRST, first="west")
+        rig.expect_reply(join)
+
+
+async def test_a_counted_nonce_between_two_is_old(rig):
+    """LoRaWAN 1.0.4, 6.2.4: only what is above all of before is new."""
+    device = rig.provision("counting", activation="otaa", lorawan="1.0.4")
+    rig.only("west")
+    for nonce, words in ((5, FIRST), (9, FIRST), (7, USED), (8, USED), (9, USED), (10, FIRST)):
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(seconds(61))
+        rig.expect(join, words, **{"used" if words is USED else "first": "west"})
+
+
+async def test_a_personalised_device_cannot_join(rig):
+    """It has an address and keys; whoever asks in its name is nobody."""
+    rig.only("west")
+    join = await rig.craft_join(rig.alpha, dev_nonce=1)
+    await rig.say(rig.told(join, by="west"), by="west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(join, UNKNOWN, unknown="west")
+    rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.parametrize("station", ["west", "east"])
+async def test_a_device_of_one_server_joins_there_only(rig, station):
+    """The other server knows it, and whose it is; it has not used its DevNonce up."""
+    rig.put_on("lns-b", "east")
+    owner = {"west": "lns-a", "east": "lns-b"}[station]
+    other = {"west": "east", "east": "west"}[station]
+    device = rig.provision("pinned", activation="otaa", server=owner)
+    join = await rig.craft_join(device)
+    for by in (other, station):
+        await rig.say(rig.told(join, by=by), by=by)
+        await rig.wait(milliseconds(100))
+    rig.expect(join, THEIRS + FIRST, theirs=other, first=station)
+
+
+@pytest.mark.parametrize(("unheard", "words"), [(7, FIRST), (8, GONE)], ids=["seven", "eight"])
+async def test_eight_sessions_wait_for_their_first_frame(rig, unheard, words):
+    """A device that never sent in its session keeps it through seven joins that it did not hear."""
+    device = rig.provision("waiting", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    join = await device.join()
+    frame = await rig.craft(device)
+    others = [await rig.craft_join(device, dev_nonce=100 + n) for n in range(unheard)]
+    for other in others:
+        await rig.say(rig.told(other, by="west"), by="west")
+        await rig.wait(seconds(7))
+    await rig.say(rig.told(frame, by="west"), by="west")
+    for one in (join, *others):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, words, **{"first" if words is FIRST else "gone": "west"})
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_join_that_was_not_kept_is_new_when_it_comes_again(rig):
+    """What the store did not take was not heard; nor is its DevNonce used, at any server."""
+    rig.put_on("lns-b", "east")
+    join = await rig.craft_join(rig.bravo)
+    rig.cut_store("lns-a")
+    await rig.say(rig.told(join, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.restore_store("lns-a")
+    await rig.say(rig.told(join, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.say(rig.told(join, by="east"), by="east")
+    rig.expect(join, NOT_KEPT + FIRST + USED, unkept="west", first="west", used="east")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_session_that_was_not_kept_is_none(rig):
+    """The store goes away between the JoinNonce and the session: the one before is in use still."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("pinned", activation="otaa", server="lns-a", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    frame = await rig.craft(device, confirmed=True)
+    unkept = await rig.craft_join(device, dev_nonce=777)
+    rig.slow_store(milliseconds(100), "lns-a")
+    await rig.say(rig.told(unkept, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(1))
+    await rig.restore_store("lns-a")
+    await rig.say(rig.told(frame, by="west"), by="west")
+    rig.expect(before, FIRST, first="west")
+    rig.expect(unkept, NOT_KEPT, unkept="west")
+    rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_of_two_servers_that_wait_for_the_store_one_accepts_a_join(rig):
+    """Both have asked before either is told; the DevNonce is used once."""
+    rig.put_on("lns-b", "east")
+    rig.slow_store(milliseconds(50))
+    join = await rig.craft_join(rig.bravo)
+    for station in ("west", "east"):
+        await rig.say(rig.told(join, by=station), by=station)
+    await rig.wait(seconds(2))
+    await rig.restore_store()
+    rig.expect_race(join, FIRST + USED, between=("west", "east"))

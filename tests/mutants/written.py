@@ -1,0 +1,73 @@
+"""Plants faults that somebody wrote by hand, as those that are generated are planted.
+
+    python -m tests.mutants.written            all of `edges`, against one row of each scenario
+    python -m tests.mutants.written budget     those with this word in their name
+"""
+
+import ast
+from dataclasses import dataclass
+
+from tests.mutants.faults import Fault, octets_of
+from tests.mutants.mutant import Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Fault):
+    """A fault of the list; `text` replaces what stands at `span` as it is."""
+
+    called: str = ""
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}: {self.called}"
+
+    def broken(self) -> str:
+        begin, end = self.span
+        octets = octets_of(self.file)
+        return (octets[:begin] + self.text.encode() + octets[end:]).decode()
+
+
+def written(mutant: Mutant) -> Written:
+    """The edit of a mutant, with where in its file that is."""
+    octets = octets_of(mutant.file)
+    begin = octets.index(mutant.old.encode())
+    end = begin + len(mutant.old.encode())
+    # What both have in common at either end is no part of the edit.
+    before = len(_common(mutant.old, mutant.new))
+    first = octets[: begin].count(b"\n") + mutant.old[:before].count("\n") + 1
+    after = len(_common(mutant.old[before:][::-1], mutant.new[before:][::-1]))
+    last = first + mutant.old[before : len(mutant.old) - after].rstrip("\n").count("\n")
+    path, in_body, assigned = _place(ast.parse(octets.decode()), first)
+    return Written(
+        mutant.file, path, mutant.old, mutant.new, 0, first, (first, last), in_body, assigned,
+        (begin, end), mutant.name, mutant.new,
+    )  # fmt: skip
+
+
+def _common(one: str, other: str) -> str:
+    n = 0
+    while n < min(len(one), len(other)) and one[n] == other[n]:
+        n += 1
+    return one[:n]
+
+
+def _place(tree: ast.Module, line: int) -> tuple[str, bool, str]:
+    """The function or class that a line stands in, whether in a body, and what it assigns."""
+    path: list[str] = []
+    in_body, assigned, nodes = False, "", tree.body
+    while True:
+        node = next((n for n in nodes if n.lineno <= line <= (n.end_lineno or 0)), None)
+        if isinstance(node, ast.ClassDef) and not in_body:
+            path.append(node.name)
+            nodes = node.body
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not in_body:
+            path.append(node.name)
+            return ".".join(path), line >= node.body[0].lineno, ""
+        else:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    assigned = name
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    assigned = name
+            return ".".join(path), False, assigned
