@@ -6,7 +6,7 @@ from typing import TypedDict
 from bench.capture.reading import Event
 from bench.station.retelling import frame_id_of
 from bench.verdict.wire import json_of, uplink_of
-from bench.virtual import station_words
+from bench.virtual.station import station_words
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora, channel_plan
 from bench.virtual.lorawan.ciphers import Keys, session_keys

@@ -1,6 +1,6 @@
 """What does a Basics Station do, between the air and its network server?
 
-Behaves as version 2.0.6 with one radio. Simplified: it hears every frequency of the air.
+Behaves as version 2.0.6 with one radio of ten channels, as its server has set them.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from bench.chance import stream
 from bench.station.link import LinkClosed, TextLink
 from bench.transmission import Eui, Transmission
 from bench.virtual.air.medium import Heard, Medium
+from bench.virtual.lorawan.channel_plan import Fsk, Lora, Modulated
 from bench.virtual.station import station_words as words
 from bench.virtual.station.back_off import BackOff
 from bench.virtual.station.concentrator_clock import ConcentratorClock
@@ -97,6 +98,7 @@ class VirtualStation:
         self._back_off = BackOff()
         self._time_told: tuple[float, int] | None = None
         self._radio_on = False
+        self._tuned: frozenset[tuple[int, Modulated | None]] = frozenset()
         self._polling = False
 
     @property
@@ -193,6 +195,10 @@ class VirtualStation:
     def frame_heard(self, heard: Heard) -> None:
         """Take an uplink, at its end; the medium calls it."""
         sent = heard.transmission
+        if not self._tuned & {(sent.freq_hz, sent.data_rate), (sent.freq_hz, _of_any_sf(sent))}:
+            lost = {"transmission": sent.number, "receiver": self.eui, "cause": "not tuned"}
+            self._record("air", "radio.lost", lost)
+            return
         for antenna, weaker_db in enumerate(self._antennas_db):
             self.deliver(
                 sent.phy,
@@ -338,6 +344,7 @@ class VirtualStation:
             return
         self.clock.start(now_us())
         self._transmitter.start(allowed(config, self._medium.plan))
+        self._tuned = _tuned(config["sx1301_conf"][0])
         self._radio_on = True
         self._gps_ahead_us, self._pulses = None, 0
         if self._pulse_timer is not None:
@@ -375,3 +382,34 @@ class VirtualStation:
                 gpstime=self._gps_us(job.xtime),
             )
         )
+
+
+_ANY_SF = Lora(0, 125_000)
+"""What a channel of 125 kHz hears: every spreading factor."""
+
+
+def _of_any_sf(sent: Transmission) -> Modulated | None:
+    modulated = sent.data_rate
+    is_narrow = isinstance(modulated, Lora) and modulated.bw_hz == _ANY_SF.bw_hz
+    return _ANY_SF if is_narrow else None
+
+
+def _tuned(board: dict[str, Any]) -> frozenset[tuple[int, Modulated | None]]:
+    """The channels of a concentrator: frequency and modulation; none that cannot be read."""
+    found: set[tuple[int, Modulated | None]] = set()
+    for name, channel in board.items():
+        try:
+            if not name.startswith("chan_") or not channel["enable"]:
+                continue
+            radio = board[f"radio_{channel['radio']}"]
+            freq_hz = radio["freq"] + channel["if"]
+            modulated: Modulated = _ANY_SF
+            if name == "chan_Lora_std":
+                modulated = Lora(channel["spread_factor"], channel["bandwidth"])
+            elif name == "chan_FSK":
+                modulated = Fsk()
+        except (KeyError, TypeError):
+            continue
+        if radio.get("enable"):
+            found.add((freq_hz, modulated))
+    return frozenset(found)

@@ -175,6 +175,32 @@ def test_a_frame_is_told_within_31_ms() -> None:
     assert len(set(latencies_us)) > 50
 
 
+@pytest.mark.parametrize(
+    ("freq_hz", "dr", "is_heard"),
+    [
+        (868_100_000, 0, True),
+        (867_900_000, 5, True),
+        (868_300_000, 6, True),
+        (868_100_000, 6, False),
+        (868_800_000, 7, True),
+        (868_300_000, 7, False),
+        (865_100_000, 5, False),
+    ],
+)
+def test_a_station_hears_its_channels_and_no_others(freq_hz: int, dr: int, is_heard: bool) -> None:
+    """Eight of 125 kHz, one of 250 kHz with SF7, one of FSK; whatever else is sent is lost."""
+
+    async def scene(rig: Rig) -> None:
+        rig.told.clear()
+        rig.medium.transmit(DEVICE, PHY, direction="up", freq_hz=freq_hz, dr=dr, power_dbm=14)
+        await asyncio.sleep(3)
+
+    rig = play(scene)
+    assert len(rig.messages("updf")) == is_heard
+    lost = [fields["cause"] for kind, fields in rig.events if kind == "radio.lost"]
+    assert lost == [] if is_heard else ["not tuned"]
+
+
 def test_what_is_told_of_a_frame() -> None:
     async def scene(rig: Rig) -> None:
         updf = await rig.hear()
