@@ -74,6 +74,7 @@ class Inspector:
         self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
         self._on_air_until_us: dict[tuple[str, str], int] = {}
+        self._is_late = False
         self._told_by: dict[bytes, set[str]] = {}
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
@@ -97,13 +98,14 @@ class Inspector:
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
-        evidence = Evidence.of(events)
         if events:
             self._found += self._unserved(events)
         if is_stuck:
             self._found += self._unaccepted()
-        self._found += self._silent_gateways(evidence)
-        self._found += self._deaf_stations(evidence)
+        if self._is_late or not self._reported.issuperset(self._diids):
+            evidence = Evidence.of(events)
+            self._found += self._silent_gateways(evidence)
+            self._found += self._deaf_stations(evidence)
         self._found += self._accounts.end()
         return self._found
 
@@ -319,6 +321,7 @@ class Inspector:
     # --- what network servers tell of themselves ------------------------------------------------
 
     def _outcome(self, event: Event) -> None:
+        self._is_late = self._is_late or event["answer"] == "TooLate"
         heard = self._heard.get((event["station"], event.get("xtime", 0)), [])
         if "frame_id" not in event:
             told_by = self._name(event["station"])

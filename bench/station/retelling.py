@@ -27,5 +27,5 @@ def told_by(xtime_now: int, text: str, *, teller_now: int | None = None) -> str:
     elapsed_us = 0
     if teller_now is not None and teller_now >> _SESSION_SHIFT == upinfo["xtime"] >> _SESSION_SHIFT:
         elapsed_us = teller_now - upinfo["xtime"]
-    upinfo["xtime"] = max(xtime_now - elapsed_us, 0)
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    told = {**upinfo, "xtime": max(xtime_now - elapsed_us, 0)}
+    return json.dumps({**(fields or {}), "upinfo": told}, ensure_ascii=False, separators=(",", ":"))

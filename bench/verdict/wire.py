@@ -5,8 +5,9 @@ Source: Basics Station, LNS protocol.
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -31,6 +32,7 @@ _INFO_RANGES = {
 """The least and the greatest value of each whole number; words may be signed or not."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
 _RECEPTIONS = ("updf", "jreq")
+_TEXTS_MAX = 2048
 _NEEDED = {
     "version": ("station",),
     "dntxed": ("diid|seqno", "DevEui|DevEUI", "DR", "Freq"),
@@ -78,8 +80,12 @@ def _finite(word: str) -> float:
     return number if isfinite(number) else _no_number(word)
 
 
+@lru_cache(maxsize=_TEXTS_MAX)
 def _read(text: str) -> object:
-    """What a JSON text says; ValueError or RecursionError."""
+    """What a JSON text says, for whoever reads it only; ValueError or RecursionError.
+
+    Each text is read by the tap, the evidence and the inspection of its case.
+    """
     found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     if "\\ud" in text.lower():
         json.dumps(found, ensure_ascii=False).encode()  # half a character is none
@@ -87,7 +93,7 @@ def _read(text: str) -> object:
 
 
 def json_of(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None if it is none."""
+    """The JSON object that a text is, not to be changed; None if it is none."""
     try:
         found = _read(text)
     except (ValueError, RecursionError):
@@ -150,6 +156,12 @@ def eui_of(told: object) -> str | None:
 
 def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None:
     """The reception that a station tells; None for anything else, or what cannot be read."""
+    heard = _heard(text)
+    return heard and replace(heard, station=station, t_us=t_us, held_us=held_us)
+
+
+@lru_cache(maxsize=_TEXTS_MAX)
+def _heard(text: str) -> Uplink | None:
     told = json_of(text)
     if told is None or told.get("msgtype") not in _RECEPTIONS:
         return None
@@ -162,7 +174,7 @@ def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None
         if frame is None:
             return None
         return Uplink(
-            station=station, t_us=t_us, held_us=held_us, phy=phy, frame=frame,
+            station="", t_us=0, held_us=0, phy=phy, frame=frame,
             xtime=int(info.get("xtime", 0)), rctx=int(info.get("rctx", 0)),
             dr=int(told["DR"]), freq_hz=int(told["Freq"]),
             rssi=float(info.get("rssi", 0)), snr=float(info.get("snr", 0)),
