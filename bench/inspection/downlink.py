@@ -96,6 +96,8 @@ class KnownDevice:
     join_nonces: list[int] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
     status_wanted: bool = False
+    loses_no_f_cnt_down: bool = False
+    """Whether a server has used each downlink counter for a frame that left."""
     delivered: int = 0
     """How many of `wanted` came before the one that was sent last."""
 
@@ -281,7 +283,9 @@ def _frame(
         yield _wrong_mic(frame, session, check)
         return
     least = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
-    if f_cnt - least >= F_CNT_GAP_MAX:
+    if device.loses_no_f_cnt_down:
+        yield from check.same("FCntDown", least, f_cnt)
+    elif f_cnt - least >= F_CNT_GAP_MAX:
         yield check.wrong("FCntDown", f"{least} or little more", f_cnt)
     session.f_cnt_down = f_cnt
     yield from _content(frame, f_cnt, session, device, check)

@@ -39,6 +39,10 @@ _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
 _OF_LINKS = frozenset({"cut", "half open"})
+_ON_THE_WAY = frozenset(
+    {"delay", "drop", "repeat", "reorder", "clone", "replay", "suppress", "delay_downlink"}
+)
+"""What a tap does to texts, each of which it has seen."""
 
 
 class Inspector:
@@ -80,6 +84,9 @@ class Inspector:
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
+        undisturbed = not any(map(_may_lose_counters, events))
+        for device in self._devices.values():
+            device.loses_no_f_cnt_down = undisturbed
         for event in events:
             self._found += self._accounts.take(event)
             match event["kind"]:
@@ -461,6 +468,17 @@ class Inspector:
             if late_us > _TOLD_LATE_US:
                 return f"it told of the frame {late_us // 1000} ms after its end"
         return None
+
+
+def _may_lose_counters(event: Event) -> bool:
+    """Whether a downlink counter may be taken for an answer that does not leave then."""
+    match event["kind"]:
+        case "fault.begin":
+            on_the_way = event.get("seam") == "tap" and event["fault"] in _ON_THE_WAY
+            return not on_the_way and event.get("seam") not in ("air", "clock")
+        case "case.lns" | "lns.claim" | "station.link":
+            return True
+    return False
 
 
 def _disturbs_links(event: Event) -> bool:

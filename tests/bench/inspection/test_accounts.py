@@ -1,0 +1,160 @@
+"""Is a server believed that tells of itself what did not happen?"""
+
+from typing import Any
+
+import pytest
+
+from bench.inspection.accounts import Accounts, Told
+from bench.inspection.downlink import KnownDevice
+
+WEST, ALPHA = "B827EBFFFE000001", "70B3D57ED0000001"
+FRAME = "26000001:10:0011223344"[:-2]
+ANSWER = {
+    "msgtype": "dnmsg", "DevEui": ALPHA, "dC": 0, "diid": 7, "RxDelay": 1, "xtime": 1_000_000,
+    "pdu": "60010000262003000A0B0C0D0E"[:24], "RX1DR": 5, "RX1Freq": 868_100_000, "rctx": 0,
+}  # fmt: skip
+SCHEDULED = {
+    "stage": "scheduled", "window": "RX1", "xtime": 1_000_000, "frame_id": FRAME,
+    "dev_addr": "26000001", "f_cnt_down": 3, "margin_us": 990_000, "diid": 7, "dev_eui": ALPHA,
+}  # fmt: skip
+
+
+def event(kind: str, **fields: object) -> dict[str, Any]:
+    return {"kind": kind, "t_us": 1_010_000, "lns": "lns-a", "station": WEST, **fields}
+
+
+def accounts(*, server: str | None = None) -> Accounts:
+    alpha = KnownDevice(ALPHA, bytes(16), [], server=server)
+    return Accounts({ALPHA: alpha}, "EU868", lambda eui: "west", alone=True)
+
+
+def said(books: Accounts, *events: dict[str, Any]) -> list[str]:
+    return [found.text for one in events for found in books.take(one)]
+
+
+def asks(**fields: object) -> dict[str, Any]:
+    due = {"dev_eui": ALPHA, "wants": "downlink", "f_port": 2, "payload": "00", "confirmed": False}
+    return event("application.request", **{**due, **fields})
+
+
+def tells(stage: str, **fields: object) -> dict[str, Any]:
+    due = {"dev_eui": ALPHA, "f_port": 2, "confirmed": False, "payload_bytes": 1}
+    return event("lns.request", stage=stage, **{**due, **fields})
+
+
+def test_a_request_is_queued_and_done() -> None:
+    books = accounts()
+    assert said(books, asks(), tells("queued", waiting=1), tells("done", waiting=0)) == []
+    assert list(books.end()) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (tells("queued", waiting=2), "waiting: expected 1, observed 2"),
+        (tells("queued", waiting=1, f_port=3), "request: expected (2, False, 1)"),
+        (tells("refused", reason="TooLong"), "reason: expected none, observed TooLong"),
+        (tells("refused", reason="TooLong"), "stage: expected queued, observed refused"),
+        (tells("done"), "done: expected one of those that wait"),
+    ],
+)
+def test_what_is_told_of_a_request_is_compared(told: dict[str, Any], found: str) -> None:
+    assert any(found in text for text in said(accounts(), asks(), told))
+
+
+@pytest.mark.parametrize(
+    ("books", "asked", "reason"),
+    [
+        (accounts(), {"payload": "00" * 223}, "TooLong"),
+        (accounts(server="lns-b"), {}, "BelongsToAnotherServer"),
+        (accounts(), {"dev_eui": "70B3D57ED0000009"}, "UnknownDevice"),
+    ],
+)
+def test_what_cannot_be_sent_is_to_be_refused(
+    books: Accounts, asked: dict[str, Any], reason: str
+) -> None:
+    size = len(str(asked.get("payload", "00"))) // 2
+    eui = asked.get("dev_eui", ALPHA)
+    refused = tells("refused", reason=reason, dev_eui=eui, payload_bytes=size)
+    assert said(books, asks(**asked), refused) == []
+    assert any(
+        "reason" in text for text in said(books, asks(**asked), tells("queued", dev_eui=eui))
+    )
+
+
+def test_a_request_that_nobody_can_read_is_to_be_refused() -> None:
+    books = accounts()
+    said(books, asks(wants="unreadable"))
+    assert [found.text for found in books.end()] == [
+        "unreadable requests: 1 more than were refused"
+    ]
+    assert said(books, event("lns.request", stage="refused", reason="no JSON")) == []
+    assert list(books.end()) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("window", "RX2"), ("xtime", 2), ("frame_id", "26000001:11:00"), ("f_cnt_down", 4),
+        ("dev_addr", "26000002"), ("margin_us", 1_990_000), ("f_port", 2), ("confirmed", True),
+    ],
+)  # fmt: skip
+def test_what_was_scheduled_is_what_passed_the_tap(field: str, value: object) -> None:
+    for scheduled, wrong in ((SCHEDULED, []), ({**SCHEDULED, field: value}, [field])):
+        books = accounts()
+        said(books, event("lns.downlink", **scheduled))
+        books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), 2_000_000))
+        assert [found.text.split(": ")[1] for found in books.end()] == wrong
+
+
+@pytest.mark.parametrize(("xtime", "window"), [(2_000_000, "RX1"), (3_000_000, "RX2")])
+def test_the_window_on_the_air_follows_from_the_report(xtime: int, window: str) -> None:
+    for told, wrong in (("RX1", window != "RX1"), ("RX2", window != "RX2")):
+        books = accounts()
+        sent = {"stage": "transmitted", "window": told, "frame_id": FRAME, "diid": 7}
+        said(books, event("lns.downlink", dev_eui=ALPHA, **sent))
+        books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), None))
+        books.reported(WEST, 7, xtime)
+        assert bool(list(books.end())) is wrong
+
+
+def test_a_station_that_is_late_is_told_of_at_five_and_ten() -> None:
+    books = accounts()
+    late = event("lns.outcome", answer="TooLate")
+    said(books, *[late] * 5)
+    assert [found.text for found in books.end()] == [
+        "late station west: expected going on after 5, observed nothing"
+    ]
+    assert said(books, event("lns.too_late", stage="going on", n=5), *[late] * 5) == []
+    assert said(books, event("lns.too_late", stage="going on", n=10)) == []
+    answered = event("lns.outcome", answer="RX1")
+    assert said(books, answered, event("lns.too_late", stage="over", n=10)) == []
+    assert len(said(books, event("lns.too_late", stage="over", n=10))) == 1
+    assert list(books.end()) == []
+
+
+def test_a_claim_says_what_its_outcome_says() -> None:
+    named = {"xtime": 1, "frame_id": FRAME, "f_cnt": 10, "dev_eui": ALPHA}
+    outcome = event("lns.outcome", answer="RX1", level2="Owner", **named)
+    claim = event("lns.claim", decision="Owner", owner="lns-a", **named)
+    assert said(accounts(), claim, outcome) == []
+    assert len(said(accounts(), outcome)) == 1
+    assert len(said(accounts(), {**claim, "owner": "lns-b"}, outcome)) == 1
+    assert len(said(accounts(), {**claim, "decision": "NotOwner"}, outcome)) == 1
+    assert len(said(accounts(), {**claim, "f_cnt": 11}, outcome)) == 1
+
+
+def test_what_cannot_be_read_is_to_be_told() -> None:
+    books = accounts()
+    books.unreadable(WEST, "version")
+    assert [found.text for found in books.end()] == [
+        "unreadable messages of west, version msgtype: expected 1, observed 0"
+    ]
+    assert said(books, event("lns.unreadable", msgtype="version", why="no station")) == []
+    assert list(books.end()) == []
+
+
+def test_a_server_that_ends_loses_what_waited_there() -> None:
+    books = accounts()
+    assert said(books, asks(), tells("queued", waiting=1), event("case.lns", event="kill")) == []
+    assert said(books, asks(), tells("queued", waiting=1)) == []
