@@ -6,11 +6,11 @@ from typing import TypedDict
 from bench.capture.reading import Event
 from bench.station.retelling import frame_id_of
 from bench.verdict.wire import json_of, uplink_of
-from bench.virtual.station import station_words
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora, channel_plan
 from bench.virtual.lorawan.ciphers import Keys, session_keys
 from bench.virtual.lorawan.frames import JoinRequest, read_join_accept
+from bench.virtual.station import station_words
 from lns.lorawan.region import DataRate, Region
 
 RSSI_DBM = -80

@@ -1,7 +1,7 @@
 """Plants faults that somebody wrote by hand, as those that are generated are planted.
 
-    python -m tests.mutants.written            all of `edges`, against one row of each scenario
-    python -m tests.mutants.written budget     those with this word in their name
+python -m tests.mutants.written            all of `edges`, against one row of each scenario
+python -m tests.mutants.written budget     those with this word in their name
 """
 
 import ast
@@ -35,7 +35,7 @@ def written(mutant: Mutant) -> Written:
     end = begin + len(mutant.old.encode())
     # What both have in common at either end is no part of the edit.
     before = len(_common(mutant.old, mutant.new))
-    first = octets[: begin].count(b"\n") + mutant.old[:before].count("\n") + 1
+    first = octets[:begin].count(b"\n") + mutant.old[:before].count("\n") + 1
     after = len(_common(mutant.old[before:][::-1], mutant.new[before:][::-1]))
     last = first + mutant.old[before : len(mutant.old) - after].rstrip("\n").count("\n")
     path, in_body, assigned = _place(ast.parse(octets.decode()), first)
