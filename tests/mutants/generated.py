@@ -19,10 +19,7 @@ that come past it, those first that have noticed it before: a second a fault and
 
 import argparse
 import functools
-import gc
 import hashlib
-import importlib.abc
-import importlib.util
 import json
 import os
 import random
@@ -35,9 +32,9 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import coverage
@@ -46,11 +43,14 @@ import pytest
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw
 from tests.mutants.module_tests import play_tests
+from tests.mutants.planting import Broken, plant, plant_constant
+from tests.mutants.written import Written, all_written
 
 MEMORY = ROOT / ".faults"
 BROAD_FIRST = 12
 """So many cases that come past the most go first; then those that come past the fewest."""
 CPU_MAX_S, DATA_MAX_BYTES, CASE_MAX_S = 120, 3 << 30, 30
+WALL_MAX_S = 1200
 WRONG_MAX = 8
 """After so many cases with another owner none is expected to name the right one."""
 SERVER = "LNS"
@@ -76,7 +76,9 @@ class Noticed:
     def is_right(self, fault: Fault) -> bool:
         """Whether the verdict names who the fault belongs to."""
         owners = {SERVER, "application"} if OF_CONSUMERS.match(fault.file) else {SERVER}
-        return self.verdict == "FAIL" and self.owner in owners
+        says = fault.says if isinstance(fault, Written) else ""
+        is_told = re.search(says, self.reason) is not None
+        return self.verdict == "FAIL" and self.owner in owners and is_told
 
 
 @dataclass(slots=True)
@@ -120,62 +122,6 @@ class Judged:
         last = self.noticed[-1] if self.noticed else None
         by = f"{last.verdict} ({last.owner}) {last.case}: {last.reason}" if last else self.test
         return f"{self.word:10} {self.fault.line:4} {self.fault.name}\n    {self.ended} {by}"
-
-
-# --- planting ---------------------------------------------------------------------------------
-
-
-class _Broken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from memory, with its fault."""
-
-    def __init__(self, fault: Fault) -> None:
-        parts = Path(fault.file).with_suffix("").parts
-        self._is_package = parts[-1] == "__init__"
-        self._name = ".".join(parts[:-1] if self._is_package else parts)
-        self._fault = fault
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != self._name:
-            return None
-        origin = str(ROOT / self._fault.file)
-        return importlib.util.spec_from_loader(
-            name, self, origin=origin, is_package=self._is_package
-        )
-
-    def exec_module(self, module: ModuleType) -> None:
-        path = str(ROOT / self._fault.file)
-        exec(compile(self._fault.broken(), path, "exec"), module.__dict__)  # noqa: S102
-
-
-def plant(fault: Fault) -> bool:
-    """Put a fault into the functions that are loaded already; False where it does not fit one."""
-    path = str(ROOT / fault.file)
-    new = {code.co_qualname: code for code in _codes(compile(fault.broken(), path, "exec"))}
-    planted = False
-    # By `type`: a proxy of something that is gone is asked for nothing.
-    for function in [found for found in gc.get_objects() if type(found) is FunctionType]:
-        old = function.__code__
-        if old.co_filename != path or fault.function not in _plain(old.co_qualname):
-            continue
-        code = new.get(old.co_qualname)
-        if code is None or code.co_freevars != old.co_freevars:
-            return False
-        function.__code__ = code
-        planted = True
-    return planted
-
-
-def _plain(qualname: str) -> tuple[str, ...]:
-    """A function and those that it stands in, without `<locals>`."""
-    parts = qualname.replace("<locals>.", "").split(".")
-    return tuple(".".join(parts[:end]) for end in range(1, len(parts) + 1))
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield constant
-            yield from _codes(constant)
 
 
 # --- playing ----------------------------------------------------------------------------------
@@ -256,13 +202,13 @@ class Warm:
             child = os.fork()
             if child == 0:
                 _limit_myself()
-                if not plant(fault):
+                if not (plant(fault) if fault.in_body else plant_constant(fault)):
                     os._exit(CANNOT)
                 self.plays = self._campaign.plays(fault)
                 session.config.pluginmanager.register(self.plays)
                 self.plays.choose(session)
                 return None
-            self._campaign.take(fault, _wait_for(child))
+            self._campaign.take(fault, _wait_for(child), is_sure=fault.in_body)
         return True
 
 
@@ -278,8 +224,10 @@ def _limit_myself() -> None:
 def _wait_for(child: int) -> int:
     handle = os.pidfd_open(child)
     try:
-        if not select.select([handle], [], [], 10 * CPU_MAX_S)[0]:
-            os.killpg(child, signal.SIGKILL)
+        if not select.select([handle], [], [], WALL_MAX_S)[0]:
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         os.close(handle)
@@ -349,7 +297,7 @@ class Campaign:
 
     def _play_cold(self, fault: Fault) -> int:
         _limit_myself()
-        sys.meta_path.insert(0, _Broken(fault))
+        sys.meta_path.insert(0, Broken(fault))
         plays = self.plays(fault)
         return self._write(plays, _pytest(self._folder, self._scenarios, plays))
 
@@ -361,8 +309,11 @@ class Campaign:
         """What a process that has the fault is to play."""
         return Plays(fault, functools.partial(self._order, fault))
 
-    def take(self, fault: Fault, code: int) -> None:
-        """Read what a process found that has ended with this code."""
+    def take(self, fault: Fault, code: int, *, is_sure: bool = True) -> None:
+        """Read what a process found that has ended with this code.
+
+        Unless it `is_sure` only who was noticed rightly is done with.
+        """
         if code == CANNOT:
             with (self._folder / "cannot").open("a") as file:
                 file.write(fault.name + "\n")
@@ -372,6 +323,10 @@ class Campaign:
         if noticed.exists():
             judged.noticed = [Noticed(*one) for one in json.loads(noticed.read_text())]
             noticed.unlink()
+        if not is_sure and judged.word != "right":
+            with (self._folder / "cannot").open("a") as file:
+                file.write(fault.name + "\n")
+            return
         if code not in (0, 1, 2) and not judged.noticed:
             output = (self._folder / "output").read_text("utf-8", "replace")
             judged.ended = f"[ended with {code}: {output[-200:]!r}]"
@@ -407,7 +362,9 @@ class Campaign:
 
     def _is_warm(self, fault: Fault) -> bool:
         """Whether nothing of it has taken effect once everything is imported."""
-        return fault.in_body and "" not in self._cases_at(fault)
+        if not fault.in_body:
+            return bool(fault.assigned and self._past(fault))
+        return "" not in self._cases_at(fault)
 
     def _past(self, fault: Fault) -> set[str]:
         """The cases that come past it, or past the use of a constant; none: nobody knows."""
@@ -496,7 +453,10 @@ def main(argv: Sequence[str]) -> int:
     return 1 if survivors else 0
 
 
-def _chosen(options: argparse.Namespace) -> list[Fault]:
+def _chosen(options: argparse.Namespace) -> Sequence[Fault]:
+    if options.written:
+        words = options.paths or [""]
+        return [fault for fault in all_written() if any(word in fault.name for word in words)]
     faults = list(all_faults(options.paths or ["lns"]))
     if options.only:
         return [fault for fault in faults if any(word in fault.name for word in options.only)]
@@ -524,6 +484,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--one-row", action="store_true", help="one strategy and kind of each")
     parser.add_argument("--no-tests", action="store_true", help="play scenarios only")
     parser.add_argument("--out", type=Path, help="write a JSON line for each fault there")
+    parser.add_argument(
+        "--written", action="store_true", help="those of `tests.mutants.edges`; PATHS: their words"
+    )
     parser.add_argument("--list", action="store_true", help="play nothing, name them")
     return parser
 

@@ -1,22 +1,27 @@
-"""Plants faults that somebody wrote by hand, as those that are generated are planted.
+"""Where in its module does a fault stand that somebody wrote by hand?
 
-python -m tests.mutants.written            all of `edges`, against one row of each scenario
-python -m tests.mutants.written budget     those with this word in their name
+So it can be planted as those that are generated are: `python -m tests.mutants.generated --written`.
 """
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.mutants import edges
 from tests.mutants.faults import Fault, octets_of
 from tests.mutants.mutant import Mutant
 
 
 @dataclass(frozen=True, slots=True)
 class Written(Fault):
-    """A fault of the list; `text` replaces what stands at `span` as it is."""
+    """A fault of the list; `text` replaces what stands at `span` as it is.
+
+    Whoever notices it must say `says` (a regular expression).
+    """
 
     called: str = ""
     text: str = ""
+    says: str = ""
 
     @property
     def name(self) -> str:
@@ -28,9 +33,16 @@ class Written(Fault):
         return (octets[:begin] + self.text.encode() + octets[end:]).decode()
 
 
+def all_written() -> Iterator[Written]:
+    """The faults of the list; ValueError for one that fits its module no more."""
+    yield from map(written, edges.MUTANTS)
+
+
 def written(mutant: Mutant) -> Written:
     """The edit of a mutant, with where in its file that is."""
     octets = octets_of(mutant.file)
+    if octets.count(mutant.old.encode()) != 1:
+        raise ValueError(f"{mutant.name}: {mutant.file} has not its line exactly once any more")
     begin = octets.index(mutant.old.encode())
     end = begin + len(mutant.old.encode())
     # What both have in common at either end is no part of the edit.
@@ -41,7 +53,7 @@ def written(mutant: Mutant) -> Written:
     path, in_body, assigned = _place(ast.parse(octets.decode()), first)
     return Written(
         mutant.file, path, mutant.old, mutant.new, 0, first, (first, last), in_body, assigned,
-        (begin, end), mutant.name, mutant.new,
+        (begin, end), mutant.name, mutant.new, mutant.says,
     )  # fmt: skip
 
 

@@ -1,0 +1,5 @@
+"""x"""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = ()
