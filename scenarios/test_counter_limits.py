@@ -4,7 +4,7 @@ import pytest
 
 from bench.duration import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, OVER
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, OVER, OWNED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -26,6 +26,11 @@ UNTAKEN = Table("""
 ASKED = Table("""
     strategy kind        | asked
     *        unconfirmed | NonDuplicate forwarded RX1
+""")
+THEIRS = Table("""
+    strategy kind        | theirs
+    *        confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
+    *        unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked NotOwner
 """)
 LAST = (1 << 32) - 1
 
@@ -85,6 +90,21 @@ async def test_a_copy_of_the_life_before_keeps_its_name(rig, strategy):
         await say(rig, old, by=station)
     rig.expect(old, FIRST + COPY * 2, first="west", copy=("east", "north"))
     rig.expect(new, FIRST, first="west")
+
+
+async def test_a_third_message_is_no_first_one_at_any_server(rig, confirmed):
+    """FCnt 0 and 1 may be a restart; 2 is as old as it looks, for a server that never heard it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", strategy="Drop")
+    rig.only("west")
+    _, two, three = [await device.send(confirmed=confirmed) for _ in range(3)]
+    await rig.wait(seconds(70))
+    await say(rig, two, by="east")
+    after = await device.send(confirmed=confirmed)
+    rig.expect(two, OWNED + THEIRS, owned="west", theirs="east")
+    for uplink in (three, after):
+        rig.expect(uplink, OWNED, owned="west")
+        rig.expect_reply(uplink)
 
 
 async def test_a_life_that_goes_on_knows_its_newest_frame(rig, confirmed):

@@ -7,8 +7,9 @@ import pytest
 
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
-from tests.mutants.generated import Judged, Noticed, plant, scenario, table
+from tests.mutants.generated import Judged, Noticed, scenario, table
 from tests.mutants.module_tests import test_files as files_of_tests
+from tests.mutants.planting import plant
 
 WINDOW = "lns/downlink/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
 
@@ -55,7 +56,7 @@ def test_what_is_called_equivalent_is_still_there(faults: list[Fault]) -> None:
 def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
     code = (
         "from lns.downlink.receive_window import first_window as known\n"
-        "from tests.mutants.generated import plant\n"
+        "from tests.mutants.planting import plant\n"
         "from tests.mutants.test_generated import WINDOW, named\n"
         "before = known(0, 0, 1_000_000, lead_us=1_000_000).answer\n"
         "assert plant(named(WINDOW))\n"
