@@ -5,11 +5,13 @@ from collections import Counter
 
 import pytest
 
+from tests.mutants import edges
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, scenario, table
 from tests.mutants.module_tests import test_files as files_of_tests
 from tests.mutants.planting import plant
+from tests.mutants.written import all_written
 
 WINDOW = "lns/downlink/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
 
@@ -106,3 +108,32 @@ def test_a_scenario_notices_a_fault_and_names_its_owner() -> None:
     ran = subprocess.run([*command, *wrong], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.findall(r"^(\w+) +\d+ lns", ran.stdout, re.MULTILINE) == ["right"] * 3
+
+
+def test_what_was_written_by_hand_fits_its_module_and_has_a_name_of_its_own() -> None:
+    written = list(all_written())
+    assert len({fault.name for fault in written}) == len(written)
+    for fault in written:
+        compile(fault.broken(), fault.file, "exec")
+        assert fault.broken() != (ROOT / fault.file).read_text("utf-8")
+        assert (ROOT / next(m.noticed_by for m in edges.MUTANTS if m.name == fault.called)).exists()
+
+
+def test_a_constant_is_changed_wherever_it_is_known() -> None:
+    code = (
+        "from lns.dedup import concentrator\n"
+        "from lns import network_server\n"
+        "from tests.mutants.planting import plant_constant\n"
+        "from tests.mutants.mutant import Mutant\n"
+        "from tests.mutants.written import written\n"
+        "old = 'RETENTION_US = 60_000_000'\n"
+        "edit = Mutant('', 'lns/dedup/concentrator.py', old, old.replace('60', '59'))\n"
+        "assert plant_constant(written(edit))\n"
+        "serve = network_server.NetworkServer.__init__\n"
+        "print(concentrator.RETENTION_US, network_server.RETENTION_US)\n"
+        "print(serve.__kwdefaults__['retention_us'])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["59000000"] * 3
