@@ -33,7 +33,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants faults fuzz pages pictures lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants explored faults fuzz pages pictures lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -131,6 +131,9 @@ soak: $(STAMP) mosquitto ## The tests that have a size, in full: kills, whole ar
 
 mutants: $(STAMP) ## Break one line at a time; the tests must notice each
 	@$(VENV) -m tests.mutants
+
+explored: $(STAMP) ## Break one line at a time; random histories alone must find each
+	@$(VENV) -m tests.mutants.explored
 
 faults: $(STAMP) ## Break every function of lns in turn; scenarios must blame the right one
 	@$(VENV) -m tests.mutants.generated $(FAULTS_ARGS)

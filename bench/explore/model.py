@@ -113,9 +113,10 @@ class Model:
             server.disputed.add(r.frame.device)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
-        elif session is not None:
-            session.maybe_heard[r.server] = max(r.frame.f_cnt, session.maybe_heard.get(r.server, 0))
-        if self._shared and session is not None and why not in HARMLESS:
+            server.unsure_of.add(r.frame.device)
+        elif session is not None and why not in HARMLESS:
+            heard = max(r.frame.f_cnt, session.maybe_heard.get(r.server, 0))
+            session.maybe_heard[r.server] = heard
             session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
 
     def _note(self, event: Event) -> None:
@@ -199,6 +200,8 @@ class Model:
         if server.lateness_us(r.at_us):
             raise Unknowable("who sent it is looked up in a slow store")
         server.asked_us[session.opened] = r.at_us
+        if r.frame.device in server.unsure_of:
+            raise Unknowable(SLOW_JOIN)
         if not self._shared or server.is_away(r.at_us):
             return False
         self._learn(r.server, r.frame.device)
@@ -263,13 +266,10 @@ class Model:
         until_us = begins_us + 3 * server.lateness_us(at_us)
         if until_us > at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
-        if (
-            waited
-            and copy == "same"
-            and self._shared
-            and self._answers.is_heard(r, begins_us, here=True)
-        ):
-            raise Unknowable(WAITED)
+        if waited and copy == "same" and self._shared:
+            is_newest = session.place(frame.f_cnt) == EQUAL
+            if not is_newest or self._answers.is_heard(r, begins_us, here=None):
+                raise Unknowable(WAITED)
         decided = self._decide(r, server, session, copy, waited=waited)
         if decided is None:
             return _refused("UnknownDevice")
@@ -312,8 +312,8 @@ class Model:
         frame, device = r.frame, self._device(r.frame)
         strategy, confirmed, f_cnt = device.strategy, frame.confirmed, frame.f_cnt
         shared = self._shared and device.pinned is None
-        where = EQUAL if waited else self._standing(r.server, session, f_cnt, shared=shared)
         restarts = device.kind == "relaxed" and f_cnt <= 1
+        where = EQUAL if waited else self._standing(r, session, shared=shared, restarts=restarts)
         if shared and self._look_up(r, server, session, where, copy):
             server.sightings.pop(frame.number)
             return None
@@ -410,7 +410,7 @@ class Model:
         if asked_us and r.at_us - asked_us >= self._trace.retention_us:
             life, owner = session.life, None
         mine = (session.owner if owner is None else owner) in (None, r.server)
-        if mine and where == EQUAL and life == session.life:
+        if mine and session.place(r.frame.f_cnt) == EQUAL and life == session.life:
             owner = session.owner = r.server
         session.claimed[r.frame.number] = life, owner, r.at_us
 
@@ -420,12 +420,13 @@ class Model:
         soft = Decided("SoftDuplicate", COPY[strategy])
         return soft if where in (EQUAL, NEWER, UNTOLD) or restarts else _invalid(soft)
 
-    def _standing(self, number: int, session: Session, f_cnt: int, *, shared: bool) -> str:
+    def _standing(self, r: Reception, session: Session, *, shared: bool, restarts: bool) -> str:
         """Where a counter stands for one server: what it was only told of makes no frame old."""
+        number, f_cnt = r.server, r.frame.f_cnt
         where = session.place(f_cnt)
         if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
             return where
-        if f_cnt <= session.maybe_heard.get(number, -1):
+        if not restarts and f_cnt <= session.maybe_heard.get(number, -1):
             raise Unknowable(MAYBE_HEARD)
         life, heard = session.heard.get(number, (session.life, None))
         if life != session.life or heard is None or f_cnt > heard:

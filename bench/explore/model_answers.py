@@ -86,11 +86,11 @@ class Answers:
             for event in self._until(until_us)
         )
 
-    def is_heard(self, r: Reception, until_us: int, *, here: bool) -> bool:
-        """Whether its device is heard again until then, by this server or by another one."""
+    def is_heard(self, r: Reception, until_us: int, *, here: bool | None) -> bool:
+        """Whether its device is heard again until then, by this server, another one, or any."""
         return any(
             isinstance(event, Reception)
-            and (event.server == r.server) is here
+            and here in (None, event.server == r.server)
             and event.frame.device == r.frame.device
             for event in self._until(until_us)
         )

@@ -28,7 +28,7 @@ MAYBE_HEARD = "whether a server has heard more of it itself"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
 MOVED_ON = "another server has the session before the answer is under way"
 HARMLESS = (
-    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, MAYBE_HEARD,
+    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS,
     TAKEN_TURNS, NOT_TOLD,
 )  # fmt: skip
 """What does not touch the session, whatever becomes of it."""
@@ -131,6 +131,7 @@ class Server:
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
+    unsure_of: set[int] = field(default_factory=set)  # devices that joined when nobody could know
     ending_us: dict[int, int] = field(default_factory=dict)
     asked_us: dict[int, int] = field(default_factory=dict)
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
