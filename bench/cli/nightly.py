@@ -34,7 +34,6 @@ from bench.cli.report import write_report
 from bench.cli.run import Ran, Rig, Selection, run_scenarios
 from bench.cli.score import score_runs
 from bench.explore.explore import Order, explore
-from bench.explore.judge import MODEL
 from bench.lab.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
 from bench.night.comparison import Outcome as Verdict
@@ -348,11 +347,10 @@ def _against(
 
 
 def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
-    """Explore for a minute with a seed of the date, or so many that are the same every time.
-
-    A broken law is a FAIL; a word that is not the model's is told, for somebody to look at.
+    """Explore for a minute with a seed of the date; in a short night, or a night of a part, so
+    many that are the same every time. Whatever is found is a FAIL.
     """
-    if night.limit:
+    if night.limit or night.pattern or night.cases_max:
         order = Order(night.seed, histories=SHORT_HISTORIES)
     else:
         order = Order(int(f"{utc_of_this_host():%Y%m%d}"), seconds=EXPLORED_S)
@@ -362,8 +360,7 @@ def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
     for finding in explored.findings:
         repeat = command_line("explore", "--history", finding.history)
         display.line(f"    {finding.cause}, in {finding.count}: {repeat}")
-    broken = any(finding.cause.law != MODEL for finding in explored.findings)
-    return ExitCode.FAILED if broken else ExitCode.PASSED
+    return ExitCode.FAILED if explored.findings else ExitCode.PASSED
 
 
 def seed_of(label: str) -> int:

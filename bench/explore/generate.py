@@ -48,7 +48,7 @@ _WAITS_US = (
     RETENTION_US - 70 * MILLISECOND_US, RETENTION_US - 60 * MILLISECOND_US - 1,
     RETENTION_US - 60 * MILLISECOND_US, 61 * SECOND_US, 200 * SECOND_US,
 )  # fmt: skip
-_SKIPS = (1, 2, 5, GAP_MAX - 2, GAP_MAX - 1, GAP_MAX, 40_000)
+_SKIPS = (1, 2, 5, GAP_MAX - 2, GAP_MAX - 1, GAP_MAX, 20_000)
 _BEGINNINGS = (0, 0, 0, 3, GAP_MAX - 4, GAP_MAX + 6, 65_533, 80_000, 200_000)
 _SLOW_US = (5 * MILLISECOND_US, 120 * MILLISECOND_US, 1_500 * MILLISECOND_US)
 
@@ -100,7 +100,9 @@ class Draw:
         bits = 16 if chance.random() < 0.1 else 32
         begins_at = chance.choice(_BEGINNINGS) if kind != "otaa" else 0
         begins_at = min(begins_at, 65_534) if bits == 16 else begins_at
-        return Device(kind, chance.choice(STRATEGIES), begins_at, bits, pinned)
+        is_odd = chance.random() < 0.3
+        counts, alike = is_odd and kind == "otaa", is_odd and kind != "otaa"
+        return Device(kind, chance.choice(STRATEGIES), begins_at, bits, pinned, counts, alike)
 
     def _step(self) -> Step:
         chance, limits = self._chance, self._limits
@@ -134,12 +136,12 @@ class Draw:
         return self._chance.randrange(self.servers)
 
     def send(self, device: int, *, confirmed: bool | None = None) -> Send:
-        """A new frame; one of ten with the content of others."""
+        """A new frame; one of ten with the content of others, or with a question."""
         chance = self._chance
         if confirmed is None:
             confirmed = chance.random() < 0.5
-        same = chance.random() < 0.1
-        return Send(device, confirmed, self._heard(device), same)
+        same, asks = chance.random() < 0.1, chance.random() < 0.1
+        return Send(device, confirmed, self._heard(device), same, asks)
 
     def wait(self) -> Wait:
         """Some time, often just below, at or above a limit."""

@@ -36,12 +36,16 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A device sends something new; `same`: with the content of every other such message."""
+    """A device sends something new; `same`: with the content of every other such message.
+
+    `asks`: it asks whether anybody hears it (LinkCheckReq), so it waits for an answer.
+    """
 
     device: int
     confirmed: bool
     heard: tuple[Heard, ...]
     same: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +165,19 @@ OnAir = Send | Again | Replay | Forge | Join
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device: "otaa", "strict" or "relaxed" ABP; its first frame has the counter `begins_at`."""
+    """A device: "otaa", "strict" or "relaxed" ABP; its first frame has the counter `begins_at`.
+
+    `counts`: its DevNonces have to grow (LoRaWAN 1.0.4). `alike`: all such ABP devices have one
+    DevAddr, and are told apart by their keys alone.
+    """
 
     kind: str
     strategy: str
     begins_at: int = 0
     bits: int = 32
     pinned: int | None = None
+    counts: bool = False
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +227,8 @@ class History:
 def step_text(step: Step) -> str:
     """One step as text."""
     match step:
-        case Send(device, confirmed, heard, same):
-            verb = ("confirm" if confirmed else "send") + "=" * same
+        case Send(device, confirmed, heard, same, asks):
+            verb = ("confirm" if confirmed else "send") + "=" * same + "?" * asks
             return _words(_device_name(device), verb, *map(_heard, heard))
         case Again(device, heard):
             return _words(_device_name(device), "again", *map(_heard, heard))
@@ -310,6 +320,7 @@ def _device(device: Device) -> str:
     facts += [f"from{device.begins_at}"] if device.begins_at else []
     facts += ["16bit"] if device.bits == 16 else []
     facts += [f"pinned{SERVERS[device.pinned]}"] if device.pinned is not None else []
+    facts += ["1.0.4"] * device.counts + ["alike"] * device.alike
     return "/".join(facts)
 
 
@@ -322,6 +333,9 @@ def _read_device(text: str) -> Device:
     for fact in facts:
         if fact == "16bit":
             device = replace(device, bits=16)
+        elif fact in ("1.0.4", "alike"):
+            word = "alike" if fact == "alike" else "counts"
+            device = replace(device, **{word: True})  # type: ignore[arg-type]
         elif fact.startswith("from") and fact[4:].isdecimal():
             device = replace(device, begins_at=int(fact[4:]))
         elif fact.startswith("pinned") and fact[6:] in tuple(SERVERS):
@@ -354,9 +368,9 @@ def _read_step(text: str) -> Step:
 
 
 def _read_device_step(device: int, verb: str, words: list[str]) -> Step:
-    if verb.rstrip("=") in ("send", "confirm"):
-        same = verb.endswith("=")
-        return Send(device, verb.startswith("confirm"), _read_heard(words), same)
+    if verb.rstrip("=?") in ("send", "confirm"):
+        confirmed = verb.startswith("confirm")
+        return Send(device, confirmed, _read_heard(words), "=" in verb, "?" in verb)
     if verb in ("join", "join~"):
         return Join(device, _read_heard(words), verb == "join~")
     if verb in ("forge", "forge-join"):

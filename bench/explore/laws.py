@@ -134,10 +134,10 @@ def _outcomes(trace: Trace) -> Iterator[Broken]:
 
 
 def _answers(trace: Trace) -> Iterator[Broken]:
-    by_number = {r.number: r.transmission for r in trace.receptions}
-    answered = Counter(by_number[answer.reception] for answer in trace.answered)
+    by_number = {r.number: r for r in trace.receptions}
+    answered = Counter(by_number[answer.reception].transmission for answer in trace.answered)
     downlinks = Counter(
-        (answer.dev_addr, answer.f_cnt_down)
+        (by_number[answer.reception].frame.device, answer.dev_addr, answer.f_cnt_down)
         for answer in trace.answered
         if answer.f_cnt_down is not None
     )
@@ -148,13 +148,13 @@ def _answers(trace: Trace) -> Iterator[Broken]:
 
 
 def _counters(trace: Trace) -> Iterator[Broken]:
-    newest: dict[tuple[str, int], int] = {}
+    newest: dict[tuple[int, str, int], int] = {}
     for kept in trace.kept:
         for dev_addr, life, f_cnt_up in kept.sessions:
-            if f_cnt_up < newest.get((dev_addr, life), -1):
+            if f_cnt_up < newest.get((kept.device, dev_addr, life), -1):
                 yield Broken("counters only rise", "a counter went back within its life")
                 return
-            newest[dev_addr, life] = f_cnt_up
+            newest[kept.device, dev_addr, life] = f_cnt_up
 
 
 def _identities(facts: _Facts) -> Iterator[Broken]:

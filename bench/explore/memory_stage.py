@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from bench.chance import stream
 from bench.clock import VirtualTimeLoop
@@ -397,8 +398,9 @@ def answered(number: int, pdu: bytes) -> Answered:
     return Answered(number, frame.dev_addr, frame.f_cnt)
 
 
+@cache
 def device_record(number: int, device: Device) -> EndDevice:
-    """The record of a device; keys are of no interest but differ."""
+    """The record of a device; keys are of no interest but differ. There are a few hundred."""
     chance = stream(number, "explored device")
     key, dev_eui = chance.randbytes(16), Eui(f"70B3D57ED000010{number}")
     facts = {
@@ -406,14 +408,14 @@ def device_record(number: int, device: Device) -> EndDevice:
         "dev_eui": dev_eui,
         "strategy": Strategy(device.strategy),
         "f_cnt_bits": device.bits,
-        "lorawan": LoRaWanVersion.V1_0_3,
+        "lorawan": LoRaWanVersion.V1_0_4 if device.counts else LoRaWanVersion.V1_0_3,
         "server": None if device.pinned is None else f"lns-{SERVERS[device.pinned].lower()}",
     }
     if device.kind == "otaa":
         return EndDevice(activation=Activation.OTAA, join_eui=JOIN_EUI, app_key=key, **facts)  # type: ignore[arg-type]
     return EndDevice(
         activation=Activation.ABP,
-        dev_addr=dev_addr(f"0100000{number}"),
+        dev_addr=dev_addr(f"0100000{9 if device.alike else number}"),
         session_keys=SessionKeys(key, chance.randbytes(16)),
         relaxed_f_cnt=device.kind == "relaxed",
         **facts,  # type: ignore[arg-type]

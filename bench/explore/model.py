@@ -178,7 +178,7 @@ class Model:
         if frame.forged:
             return _refused("MicMismatch")
         self._look_for_doubt(r, session)
-        withheld = "Suppressed" if frame.confirmed else "NotAsked"
+        withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
         return self._data(r, server, session, withheld)
@@ -228,7 +228,10 @@ class Model:
             return Words("Duplicate", "dropped", "Duplicate", "Suppressed", "NotAsked")
         if frame.number in self._doubtful:
             raise Unknowable(SLOW_JOIN)
-        used = frame.f_cnt in self._nonces[frame.device]
+        nonces = self._nonces[frame.device]
+        used = frame.f_cnt in nonces
+        if self._device(frame).counts:  # LoRaWAN 1.0.4, 6.2.4
+            used = frame.f_cnt <= max(nonces, default=-1)
         shared = self._shared and self._device(frame).pinned is None
         if server.is_away(r.at_us) and (shared or not used):
             del server.sightings[frame.number]

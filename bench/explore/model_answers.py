@@ -52,7 +52,7 @@ class Answers:
         if server.is_away(done_us):
             if decided.spends:
                 session.spent[r.frame.f_cnt] -= 1
-            return "Suppressed" if r.frame.confirmed else "NotAsked"
+            return "Suppressed" if r.frame.wants_answer else "NotAsked"
         waits, before_us = server.queue[device], server.answering_us[device]
         server.answering_us[device] = max(before_us, done_us)
         comes = any(
@@ -63,12 +63,12 @@ class Answers:
             server.disputed.add(device)
         if device in server.disputed and (waits or comes):
             raise Unknowable(TAKEN_TURNS)
-        if not r.frame.confirmed and not waits:
+        if not r.frame.wants_answer and not waits:
             return "NotAsked"
         asked_us = 3 * late_us if self._shared else 0
         window = self.window(r, server, DATA_RX1_US, done_us, asked_us)
         if window == "TooLate":
-            return window if r.frame.confirmed else "NotAsked"
+            return window if r.frame.wants_answer else "NotAsked"
         server.queue[device] -= server.queue[device] > 0
         return window
 

@@ -61,6 +61,7 @@ AFTER_RESTART_US = 20_000
 SETTLE_US = 5_000_000
 GAP_US = 1  # no two things happen at one moment
 MIC_BYTES = 4
+LINK_CHECK_REQ = b"\x02"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ class Conductor:
         self._time_us = self._stage.now_us()
         for step in self._history.steps:
             await self._do(step)
-            self._stage.keep(self._trace, len(self._players))
+            if isinstance(step, OnAir | Wait):  # nothing else moves a counter
+                self._stage.keep(self._trace, len(self._players))
         while self._due:
             await self._pass(self._due[0][0] - self._time_us)
         await self._pass(SETTLE_US)
@@ -300,11 +302,17 @@ class Conductor:
                 return self._join(step.device) if player.device.kind == "otaa" else None
             case Forge(device, join, _):
                 return self._forge(device, join=join)
-            case Send(device, confirmed, _, same):
-                return self._data(device, confirmed=confirmed, same=same)
+            case Send(device, confirmed, _, same, asks):
+                return self._data(device, confirmed=confirmed, same=same, asks=asks)
 
     def _data(
-        self, number: int, *, confirmed: bool, same: bool, forged: bool = False
+        self,
+        number: int,
+        *,
+        confirmed: bool,
+        same: bool,
+        asks: bool = False,
+        forged: bool = False,
     ) -> Frame | None:
         player = self._players[number]
         if player.keys is None:
@@ -318,11 +326,18 @@ class Conductor:
             keys=player.keys,
             f_port=2,
             payload=content,
+            f_opts=LINK_CHECK_REQ if asks else b"",
         )
         phy = _spoilt(phy) if forged else phy
         known = self._by_phy.get(phy)
-        facts = {"session": player.session, "life": player.life, "same": same, "forged": forged}
-        frame = known or self._new_frame(number, phy, f_cnt, confirmed=confirmed, **facts)
+        facts: dict[str, object] = {
+            "confirmed": confirmed,
+            "same": same,
+            "asks": asks,
+            "forged": forged,
+        }
+        facts |= {"session": player.session, "life": player.life}
+        frame = known or self._new_frame(number, phy, f_cnt, **facts)
         if not forged:
             player.last = frame
         return frame

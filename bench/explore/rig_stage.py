@@ -33,6 +33,7 @@ from lns.station.messages import Dnmsg, UpInfo, frame_text, parse_down
 
 FIRST_STATIONS = ("west", "east", "north")
 DR, FREQ_HZ = 5, 868_100_000
+ALIKE = "01000009"  # the DevAddr of several devices
 APART_US = 150_000  # two stations on wires that tell of a frame
 ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
 WAITS_MAX_US = 5_000_000  # of a history on wires
@@ -225,7 +226,7 @@ class RigStage:
         facts: dict[str, Any] = {
             "strategy": self._rig.strategy.__class__(device.strategy),
             "f_cnt_bits": device.bits,
-            "lorawan": "1.0.3",
+            "lorawan": "1.0.4" if device.counts else "1.0.3",
         }
         if device.pinned is not None:
             facts["server"] = self._lns(device.pinned)
@@ -233,6 +234,7 @@ class RigStage:
             facts["activation"] = "otaa"
         else:
             facts["relaxed_f_cnt"] = device.kind == "relaxed"
+            facts |= {"dev_addr_text": ALIKE} if device.alike else {}
             facts |= {"f_cnt": device.begins_at} if device.begins_at else {}
         return self._rig.provision(f"explored-{'abc'[number]}", **facts)
 

@@ -100,6 +100,8 @@ def _simpler(history: History) -> Iterator[History]:
 def _simpler_devices(device: Device) -> Iterator[Device]:
     if device.pinned is not None:
         yield replace(device, pinned=None)
+    if device.counts or device.alike:
+        yield replace(device, counts=False, alike=False)
     if device.bits != 32:
         yield replace(device, bits=32)
     if device.begins_at > 3:
@@ -119,6 +121,8 @@ def _simpler_steps(step: Step) -> Iterator[Step]:
     match step:
         case Send(same=True):
             yield replace(step, same=False)
+        case Send(asks=True):
+            yield replace(step, asks=False)
         case Wait(us) if us > 100 * MILLISECOND_US:
             yield from (
                 Wait(shorter) for shorter in (100 * MILLISECOND_US, SECOND_US) if shorter < us

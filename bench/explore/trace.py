@@ -28,6 +28,12 @@ class Frame:
     session: int = -1
     life: int = 0
     same: bool = False
+    asks: bool = False
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether its device waits for an answer."""
+        return self.confirmed or self.asks
 
 
 @dataclass(frozen=True, slots=True)
