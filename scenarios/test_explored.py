@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.explore.kept import KeptHistory, read_kept
+from bench.explore.history import KeptHistory, read_histories
 from bench.explore.laws import broken_laws
 from bench.explore.rig_stage import missing, needs, play_on
 
@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One scenario for each history that a rig can play."""
     if "kept" in metafunc.fixturenames:
         file = metafunc.config.getoption("--explored") or KEPT
-        cases = [case for case in read_kept(Path(file)) if missing(case.history) is None]
+        cases = [case for case in read_histories(Path(file)) if missing(case.history) is None]
         params = [pytest.param(case, id=case.id, marks=_marks(case)) for case in cases]
         metafunc.parametrize("kept", params)
 

@@ -18,10 +18,8 @@ from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
-from bench.explore.history import History, read_history
+from bench.explore.history import History, KeptHistory, keep_histories, read_history
 from bench.explore.judge import Judged, play_and_judge
-from bench.explore.kept import KeptHistory
-from bench.explore.kept import keep as keep_histories
 from bench.explore.rig_stage import WAITS_MAX_US, for_wires, missing
 
 Rig = Literal["simulated", "emulated"]

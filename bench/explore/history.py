@@ -6,11 +6,15 @@ without some of its steps is a history too. Nothing here knows the network serve
     servers=2 open a=relaxed/Mark/from3 : a confirm A1 B2+300ms ; a restart ; A restart ; wait 61s
 
 `A1` is the first station of server A; `+300ms` is how long after the end of a frame it tells of it.
+Those that once broke a law are kept in a file in the manner of a catalogue, `{"cases": [{"id",
+"title", "history"}]}`: the scenarios play each of them on every rig (`scenarios/test_explored.py`).
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 MILLISECOND_US = 1_000
 SECOND_US = 1_000_000
@@ -430,3 +434,47 @@ def _servers_of(step: Step) -> Iterator[int]:
         yield from (heard.server for heard in step.heard)
     elif isinstance(step, Down | ServerRestart | StationRestart | Upstream | Store):
         yield step.server
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHistory:
+    """A history that is played for ever, and why."""
+
+    id: str
+    title: str
+    history: History
+
+    def as_json(self) -> dict[str, str]:
+        """The case as it stands in the file."""
+        return {"id": self.id, "title": self.title, "history": str(self.history)}
+
+
+def read_histories(path: Path) -> list[KeptHistory]:
+    """Every history of a file; OSError or ValueError with the place of what cannot be read."""
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        why = f"{path} keeps no histories, a JSON object with `cases`: {error!r}"
+        raise ValueError(why) from None
+    cases = []
+    for place, case in enumerate(listed, 1):
+        try:
+            cases.append(KeptHistory(case["id"], case["title"], read_history(case["history"])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}: case {place} cannot be read: {error}") from None
+    return cases
+
+
+def keep_histories(path: Path, found: list[tuple[str, History]]) -> list[KeptHistory]:
+    """Add histories, each with its title; those that are there already are not added again."""
+    cases = read_histories(path) if path.exists() else []
+    known = {str(case.history) for case in cases}
+    added: list[KeptHistory] = []
+    for title, history in found:
+        if str(history) not in known:
+            known.add(str(history))
+            added.append(KeptHistory(f"X{len(cases) + len(added) + 1:02}", title, history))
+    document = {"cases": [case.as_json() for case in (*cases, *added)]}
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return added

@@ -12,9 +12,8 @@ from bench.explore.coverage import ALL_PAIRS, holes, pairs_met, table, wishes
 from bench.explore.drawing import drawing
 from bench.explore.explore import Order, explore, explore_batch
 from bench.explore.generate import RECIPES, Limits, random_history
-from bench.explore.history import Join, Send, read_history
+from bench.explore.history import Join, Send, keep_histories, read_histories, read_history
 from bench.explore.judge import play_and_judge
-from bench.explore.kept import keep, read_kept
 from tests.sizes import size
 
 UNKNOWABLE_MAX = 0.02
@@ -107,9 +106,9 @@ def test_a_broken_law_is_drawn() -> None:
 def test_what_is_kept_is_read_again_and_kept_once(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     history = read_history("servers=2 a=otaa/None : a join A1 ; a send B1")
-    assert [case.id for case in keep(file, [("a law", history)])] == ["X01"]
-    assert keep(file, [("the same", history)]) == []
-    (case,) = read_kept(file)
+    assert [case.id for case in keep_histories(file, [("a law", history)])] == ["X01"]
+    assert keep_histories(file, [("the same", history)]) == []
+    (case,) = read_histories(file)
     assert (case.title, case.history) == ("a law", history)
     assert [type(step) for step in case.history.steps] == [Join, Send]
 
@@ -118,7 +117,7 @@ def test_a_file_that_keeps_no_histories_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     file.write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="keeps no histories"):
-        read_kept(file)
+        read_histories(file)
     file.write_text('{"cases": [{"id": "X01", "title": "", "history": "?"}]}', encoding="utf-8")
     with pytest.raises(ValueError, match="case 1 cannot be read"):
-        read_kept(file)
+        read_histories(file)
