@@ -37,7 +37,7 @@ class Broken:
 def broken_laws(trace: Trace) -> list[Broken]:
     """All laws that this history broke."""
     facts = _Facts(trace)
-    found = [*_outcomes(trace), *_answers(trace), *_counters(trace)]
+    found = [*_outcomes(trace), *_answers(trace), *_counters(trace), *_flags(trace)]
     if not facts.store_was_away:
         found += [*_identities(facts), *_sessions(facts)]
         found += [] if facts.store_was_slow else _deliveries(facts)
@@ -131,6 +131,15 @@ def _outcomes(trace: Trace) -> Iterator[Broken]:
         yield Broken("one outcome", "an outcome belongs to no reception")
     for failure in trace.failures:
         yield Broken("no failure", failure)
+
+
+def _flags(trace: Trace) -> Iterator[Broken]:
+    for message in trace.delivered:
+        words = trace.outcomes[message.reception][:1]
+        nobody_said = any(one.level2 == "Unavailable" for one in words)
+        if words and message.unverified != nobody_said:
+            yield Broken("flags", "a message is unverified, or is not, against its outcome")
+            return
 
 
 def _answers(trace: Trace) -> Iterator[Broken]:
@@ -291,7 +300,7 @@ class _Truth:
         fits = frame.f_cnt > newest and frame.f_cnt - max(newest, 0) <= GAP_MAX
         if fits and is_new:
             self._newest[life] = frame.f_cnt
-        elif fits:  # taken, or a copy of what was refused
+        elif fits or len(self._newest) > 1:  # a copy of what was refused, or of another life
             self._foreign[life] = max(foreign, frame.f_cnt)
         first = self._relaxed and frame.f_cnt <= 1
         turned = self._turns and self._relaxed  # each turn of the counter is a new life

@@ -359,6 +359,7 @@ class MemoryStage:
                         message.message_id,
                         message.remove_duplicates_key,
                         message.dup_msg,
+                        message.unverified,
                     )
                 )
         trace.answered += [answered(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]

@@ -24,16 +24,19 @@ from bench.explore.model_books import (
     NEWER,
     NOT_TOLD,
     OLDER,
+    PART,
     SLOW_JOIN,
     TOO_FAR,
     UNSURE_UPSTREAM,
     UNTOLD,
     WAITED,
+    Claim,
     Decided,
     Due,
     Server,
     Session,
     Unknowable,
+    UnsureAnswer,
     bring_back,
     copy_of,
 )
@@ -87,17 +90,22 @@ class Model:
                     due[event.number] = Due(self._receive(event))
                 except Unknowable as why:
                     due[event.number] = Due(None, str(why))
-                    self._doubt(event, str(why))
+                    self._doubt(event, why)
             else:
                 self._note(event)
         return due
 
-    def _doubt(self, r: Reception, why: str) -> None:
+    def _doubt(self, r: Reception, unknowable: Unknowable) -> None:
         """What follows from something unknowable is unknowable too.
 
         Its copies at this server; and of a frame between servers all, until a newer one.
         """
         server = self._servers[r.server]
+        if server.queue[r.frame.device]:
+            server.disputed.add(r.frame.device)
+        if isinstance(unknowable, UnsureAnswer):
+            return
+        why = str(unknowable)
         server.doubtful[r.frame.number] = r.at_us
         server.is_unsure = server.is_unsure or server.slow_us > 0 or server.refused
         late_us = 3 * server.lateness_us(r.at_us) + server.slow_us
@@ -109,8 +117,6 @@ class Model:
             for elder in self._elders(r.frame.device, session):
                 if not elder.is_over:
                     elder.be_doubted(why, 0, relaxed=True)
-        if server.queue[r.frame.device]:
-            server.disputed.add(r.frame.device)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
             server.unsure_of.add(r.frame.device)
@@ -281,8 +287,10 @@ class Model:
             if copy == "first":
                 del server.sightings[frame.number]
         goes_up = decided.upstream != "dropped"
-        if goes_up and server.is_unsure and (server.slow_us or server.refused):
-            raise Unknowable(UNSURE_UPSTREAM)
+        if goes_up and (server.slow_us or server.refused):
+            others = [e for e in self._answers.until(until_us) if isinstance(e, Reception)]
+            if server.is_unsure or any(other.server == r.server for other in others):
+                raise Unknowable(UNSURE_UPSTREAM)
         slow_us = server.slow_us if goes_up else 0
         refused = server.refused if goes_up else False
         if goes_up:
@@ -365,7 +373,7 @@ class Model:
             return self._ask(r, server, session, decided, restarts=restarts)
         if decided.advances and not shared:
             (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
-            session.owner = r.server
+            session.owner, session.frame = r.server, frame.number
         if decided.spends:
             session.spent[f_cnt] = spent + 1
         return decided
@@ -385,12 +393,13 @@ class Model:
         """
         late_us, waits_us = 3 * server.lateness_us(r.at_us), server.waits_us[r.frame.device]
         server.waits_us[r.frame.device] = max(waits_us, r.at_us + late_us)
-        if r.at_us < waits_us and copy != "other":
+        _, heard = session.heard.get(r.server, (0, None))
+        gap = r.frame.f_cnt - (heard or 0)
+        is_far = gap > GAP_MAX
+        if r.at_us < waits_us and copy != "other" and (where != NEWER or gap > GAP_MAX // 2):
             raise Unknowable("a frame before it waits for a slow store")
         if r.at_us < waits_us and where not in (EQUAL, NEWER):
             raise Unknowable(COPY_WAITS)
-        _, heard = session.heard.get(r.server, (0, None))
-        is_far = r.frame.f_cnt - (heard or 0) > GAP_MAX
         if late_us and session.synced.get(r.server) != session.changes:
             if session.lives or is_far:
                 raise Unknowable("a counter is looked up in a slow store")
@@ -403,19 +412,20 @@ class Model:
         """Even what a server refuses it has asked about, if its device may have begun again."""
         is_nameless = where == EQUAL and session.owner is None
         may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR or is_nameless
+        is_news = session.synced.get(r.server) != session.changes
+        if server.is_away(r.at_us) and is_news:
+            raise Unknowable(PART)
         if not may_know or server.is_away(r.at_us):
             return
-        is_news = session.synced.get(r.server) != session.changes
         session.synced[r.server] = session.changes
         if is_news and session.lives:
             raise Unknowable(FORMER_LIFE)
-        life, owner, asked_us = session.claimed.get(r.frame.number, (session.life, None, 0))
-        if asked_us and r.at_us - asked_us >= self._trace.retention_us:
-            life, owner = session.life, None
+        known = session.claim_of(r, self._trace.retention_us)
+        owner = known.owner
         mine = (session.owner if owner is None else owner) in (None, r.server)
-        if mine and session.place(r.frame.f_cnt) == EQUAL and life == session.life:
+        if mine and session.place(r.frame.f_cnt) == EQUAL and known.life == session.life:
             owner = session.owner = r.server
-        session.claimed[r.frame.number] = life, owner, r.at_us
+        session.claimed[r.frame.number] = replace(known, owner=owner, at_us=r.at_us)
 
     def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
         if strategy == "Drop":
@@ -448,10 +458,9 @@ class Model:
             server.ended.add(session.opened)
             return None
         is_first = decided.status == "NonDuplicate"
-        life, owner, asked_us = session.claimed.get(frame.number, (session.life, None, 0))
-        if asked_us and r.at_us - asked_us >= self._trace.retention_us:
-            life, owner = session.life, None
-        where = session.place(f_cnt)
+        known = session.claim_of(r, self._trace.retention_us)
+        life, owner, where = known.life, known.owner, session.place(f_cnt)
+        is_of_before = not known.odd and life != session.life_of(f_cnt)
         both_mine = owner == number and session.owner == number
         if owner is not None and is_first:
             granted = owner == number
@@ -459,10 +468,13 @@ class Model:
                 raise Unknowable("claimed before a restart: was it delivered?")
         elif owner is not None and where in (NEWER, TOO_FAR) and not both_mine:
             granted = False  # an equal frame of another life is new for its own server only
+        elif where == NEWER and owner is None and known.at_us is not None and is_of_before:
+            granted = False  # the newest frame of a life that is over
         elif where == NEWER or (restarts and is_first):
             granted = decided.new = True
+            known = Claim(session.life)
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)
-            session.owner, life = number, session.life
+            session.owner, session.frame, life = number, frame.number, session.life
             session.synced[number] = session.changes
         else:
             again = where == EQUAL and life == session.life
@@ -470,7 +482,8 @@ class Model:
             granted = whose == number and (again or restarts)
             if granted and session.owner is None:
                 session.owner = number
-        session.claimed[frame.number] = life, number if granted else owner, r.at_us
+        owner = number if granted else owner
+        session.claimed[frame.number] = Claim(life, owner, r.at_us, known.odd)
         session.hear(number, f_cnt, life)
         if not granted:
             return self._of_another(decided, self._device(frame).strategy)
@@ -483,8 +496,7 @@ class Model:
 
     def _is_claimed(self, r: Reception, session: Session) -> bool:
         """Whether somebody asked for a frame a moment ago."""
-        _, owner, asked_us = session.claimed.get(r.frame.number, (0, None, 0))
-        return owner is not None and r.at_us - asked_us < self._trace.retention_us
+        return session.claim_of(r, self._trace.retention_us).owner is not None
 
     def _of_another(self, decided: Decided, strategy: str) -> Decided:
         reason = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
@@ -500,7 +512,7 @@ class Model:
             _, heard = session.heard.get(number, (0, None))
             is_near = frame.f_cnt - (heard or 0) <= GAP_MAX and not session.lives
             if session.is_over or session.place(frame.f_cnt) != NEWER or not is_near:
-                raise Unknowable("a server without its store knows only a part")
+                raise Unknowable(PART)
         if self._closed:
             return Decided(decided.status, "dropped", "StoreUnavailable", level2="Unavailable")
         if decided.advances:

@@ -14,6 +14,7 @@ from bench.explore.model_books import (
     Server,
     Session,
     Unknowable,
+    UnsureAnswer,
     window,
 )
 from bench.explore.trace import (
@@ -46,7 +47,7 @@ class Answers:
         if done_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
             if self.is_heard(r, done_us, here=False):
                 server.disputed.add(device)
-                raise Unknowable(MOVED_ON)
+                raise UnsureAnswer(MOVED_ON)
         if self.is_disturbed(r, done_us + 3 * late_us, StoreDisturbed):
             raise Unknowable("the store goes away while the answer is under way")
         if server.is_away(done_us):
@@ -57,12 +58,12 @@ class Answers:
         server.answering_us[device] = max(before_us, done_us)
         comes = any(
             isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
-            for event in self._until(done_us)
+            for event in self.until(done_us)
         )
         if comes or (waits and (before_us > r.at_us or self.is_heard(r, done_us, here=True))):
             server.disputed.add(device)
         if device in server.disputed and (waits or comes):
-            raise Unknowable(TAKEN_TURNS)
+            raise UnsureAnswer(TAKEN_TURNS)
         if not r.frame.wants_answer and not waits:
             return "NotAsked"
         asked_us = 3 * late_us if self._shared else 0
@@ -83,7 +84,7 @@ class Answers:
             isinstance(event, what)
             and event.server == r.server
             and getattr(event, "station", r.station) == r.station
-            for event in self._until(until_us)
+            for event in self.until(until_us)
         )
 
     def is_heard(self, r: Reception, until_us: int, *, here: bool | None) -> bool:
@@ -92,10 +93,10 @@ class Answers:
             isinstance(event, Reception)
             and here in (None, event.server == r.server)
             and event.frame.device == r.frame.device
-            for event in self._until(until_us)
+            for event in self.until(until_us)
         )
 
-    def _until(self, until_us: int) -> Iterator[Event]:
+    def until(self, until_us: int) -> Iterator[Event]:
         """What happens after an event and until a time."""
         after = islice(self._trace.events, self.place + 1, None)
         return takewhile(lambda event: event.at_us <= until_us, after)
@@ -109,10 +110,10 @@ class Answers:
             self._look_at_byte(r, len(self._trace.events))
             return "TooLate"
         if self.is_disturbed(r, at_us + 3 * server.lateness_us(r.at_us), RadioLost):
-            raise Unknowable("a station leaves while its answer waits for a slow store")
+            raise UnsureAnswer("a station leaves while its answer waits for a slow store")
         windows = {window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
         if len(windows) > 1:
-            raise Unknowable("a slow store decides about the window")
+            raise UnsureAnswer("a slow store decides about the window")
         return windows.pop()
 
     def _look_at_byte(self, r: Reception, place: int) -> None:
@@ -122,4 +123,4 @@ class Answers:
             for event in self._trace.events[:place]
             if (event.server, getattr(event, "station", None)) == r.place
         ):
-            raise Unknowable(SAME_BYTE)
+            raise UnsureAnswer(SAME_BYTE)

@@ -6,7 +6,7 @@ Plain state for `bench.explore.model`, and the two rules that place a counter in
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
-from bench.explore.trace import Words
+from bench.explore.trace import Reception, Words
 
 GAP_MAX = 16_384
 LEAD_US = 400_000  # an answer is on its way so long before its window opens
@@ -25,17 +25,19 @@ LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the ne
 WAITED = "a repetition waits while a newer frame is accepted"
 NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
 MAYBE_HEARD = "whether a server has heard more of it itself"
+PART = "a server without its store knows only a part"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
 MOVED_ON = "another server has the session before the answer is under way"
-HARMLESS = (
-    MOVED_ON, SAME_BYTE, FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS,
-    TAKEN_TURNS, NOT_TOLD,
-)  # fmt: skip
+HARMLESS = (FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, NOT_TOLD)
 """What does not touch the session, whatever becomes of it."""
 
 
 class Unknowable(Exception):
     """Nobody outside can know what is right; the text says why."""
+
+
+class UnsureAnswer(Unknowable):
+    """All but the answer is known, and nothing follows from that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,26 @@ class Due:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was said of a frame when a server asked: its life, its owner, and when.
+
+    `odd`: another frame had this counter before.
+    """
+
+    life: int
+    owner: int | None = None
+    at_us: int | None = None
+    odd: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """A session as all servers know it: how far its counter came, in which life, whose that was.
 
     `former`: the lives before that came farther than those after them, oldest first, as (life, how
     far). `heard`: how far each server has heard itself, as (life, counter). `claimed`: of a frame
-    its life, its owner and when it was asked about last. `spent`: answers given again.
+    what was said when it was asked about last. `spent`: answers given again.
     """
 
     opened: int
@@ -62,7 +77,8 @@ class Session:
     former: list[tuple[int, int]] = field(default_factory=list)
     owner: int | None = None
     heard: dict[int, tuple[int, int | None]] = field(default_factory=dict)
-    claimed: dict[int, tuple[int, int | None, int]] = field(default_factory=dict)
+    claimed: dict[int, Claim] = field(default_factory=dict)
+    frame: int | None = None  # the number of the newest one
     spent: dict[int, int] = field(default_factory=dict)
     is_over: bool = False
     is_kept: bool = True
@@ -101,6 +117,18 @@ class Session:
         self.newest = f_cnt
         self.spent = {}
         self.changes += 1
+
+    def life_of(self, f_cnt: int) -> int:
+        """Which life a newer counter continues."""
+        return next((life for life, far in self.former if f_cnt > far), self.life)
+
+    def claim_of(self, r: Reception, retention_us: int) -> Claim:
+        """What is known of a frame that was asked about a short while ago, or never."""
+        known = self.claimed.get(r.frame.number)
+        if known is None or known.at_us is None or r.at_us - known.at_us >= retention_us:
+            is_newest = self.newest == r.frame.f_cnt and self.frame in (None, r.frame.number)
+            return Claim(self.life, odd=not is_newest)
+        return known
 
     def be_doubted(self, why: str, f_cnt: int, relaxed: bool) -> None:
         """Nothing is known of it until a frame newer than this one comes; of lives never again."""
@@ -177,7 +205,7 @@ def copy_of(session: Session) -> Session:
 def bring_back(session: Session, before: Session) -> None:
     """The session as it was, but for what other servers were told meanwhile."""
     session.newest, session.life, session.lives = before.newest, before.life, before.lives
-    session.former, session.owner = before.former, before.owner
+    session.former, session.owner, session.frame = before.former, before.owner, before.frame
     session.spent, session.claimed, session.heard = before.spent, before.claimed, before.heard
     session.changes += 1
 

@@ -209,6 +209,7 @@ class RigStage:
             body["messageId"],
             body["removeDuplicatesKey"],
             body.get("dupMsg", False),
+            body.get("unverified", False),
         )
 
     def _downlinks(self) -> Iterator[tuple[int, Dnmsg]]:

@@ -5,7 +5,8 @@ left of each is made simpler, as long as it stays broken in the same way. No cha
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from bench.explore.history import (
     MILLISECOND_US,
@@ -18,7 +19,6 @@ from bench.explore.history import (
     History,
     Join,
     OnAir,
-    Replay,
     Restart,
     Send,
     ServerRestart,
@@ -27,10 +27,10 @@ from bench.explore.history import (
     Step,
     Store,
     Upstream,
-    Wait,
 )
 
 TRIES_MAX = 1_500
+S = TypeVar("S", bound=Device | Heard | Step)
 OfDevice = Send | Again | Forge | Join | Restart | Skip | Down
 
 
@@ -97,17 +97,30 @@ def _simpler(history: History) -> Iterator[History]:
             yield history.with_step(place, simple)
 
 
+# What is simpler than what stands there, by the name of the field.
+_SIMPLER: dict[str, tuple[Any, ...]] = {
+    "pinned": (None,), "begins_at": (0, 3), "counts": (False,), "alike": (False,),
+    "same": (False,), "asks": (False,), "deaf": (False,), "confirmed": (False,),
+    "us": (100 * MILLISECOND_US, SECOND_US, 60 * SECOND_US), "away_us": (50 * MILLISECOND_US,),
+    "late_us": (0, 100 * MILLISECOND_US, SECOND_US), "station": (0,),
+    "frames": (1,), "back": (0, 1, 2),
+}  # fmt: skip
+
+
+def _simpler_values(value: S) -> Iterator[S]:
+    """The same with one field that is simpler."""
+    for field in fields(value):
+        now = getattr(value, field.name)
+        for simple in _SIMPLER.get(field.name, ()):
+            if (simple is None and now is not None) or (simple is not None and simple < now):
+                simpler: Any = {field.name: simple}
+                yield replace(value, **simpler)
+
+
 def _simpler_devices(device: Device) -> Iterator[Device]:
-    if device.pinned is not None:
-        yield replace(device, pinned=None)
-    if device.counts or device.alike:
-        yield replace(device, counts=False, alike=False)
+    yield from _simpler_values(device)
     if device.bits != 32:
         yield replace(device, bits=32)
-    if device.begins_at > 3:
-        yield replace(device, begins_at=3)
-    if device.begins_at:
-        yield replace(device, begins_at=0)
     if device.strategy == "Mark":
         yield replace(device, strategy="None")
 
@@ -115,37 +128,10 @@ def _simpler_devices(device: Device) -> Iterator[Device]:
 def _simpler_steps(step: Step) -> Iterator[Step]:
     if isinstance(step, OnAir):
         for one, told in enumerate(step.heard):
-            for simple in _simpler_heard(told):
+            for simple in _simpler_values(told):
                 if simple.place == told.place or simple.place not in {h.place for h in step.heard}:
                     yield replace(step, heard=(*step.heard[:one], simple, *step.heard[one + 1 :]))
-    match step:
-        case Send(same=True):
-            yield replace(step, same=False)
-        case Send(asks=True):
-            yield replace(step, asks=False)
-        case Wait(us) if us > 100 * MILLISECOND_US:
-            yield from (
-                Wait(shorter) for shorter in (100 * MILLISECOND_US, SECOND_US) if shorter < us
-            )
-            yield from (Wait(60 * SECOND_US),) if us > 60 * SECOND_US else ()
-        case Skip(device, frames) if frames > 1:
-            yield Skip(device, 1)
-        case Replay(back, heard) if back:
-            yield Replay(back - 1, heard)
-        case StationRestart(away_us=us) if us > 50 * MILLISECOND_US:
-            yield replace(step, away_us=50 * MILLISECOND_US)
-        case Join(deaf=True):
-            yield replace(step, deaf=False)
-        case Send(confirmed=True):
-            yield replace(step, confirmed=False)
-
-
-def _simpler_heard(heard: Heard) -> Iterator[Heard]:
-    for late_us in (0, 100 * MILLISECOND_US, SECOND_US):
-        if late_us < heard.late_us:
-            yield replace(heard, late_us=late_us)
-    if heard.station:
-        yield replace(heard, station=0)
+    yield from _simpler_values(step)
 
 
 def _without_device(history: History, number: int) -> History:

@@ -152,6 +152,7 @@ class Delivered:
     message_id: str
     key: str
     marked: bool
+    unverified: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,12 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
         return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
     if is_higher:
         moved = _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)
-        # What another server was refused a moment ago has a name already.
-        return moved if seen is None or owner else replace(moved, lived=seen.lived)
+        if seen is None or owner:
+            return moved
+        # What another server was refused a moment ago has a name, and perhaps a life, already.
+        if not seen.lived.odd and seen.lived.life != moved.lived.life:
+            return Decision(False, False, state, seen.lived)
+        return replace(moved, lived=seen.lived)
     if bid.first_message and bid.is_first:
         return _moved(begun_again(counter, bid.f_cnt, bid.mic), bid)
     remembered = bid.lived if seen is None else seen.lived

@@ -64,7 +64,8 @@ end
 local granted, is_new, too_far, frame = false, false, false, nil
 local is_higher = f_cnt > far
 local elsewhere = is_higher and (ARGV[18] == '1' or not (mine and seen_owner == lns))
-if seen_owner ~= '' and (is_first or elsewhere) then
+local is_old = seen and seen_owner == '' and seen ~= tostring(into) and not seen:find('x')
+if (seen_owner ~= '' and (is_first or elsewhere)) or (is_higher and is_old) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
     too_far, frame = true, life .. 'x'

@@ -189,6 +189,15 @@ def test_a_frame_keeps_the_name_under_which_it_was_refused(store: Asked) -> None
     assert (again.level2, again.lived) == (Level2.OWNER, refused.lived)
 
 
+def test_a_frame_of_a_life_before_is_new_in_none(store: Asked) -> None:
+    """It was refused a moment ago as the newest one of a life that is over by now."""
+    begun = {"known": Counter(3, mic=OTHER_MIC), "known_owner": "lns-b"}
+    assert store.word("lns-a", 3, mic=OTHER_MIC, **begun) == OF_B
+    store.claim("lns-b", 0, mic=NO_MIC, first_message=True, **begun)
+    again = store.claim("lns-b", 3, mic=OTHER_MIC)
+    assert (again.level2, again.is_new, again.lived) == (Level2.NOT_OWNER, False, Lived(0))
+
+
 def test_only_what_is_owned_can_be_given_back(store: Asked) -> None:
     of_a = store.claim("lns-a", 10)
     store.release("lns-b", 10, of_a)

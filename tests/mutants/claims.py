@@ -65,8 +65,8 @@ DECIDED = (
     Mutant(
         "overtaken first message (Redis)",
         REDIS,
-        "if seen_owner ~= '' and (is_first or elsewhere) then",
-        "if seen_owner ~= '' and is_first and not is_higher then",
+        "if (seen_owner ~= '' and (is_first or elsewhere))",
+        "if (seen_owner ~= '' and is_first and not is_higher)",
         STORES,
     ),
     Mutant(
@@ -100,8 +100,8 @@ DECIDED = (
     Mutant(
         "copy of a first message (Redis)",
         REDIS,
-        "if seen_owner ~= '' and (is_first or elsewhere) then",
-        "if seen_owner ~= '' and elsewhere then",
+        "if (seen_owner ~= '' and (is_first or elsewhere))",
+        "if (seen_owner ~= '' and elsewhere)",
         STORES,
     ),
     Mutant(
@@ -216,7 +216,7 @@ REMEMBERED = (
     Mutant(
         "a frame that was refused gets a second name",
         CLAIM,
-        "        return moved if seen is None or owner else replace(moved, lived=seen.lived)",
+        "        return replace(moved, lived=seen.lived)",
         "        return moved",
         "scenarios/test_explored.py",
     ),
@@ -225,6 +225,20 @@ REMEMBERED = (
         REDIS,
         "granted, is_new, frame = true, true, seen_owner == '' and seen or nil",
         "granted, is_new = true, true",
+        STORES,
+    ),
+    Mutant(
+        "a frame of a life before is new in the next one",
+        CLAIM,
+        "if not seen.lived.odd and seen.lived.life != moved.lived.life:",
+        "if False:",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
+        "a frame of a life before is new in the next one (Redis)",
+        REDIS,
+        "or (is_higher and is_old) then",
+        "then",
         STORES,
     ),
     Mutant(

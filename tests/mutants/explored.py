@@ -51,7 +51,6 @@ BEYOND = {
     "forgotten claims are all there is": "a state is remembered for a day",
     "emptied store not told the names": _REDIS,
     "claim waited for beyond RX1": "no store of a history answers later than 80 ms",
-    "unverified not told": "histories do not look at what is told beside a message",
     "JoinNonce below the least one": _REDIS,
     "downlink counter of a store not checked": "no store of a history holds foreign values",
     "class C through another station": "devices of histories are of class A",

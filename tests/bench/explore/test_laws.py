@@ -94,3 +94,9 @@ def test_a_failure_inside_the_server_is_a_broken_law() -> None:
     trace = played()
     trace.failures.append("reception: KeyError at lns/uplink/data.py:1")
     assert laws(trace) == ["no failure: reception: KeyError at lns/uplink/data.py:1"]
+
+
+def test_a_message_is_unverified_when_nobody_could_say_whose_it_is() -> None:
+    trace = played()
+    trace.delivered[0] = replace(trace.delivered[0], unverified=True)
+    assert laws(trace) == ["flags: a message is unverified, or is not, against its outcome"]

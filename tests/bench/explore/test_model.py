@@ -91,6 +91,31 @@ def test_joins() -> None:
     ]
 
 
+def test_nonces_of_a_device_that_counts_have_to_grow() -> None:
+    steps = "a join ; a join A1 ; replay1 A1"
+    assert due(f"a=otaa/None : {steps}")[-1] == "NonDuplicate dropped RX1"
+    used = "NonDuplicate dropped(DevNonceUsed) Suppressed"
+    assert due(f"a=otaa/None/1.0.4 : {steps}")[-1] == used
+
+
+def test_a_link_check_is_answered_as_a_confirmed_frame_is_once() -> None:
+    assert due("a=strict/None : a send? A1 A2 ; a again A1") == [
+        "NonDuplicate forwarded RX1",
+        "SoftDuplicate forwarded Suppressed",
+        "DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed",
+    ]
+
+
+def test_devices_of_one_dev_addr_are_told_apart() -> None:
+    text = "a=strict/None/alike b=strict/Drop/alike : a send A1 ; b send A1 A2 ; b forge A1"
+    assert due(text) == [
+        "NonDuplicate forwarded NotAsked",
+        "NonDuplicate forwarded NotAsked",
+        "Duplicate dropped(Duplicate) NotAsked",
+        "- dropped(MicMismatch) NotAsked",
+    ]
+
+
 @pytest.mark.parametrize(
     ("late", "window"), [("599ms", "RX1"), ("601ms", "RX2"), ("1601ms", "TooLate")]
 )
