@@ -84,7 +84,7 @@ class Model:
         """What every reception must become, by its number."""
         due: dict[int, Due] = {}
         for place, event in enumerate(self._trace.events):
-            self._answers.place = place
+            self._answers.look_at(place, event)
             if isinstance(event, Reception):
                 try:
                     due[event.number] = Due(self._receive(event))
@@ -195,7 +195,7 @@ class Model:
     def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
         """Whether a server knows a session; what it has not met it reads in the store."""
         if session.opened in server.ended:
-            if r.at_us < server.ending_us.get(session.opened, 0):
+            if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
                 raise Unknowable(ENDED)  # the frame that ends it is on its way
             return False
         if session.opened in server.knows:
@@ -299,6 +299,7 @@ class Model:
             raise Unknowable("a frame is given back by way of a slow store")
         if refused:
             self._give_up(session, before, decided, frame)
+            session.synced.pop(r.server, None)  # what it was told with it, it has forgotten too
             for elder in self._elders(frame.device, session) if self._shared else ():
                 elder.be_doubted(ENDED, 0, relaxed=True)
             if copy == "first":
@@ -310,7 +311,8 @@ class Model:
         if decided.advances and slow_us:
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
-            self._settle(r, server, session, done_us, granted=decided.level2 != "NotOwner")
+            late_us = 3 * server.lateness_us(at_us)
+            self._settle(r, server, session, done_us + late_us, decided.level2 != "NotOwner")
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
             answer = self._answers.answer(r, server, session, decided, done_us)
@@ -396,7 +398,8 @@ class Model:
         _, heard = session.heard.get(r.server, (0, None))
         gap = r.frame.f_cnt - (heard or 0)
         is_far = gap > GAP_MAX
-        if r.at_us < waits_us and copy != "other" and (where != NEWER or gap > GAP_MAX // 2):
+        is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
+        if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
         if r.at_us < waits_us and where not in (EQUAL, NEWER):
             raise Unknowable(COPY_WAITS)
@@ -471,6 +474,9 @@ class Model:
         elif where == NEWER and owner is None and known.at_us is not None and is_of_before:
             granted = False  # the newest frame of a life that is over
         elif where == NEWER or (restarts and is_first):
+            forgotten = session.claimed.get(frame.number)
+            if not is_first and forgotten and forgotten.owner not in (None, number):
+                raise Unknowable("another server's frame is claimed again when that is forgotten")
             granted = decided.new = True
             known = Claim(session.life)
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)
@@ -533,11 +539,12 @@ class Model:
             session.heard = before.heard
 
     def _settle(
-        self, r: Reception, server: Server, session: Session, done_us: int, *, granted: bool
+        self, r: Reception, server: Server, session: Session, done_us: int, granted: bool
     ) -> None:
         """A frame that was accepted ends all sessions before its own."""
         for other in self._elders(r.frame.device, session):
-            other.is_over = other.is_over or granted
+            if granted and not other.is_over:
+                other.is_over, other.over_us = True, done_us
             server.ended.add(other.opened)
             server.ending_us.setdefault(other.opened, done_us)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from bench.explore.model_books import (
+    DRIFTED,
     MOVED_ON,
     SAME_BYTE,
     TAKEN_TURNS,
@@ -29,15 +30,29 @@ from bench.explore.trace import (
 )
 
 DATA_RX1_US = 1_000_000
+PROMPT_US = 1_000
+DRIFT = 20_000  # 50 ppm
 
 
 class Answers:
-    """Answers to what is received; `place` is that of the event that is looked at."""
+    """Answers to what is received; `place` is that of the event that is looked at.
+
+    `_prompt_us`: when a station last told of something at once. Its clock may run 50 ppm wrong.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._shared = trace.history.servers > 1
         self.place = 0
+        self._prompt_us: dict[tuple[int, int], int] = {}
+
+    def look_at(self, place: int, event: Event) -> None:
+        """Go on to an event."""
+        self.place = place
+        if isinstance(event, RadioRestarted) or (
+            isinstance(event, Reception) and event.at_us - event.ended_us < PROMPT_US
+        ):
+            self._prompt_us[event.server, event.station] = event.at_us
 
     def answer(
         self, r: Reception, server: Server, session: Session, decided: Decided, done_us: int
@@ -69,7 +84,9 @@ class Answers:
         asked_us = 3 * late_us if self._shared else 0
         window = self.window(r, server, DATA_RX1_US, done_us, asked_us)
         if window == "TooLate":
-            return window if r.frame.wants_answer else "NotAsked"
+            is_cut = self.is_disturbed(r, done_us, RadioLost)
+            is_cut = is_cut and not self.is_disturbed(r, done_us, RadioRestarted)
+            return window if r.frame.wants_answer or is_cut else "NotAsked"
         server.queue[device] -= server.queue[device] > 0
         return window
 
@@ -77,7 +94,7 @@ class Answers:
         self,
         r: Reception,
         until_us: int,
-        what: type[StoreDisturbed | UpstreamDisturbed | RadioLost],
+        what: type[StoreDisturbed | UpstreamDisturbed | RadioLost | RadioRestarted],
     ) -> bool:
         """Whether this befalls a server, or one station of it, until then."""
         return any(
@@ -114,6 +131,9 @@ class Answers:
         windows = {window(r.ended_us + rx1_us - us) for us in (at_us, at_us + late_us)}
         if len(windows) > 1:
             raise UnsureAnswer("a slow store decides about the window")
+        drift_us = (at_us - self._prompt_us.get(r.place, 0)) // DRIFT
+        if window(r.ended_us + rx1_us - at_us + drift_us) not in windows:
+            raise UnsureAnswer(DRIFTED)
         return windows.pop()
 
     def _look_at_byte(self, r: Reception, place: int) -> None:

@@ -18,6 +18,7 @@ FORMER_LIFE = "a copy at a server that was not told what came since"
 ENDED = "a copy of a session that has ended since"
 COPY_OF_UNKNOWABLE = "a copy of something unknowable"
 COPY_WAITS = "a copy of an older frame waits for a slow store"
+DRIFTED = "the clock of a station may have drifted since it was told of at once"
 SLOW_JOIN = "a join between servers with a slow store"
 TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
 UNSURE_UPSTREAM = "which message the application disturbs"
@@ -81,6 +82,7 @@ class Session:
     frame: int | None = None  # the number of the newest one
     spent: dict[int, int] = field(default_factory=dict)
     is_over: bool = False
+    over_us: int = -1  # when the frame that ended it had been delivered
     is_kept: bool = True
     changes: int = 0
     synced: dict[int, int] = field(default_factory=dict)
