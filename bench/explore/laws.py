@@ -118,7 +118,9 @@ class _Facts:
         frame = reception.frame
         if self.trace.device_of(frame).kind != "relaxed" or frame.f_cnt > 1:
             return False
-        before = [r for r in self.of_frame[frame.number] if r.at_us < reception.at_us]
+        known_us = max((e.at_us for e in self.restarts if e.at_us < reception.at_us), default=-1)
+        mine = self.of_frame[frame.number]
+        before = [r for r in mine if known_us < r.at_us < reception.at_us]
         return all(reception.at_us - r.at_us >= self.trace.retention_us for r in before)
 
 
