@@ -63,19 +63,20 @@ class Answers:
             if self.is_heard(r, done_us, here=False):
                 server.disputed.add(device)
                 raise UnsureAnswer(MOVED_ON)
-        if self.is_disturbed(r, done_us + 3 * late_us, StoreDisturbed):
+        until_us = done_us + 3 * late_us
+        if self.is_disturbed(r, until_us, StoreDisturbed):
             raise Unknowable("the store goes away while the answer is under way")
         if server.is_away(done_us):
             if decided.spends:
                 session.spent[r.frame.f_cnt] -= 1
             return "Suppressed" if r.frame.wants_answer else "NotAsked"
         waits, before_us = server.queue[device], server.answering_us[device]
-        server.answering_us[device] = max(before_us, done_us)
+        server.answering_us[device] = max(before_us, until_us)
         comes = any(
             isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
-            for event in self.until(done_us)
+            for event in self.until(until_us)
         )
-        if comes or (waits and (before_us > r.at_us or self.is_heard(r, done_us, here=True))):
+        if comes or (waits and (before_us > r.at_us or self.is_heard(r, until_us, here=True))):
             server.disputed.add(device)
         if device in server.disputed and (waits or comes):
             raise UnsureAnswer(TAKEN_TURNS)
