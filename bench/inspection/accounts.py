@@ -12,6 +12,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.verdict.found import Found, Scrutiny
+from bench.verdict.wire import eui_of
 from bench.virtual.lorawan.frames import read_data
 
 QUEUE_MAX = 16
@@ -39,6 +40,8 @@ class Requests:
         default_factory=lambda: defaultdict(list)
     )
     unreadable: int = 0
+    proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
+    """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
 
     def ask(self, event: Event) -> None:
         """An application wants something."""
@@ -63,9 +66,22 @@ class Requests:
                 waiting.remove(this)
             else:
                 yield check.wrong(stage, "one of those that wait", this)
+            if stage == "done":
+                yield from self._done(dev_eui, confirmed=bool(event.get("confirmed")), check=check)
         if event.get("wants") != "status" and dev_eui and "waiting" in event:
             due = len(self.waiting[event.get("lns", ""), dev_eui])
             yield from check.same("waiting", due, event["waiting"])
+
+    def prove(self, dev_eui: str, *, confirmed: bool) -> None:
+        """A device has acknowledged what it was sent, or a station reports it on the air."""
+        self.proofs[dev_eui, confirmed] += 1
+
+    def _done(self, dev_eui: str, *, confirmed: bool, check: Scrutiny) -> Iterator[Found]:
+        if self.proofs[dev_eui, confirmed] == 0:
+            due = "what the device acknowledged" if confirmed else "what a station reported"
+            yield check.wrong("done", due, "what nobody did")
+            return
+        self.proofs[dev_eui, confirmed] -= 1
 
     def _taken(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
@@ -263,6 +279,15 @@ class Accounts:
         """A station says that a downlink is on the air."""
         if isinstance(xtime, int):
             self._reported[station, diid] = xtime
+        told = self._told.get((station, diid))
+        frame = None if told is None else read_data(bytes.fromhex(told.fields["pdu"]))
+        if told is not None and frame is not None and frame.f_port and not frame.confirmed:
+            dev_eui = eui_of(told.fields.get("DevEui", told.fields.get("DevEUI"))) or ""
+            self._requests.prove(dev_eui, confirmed=False)
+
+    def acknowledged(self, dev_eui: str) -> None:
+        """A device says that it has heard a confirmed downlink."""
+        self._requests.prove(dev_eui, confirmed=True)
 
     def unreadable(self, station: str, msgtype: str) -> None:
         """A station has said something that is no reception and that nobody can read."""

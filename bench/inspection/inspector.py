@@ -161,6 +161,8 @@ class Inspector:
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
+            if uplink.frame.ack:
+                self._accounts.acknowledged(answered.device.dev_eui)
             key = answered.device.dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
         elif answered is not None:

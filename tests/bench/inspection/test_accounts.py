@@ -44,8 +44,24 @@ def tells(stage: str, **fields: object) -> dict[str, Any]:
 
 def test_a_request_is_queued_and_done() -> None:
     books = accounts()
+    carries = {**ANSWER, "pdu": "600100002600030002AA0B0C0D0E"}
+    books.told(WEST, 7, Told(carries, frozenset(), None))
+    books.reported(WEST, 7, 2_000_000)
     assert said(books, asks(), tells("queued", waiting=1), tells("done", waiting=0)) == []
     assert list(books.end()) == []
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_what_nobody_proved_is_not_done(confirmed: bool) -> None:
+    books = accounts()
+    queued = [asks(confirmed=confirmed), tells("queued", waiting=1, confirmed=confirmed)]
+    wrong = said(books, *queued, tells("done", waiting=0, confirmed=confirmed))
+    assert [text.split("done: ")[1] for text in wrong] == [
+        f"expected what {'the device acknowledged' if confirmed else 'a station reported'},"
+        " observed what nobody did"
+    ]
+    books.acknowledged(ALPHA)
+    assert bool(said(books, *queued, tells("done", confirmed=confirmed))) is not confirmed
 
 
 @pytest.mark.parametrize(
