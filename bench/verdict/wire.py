@@ -80,13 +80,16 @@ def _finite(word: str) -> float:
     return number if isfinite(number) else _no_number(word)
 
 
+_decode = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite).decode
+
+
 @lru_cache(maxsize=_TEXTS_MAX)
 def _read(text: str) -> object:
     """What a JSON text says, for whoever reads it only; ValueError or RecursionError.
 
     Each text is read by the tap, the evidence and the inspection of its case.
     """
-    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    found: object = _decode(text)
     if "\\ud" in text.lower():
         json.dumps(found, ensure_ascii=False).encode()  # half a character is none
     return found
