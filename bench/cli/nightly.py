@@ -1,7 +1,7 @@
 """`lorabench nightly`: did anything change for the worse since yesterday?"""
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -33,7 +33,7 @@ from bench.cli.readiness import healthy, ready
 from bench.cli.report import write_report
 from bench.cli.run import Ran, Rig, Selection, run_scenarios
 from bench.cli.score import score_runs
-from bench.explore.explore import Order, explore
+from bench.explore.explore import Explored, Order, exploring
 from bench.lab.inventory.entries import Inventory
 from bench.night.compaction import compact_runs
 from bench.night.comparison import Outcome as Verdict
@@ -54,6 +54,7 @@ EXAMPLES = (
 SHORT_LIMIT = 500
 SHORT_HISTORIES, EXPLORED_S = 300, 60
 KEEP_NIGHTS = 14
+SCENARIOS = "scenarios"
 NOT_GATED = (ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BENCH_ERROR)
 Gate = Literal["all", "new"]
 CAPTURE_FILES = ("*.ndjson.gz", "*.ndjson", "conformance-frames.json")
@@ -267,9 +268,25 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
             display.line(f"    {line}")
         stage("is every board heard by every gateway")
         healthy(night.inventory, lambda line: display.line(f"    {line}"))
+    order = _order_of(night)
+    with ExitStack() as beside:
+        found = None
+        if night.rig == "simulated":  # on real time nothing may disturb the others
+            found = beside.enter_context(exploring(order))
+        folders, codes = _played(night, stage, display)
+        stage("histories that nobody thought of")
+        found = found or beside.enter_context(exploring(order))
+        explored = _explored(found, order.seed, display)
+    return _judged(night, stage, folders, (*codes, explored), explored, display)
+
+
+def _played(
+    night: Night, stage: "_Stages", display: ProgressDisplay
+) -> tuple[dict[str, Path], list[ExitCode]]:
+    """Play scenarios and real traffic; the folder of each, and how the scenarios ended."""
     stage(f"scenarios on the {night.rig} rig, seed {night.seed}")
     ran = _scenarios(night, display)
-    folders, codes = {"scenarios": ran.folder}, [ran.exit_code]
+    folders, codes = {SCENARIOS: ran.folder}, [ran.exit_code]
     if night.explores:
         seed = seed_of(night.label)
         stage(f"each scenario once with the seed of the day, {seed}")
@@ -287,13 +304,23 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
             origin=night.origin(),
             progress=display,
         )
-    stage("histories that nobody thought of")
-    explored = _explored(night, display)
+    return folders, codes
+
+
+def _judged(
+    night: Night,
+    stage: "_Stages",
+    folders: Mapping[str, Path],
+    codes: Sequence[ExitCode],
+    explored: ExitCode,
+    display: ProgressDisplay,
+) -> Outcome:
+    """Score what was played, write the pages, and say how the night went."""
     stage("scores, by Spark")
     scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
     stage("reports")
     judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
-    morning = morning_of(night.runs, ran.folder, night.known, night.gate)
+    morning = morning_of(night.runs, folders[SCENARIOS], night.known, night.gate)
     states = {} if morning is None else states_of(morning, night.known)
     for folder in folders.values():
         write_report(folder, states)
@@ -302,13 +329,13 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
         annotate(morning, [folder / "summary.md" for folder in folders.values()])
     stage(f"old runs: those of the {night.keep} newest nights stay as they are")
     compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
-    code = worst([*codes, explored, *(run.exit_code for run in judged)])
+    code = worst([*codes, *(run.exit_code for run in judged)])
     if morning is not None and night.gate == "new" and code not in NOT_GATED:
         code = worst([morning.code, explored])
     if night.against is None:
         return Outcome(judged=judged, code=code, compacted=compacted, morning=morning)
     stage(f"against {night.against}")
-    verdict, lines = _against(night, night.against, ran.folder, display)
+    verdict, lines = _against(night, night.against, folders[SCENARIOS], display)
     if verdict is Verdict.WORSE and code not in NOT_GATED:
         code = ExitCode.FAILED
     return Outcome(
@@ -346,17 +373,23 @@ def _against(
     return found.outcome, lines
 
 
-def _explored(night: Night, display: ProgressDisplay) -> ExitCode:
+def _order_of(night: Night) -> Order:
     """Explore for a minute with a seed of the date; in a short night, or a night of a part, so
-    many that are the same every time. Whatever is found is a FAIL.
+    many that are the same every time.
     """
     if night.limit or night.pattern or night.cases_max:
-        order = Order(night.seed, histories=SHORT_HISTORIES)
-    else:
-        order = Order(int(f"{utc_of_this_host():%Y%m%d}"), seconds=EXPLORED_S)
-    explored = explore(order, display)
+        return Order(night.seed, histories=SHORT_HISTORIES)
+    return Order(int(f"{utc_of_this_host():%Y%m%d}"), seconds=EXPLORED_S)
+
+
+def _explored(found: Callable[[], Explored], seed: int, display: ProgressDisplay) -> ExitCode:
+    """Wait for what exploring has found, and tell it; all of that is a FAIL."""
+    try:
+        explored = found()
+    except EOFError:
+        raise BenchBroken("The process that explores has died.") from None
     share = f"{explored.unknowable_share:.1%} of the receptions unknowable"
-    display.line(f"    {explored.batch.histories} histories, seed {order.seed}, {share}")
+    display.line(f"    {explored.batch.histories} histories, seed {seed}, {share}")
     for finding in explored.findings:
         repeat = command_line("explore", "--history", finding.history)
         display.line(f"    {finding.cause}, in {finding.count}: {repeat}")

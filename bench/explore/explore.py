@@ -6,6 +6,7 @@ of its round; when a round is over, what its batches met together decides about 
 
 import gc
 import logging
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 from bench.chance import stream
 from bench.explore.coverage import Pair, pairs_met, wishes
@@ -105,6 +107,30 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
         explored.found = dict(sorted(explored.found.items(), key=_by_receptions)[:1])
     findings = _shrunk(explored, progress)
     return Explored(explored, findings, time.monotonic() - began)
+
+
+@contextmanager
+def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
+    """Explore meanwhile, in a process of its own, which ends with the block.
+
+    What is handed out waits for the end of it; EOFError where that process has died.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_explore_into, args=(order, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield ours.recv
+    finally:
+        process.terminate()
+        process.join()
+        ours.close()
+
+
+def _explore_into(order: Order, result: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    result.send(explore(order, lambda what, done, whole: None))
 
 
 def explore_batch(
