@@ -31,7 +31,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -263,6 +263,15 @@ class Campaign:
             case for lines in self._reach.values() for cases in lines.values() for case in cases
         )
 
+    @property
+    def on_rig(self) -> frozenset[str]:
+        """The modules that some case comes past, and not only their import."""
+        return frozenset(
+            file
+            for file, lines in self._reach.items()
+            if any(case for cases in lines.values() for case in cases)
+        )
+
     def run(self, faults: Sequence[Fault]) -> list[Judged]:
         """Judge each; those that take effect at an import come last."""
         warm = [fault for fault in faults if self._is_warm(fault)]
@@ -402,18 +411,23 @@ def scenario(case: str) -> str:
 # --- telling ----------------------------------------------------------------------------------
 
 
-def table(judged: Iterable[Judged]) -> str:
-    """By module: planted, equivalent, noticed by whom, survived."""
+def table(judged: Iterable[Judged], on_rig: Collection[str] = ()) -> str:
+    """By module: planted, equivalent, noticed by whom, survived.
+
+    `on_rig`: the modules that scenarios on the simulated rig run. Of the others (sockets, Redis,
+    SQLite, MQTT, configuration) only tests and the emulated rig can tell.
+    """
     words = ("equivalent", "right", "wrong", "test", "survived")
     modules: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for one in judged:
         modules[one.fault.file][one.word] += 1
     rows = [f"{'module':40} {'planted':>8}" + "".join(f"{word:>11}" for word in words)]
-    total: Counter[str] = Counter()
+    totals: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, counts in sorted(modules.items()):
-        total += counts
+        totals["on the simulated rig" if name in on_rig else "elsewhere"] += counts
         rows.append(_row(name, counts, words))
-    return "\n".join([*rows, _row("together", total, words)])
+    rows += [_row(name, counts, words) for name, counts in sorted(totals.items()) if on_rig]
+    return "\n".join([*rows, _row("together", sum(totals.values(), Counter()), words)])
 
 
 def _row(name: str, counts: Counter[str], words: Sequence[str]) -> str:
@@ -435,9 +449,9 @@ def main(argv: Sequence[str]) -> int:
     remembered_in = MEMORY / "noticed.json"
     remembered = json.loads(remembered_in.read_text()) if remembered_in.exists() else {}
     with tempfile.TemporaryDirectory(prefix="lorabench-faults-") as folder:
-        judged = Campaign(Path(folder), remembered, options.scenarios, one_row=options.one_row).run(
-            faults
-        )
+        one_row = options.one_row
+        campaign = Campaign(Path(folder), remembered, options.scenarios, one_row=one_row)
+        judged = campaign.run(faults)
     remembered |= {one.fault.name: one.noticed[-1].case for one in judged if one.word == "right"}
     if not options.only:  # a test plants a few, and leaves the tree as it is
         remembered_in.write_text(json.dumps(remembered, indent=1, sort_keys=True))
@@ -445,7 +459,7 @@ def main(argv: Sequence[str]) -> int:
         if one.word == "survived" and not options.no_tests:
             one.test = play_tests(one.fault)
             print(one.line(), flush=True)
-    print(f"\nseed {options.seed}\n{table(judged)}")
+    print(f"\nseed {options.seed}\n{table(judged, campaign.on_rig)}")
     survivors = [one.fault.name for one in judged if one.word == "survived"]
     print(f"\n{len(survivors)} survivors", *survivors, sep="\n  ")
     if options.out is not None:
