@@ -18,9 +18,9 @@ from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_consumption import WiredConsumption
 from bench.rig.wired_server import WiredServer
 from bench.verdict.case import Case
+from bench.verdict.wire import is_reception
 from lns.clock import now_us, utc_of_this_host
 from lns.downlink.downlink_queue import ApplicationDownlink, StatusWanted
-from lns.station.messages import is_reception
 
 COLLECTED_WITHIN_US = 5_000_000
 LIMIT_S = 120
