@@ -88,7 +88,8 @@ def _frame(frame: Frame) -> str:
         return name + ("a forged join" if frame.forged else f"joins, DevNonce {frame.f_cnt}")
     kind = "confirmed" if frame.confirmed else "unconfirmed"
     life = f" of life {frame.life}" if frame.life else ""
-    return f"{name}FCnt {frame.f_cnt}{life}, " + ("forged" if frame.forged else kind)
+    asks = ", asks for a link check" if frame.asks else ""
+    return f"{name}FCnt {frame.f_cnt}{life}, " + ("forged" if frame.forged else kind) + asks
 
 
 def _became(judged: Judged, event: Event) -> Iterator[str]:

@@ -42,6 +42,7 @@ _REDIS = "stores of histories are in memory; what Redis decides is held to that 
 _SIZE = "no history is as long or as large as this takes"
 BEYOND = {
     "key without DevEUI": "no two devices of a history have frames with one MIC",
+    "policy lets the loser answer": "whoever does not own a frame is kept from answering twice",
     "all that is due leaves at once": "it is slower, and nothing else",
     "an expired entry counts as evicted": "it is about what is told of a full cache",
     "copies of a former life numbered anew": "the numbers of copies go on in other ways too",
@@ -121,6 +122,7 @@ def explored(mutant: Mutant) -> Found:
     as_it_is = play_and_judge(read_history(first["history"]))
     word = "false" if as_it_is.causes else "yes"
     law = f"{first['law']}: {first['words']}"[:110]
+    law = first["history"] if word == "false" else law
     return Found(mutant.name, word, seconds, told["histories"], first["receptions"], law)
 
 
