@@ -197,6 +197,8 @@ class Model:
         if session.opened in server.ended:
             if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
                 raise Unknowable(ENDED)  # the frame that ends it is on its way
+            if not session.is_over and session.doubt:
+                raise Unknowable(session.doubt)
             return False
         if session.opened in server.knows:
             return True
@@ -312,7 +314,7 @@ class Model:
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
             late_us = 3 * server.lateness_us(at_us)
-            self._settle(r, server, session, done_us + late_us, decided.level2 != "NotOwner")
+            self._settle(r, server, session, done_us + late_us, decided.level2)
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
             answer = self._answers.answer(r, server, session, decided, done_us)
@@ -539,11 +541,13 @@ class Model:
             session.heard = before.heard
 
     def _settle(
-        self, r: Reception, server: Server, session: Session, done_us: int, granted: bool
+        self, r: Reception, server: Server, session: Session, done_us: int, level2: str
     ) -> None:
         """A frame that was accepted ends all sessions before its own."""
         for other in self._elders(r.frame.device, session):
-            if granted and not other.is_over:
+            if level2 == "Unavailable":
+                other.be_doubted(ENDED, 0, relaxed=True)  # the store has not been told
+            elif level2 != "NotOwner" and not other.is_over:
                 other.is_over, other.over_us = True, done_us
             server.ended.add(other.opened)
             server.ending_us.setdefault(other.opened, done_us)

@@ -45,10 +45,17 @@ class Answers:
         self._shared = trace.history.servers > 1
         self.place = 0
         self._prompt_us: dict[tuple[int, int], int] = {}
+        self._running: dict[tuple[int, int], RadioRestarted] = {}
+        self._moved: dict[tuple[int, int], int] = {}  # the radio whose clock an older one moved
 
     def look_at(self, place: int, event: Event) -> None:
         """Go on to an event."""
         self.place = place
+        if isinstance(event, RadioRestarted):
+            self._running[event.server, event.station] = event
+        elif isinstance(event, Reception) and (known := self._running.get(event.place)):
+            if known.again and event.radio < known.radio:
+                self._moved[event.place] = known.radio
         if isinstance(event, RadioRestarted) or (
             isinstance(event, Reception) and event.at_us - event.ended_us < PROMPT_US
         ):
@@ -124,6 +131,8 @@ class Answers:
         if server.radios[r.station] != r.radio:
             self._look_at_byte(r, self.place)
             return "TooLate"
+        if self._moved.get(r.place) == r.radio:
+            raise UnsureAnswer(SAME_BYTE)
         if self.is_disturbed(r, at_us, RadioLost):
             self._look_at_byte(r, len(self._trace.events))
             return "TooLate"
