@@ -102,7 +102,7 @@ def test_an_error_in_one_reception_is_one_outcome_and_the_station_stays(
     assert failure.frame_id == network.outcomes[0].frame_id
     assert failure.error.startswith("ZeroDivisionError at test_unexpected_error.py:")
     assert SECRET not in repr(network.events) + caplog.text
-    assert "uplink.py" in caplog.text
+    assert "uplink/data.py" in caplog.text
 
 
 def test_a_first_copy_that_failed_unexpectedly_shadows_no_other_copy() -> None:
