@@ -22,8 +22,7 @@ from bench.station.tap import Tap
 from bench.verdict.case import Case
 from bench.verdict.mistake import ScenarioMistake, not_there
 from bench.verdict.wire import json_of
-from bench.virtual.air.medium import Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Links, Medium
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX

@@ -8,7 +8,7 @@ from bench.rig.tapped_station import TappedStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.virtual.air.medium import Medium
-from bench.virtual.station.concentrator_clock import ConcentratorClock
+from bench.virtual.station.transmitter import ConcentratorClock
 from bench.virtual.station.virtual_station import VirtualStation
 from lns.lorawan.identifiers import Eui
 

@@ -14,7 +14,7 @@ from bench.rig.virtual_device import VirtualRigDevice
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
-from bench.virtual.station.concentrator_clock import ConcentratorClock
+from bench.virtual.station.transmitter import ConcentratorClock
 from lns.lorawan.identifiers import Eui
 
 

@@ -18,8 +18,7 @@ from bench.traffic.recording import Log, Step, steps
 from bench.traffic.serving import LINK_US, LNS, LogServer
 from bench.verdict.case import Case
 from bench.verdict.expectation import Due, Verdict, words
-from bench.virtual.air.medium import Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Links, Medium
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from bench.chance import stream
 from bench.station.link import LinkClosed, TextLink
 from bench.traffic.recording import Hearing, Uplink
-from bench.virtual.station.concentrator_clock import ConcentratorClock
+from bench.virtual.station.transmitter import ConcentratorClock
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import UpInfo

@@ -13,8 +13,7 @@ from bench.transmission import Transmission
 from bench.virtual.air.medium import Heard
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
-from bench.virtual.mac_settings import SECOND_US, MacSettings
-from bench.virtual.obedience import obey
+from bench.virtual.mac_settings import SECOND_US, MacSettings, obey
 from bench.virtual.session import ADR_ACK_DELAY, ADR_ACK_LIMIT, Downlink, Session, joined
 from bench.virtual.stack import LORAMAC_NODE, RetryFrom, Stack
 from lns.clock import now_us

@@ -6,7 +6,7 @@ Each mutant puts back what one did otherwise than the real ones that were watche
 from tests.mutants.mutant import Mutant
 
 MAC = "bench/virtual/mac.py"
-OBEDIENCE = "bench/virtual/obedience.py"
+OBEDIENCE = "bench/virtual/mac_settings.py"
 SETTINGS = "bench/virtual/mac_settings.py"
 SESSION = "bench/virtual/session.py"
 STACK = "bench/virtual/stack.py"
@@ -14,7 +14,7 @@ STACKS = "tests/bench/virtual/board/test_stacks.py"
 DEVICE = "tests/bench/virtual/board/test_device.py"
 VECTORS = "tests/bench/virtual/test_lorawan.py"
 STATION = "tests/bench/virtual/station/test_virtual_station.py"
-CLOCK = "tests/bench/virtual/station/test_concentrator_clock.py"
+CLOCK = "tests/bench/virtual/station/test_transmitter_clock.py"
 
 MUTANTS = (
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "a station waits for its server as for its link",
-        "bench/virtual/station/back_off.py",
+        "bench/virtual/station/virtual_station.py",
         "wait_s = AWAY_S * min(self._failures, AWAY_MAX)",
         "wait_s = 1 << min(self._failures, 4)",
         STATION,
@@ -195,21 +195,21 @@ MUTANTS = (
     ),
     Mutant(
         "a station never draws the byte of its last session",
-        "bench/virtual/station/concentrator_clock.py",
+        "bench/virtual/station/transmitter.py",
         "[clock._session for clock in self._apart]",
         "[clock._session for clock in (self, *self._apart)]",
         CLOCK,
     ),
     Mutant(
         "the counter of a station starts anywhere",
-        "bench/virtual/station/concentrator_clock.py",
+        "bench/virtual/station/transmitter.py",
         "_START_COUNTER_MAX_US = 1 << 20",
         "_START_COUNTER_MAX_US = 1 << 40",
         CLOCK,
     ),
     Mutant(
         "equal frames that wait are told each",
-        "bench/virtual/station/receive_queue.py",
+        "bench/virtual/station/virtual_station.py",
         "if queued.phy == frame.phy and queued.dr == frame.dr:",
         "if queued.phy == frame.phy and queued.dr == frame.dr"
         " and abs(queued.xtime - frame.xtime) < POLL_US:",
@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "strength is cut off at the ends",
-        "bench/virtual/station/receive_queue.py",
+        "bench/virtual/station/virtual_station.py",
         "return -(-rssi_dbm % 256),",
         "return min(rssi_dbm, 0),",
         STATION,
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         "a station queues 10 000 bytes",
-        "bench/virtual/station/receive_queue.py",
+        "bench/virtual/station/virtual_station.py",
         "BYTES_MAX = 10 * 1024",
         "BYTES_MAX = 10_000",
         STATION,

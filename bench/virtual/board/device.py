@@ -17,16 +17,15 @@ from bench.device.device_config import Abp, Otaa
 from bench.device.interfaces import CommandRefused, Joining, Sent
 from bench.transmission import Eui
 from bench.virtual.air.medium import Medium
-from bench.virtual.board.circuit import Circuit
+from bench.virtual.board.circuit import Circuit, Nvm
 from bench.virtual.board.class_a_radio import ClassARadio, Restarted
-from bench.virtual.board.nvm import Nvm
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.commands import Cid, Command
 from bench.virtual.mac import Mac
 from bench.virtual.mac_settings import MacSettings
-from bench.virtual.rui3.rui3 import Rui3
-from bench.virtual.rui3.rui3_network import BANDS, SUB_BAND_2_MASK, Rui3Network
-from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.rui3.rui3_console import Rui3
+from bench.virtual.rui3.rui3_lorawan import BANDS, SUB_BAND_2_MASK, Rui3Network
+from bench.virtual.rui3.rui3_values import Rui3Version
 from bench.virtual.session import NEVER_COUNTED, Session
 from bench.virtual.stack import LORAMAC_NODE, Stack
 

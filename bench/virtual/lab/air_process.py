@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.virtual.air.emission import Emission, from_json
-from bench.virtual.air.medium import CAPTURE_DB
-from bench.virtual.air.propagation import sensitivity_dbm, snr_db
+from bench.virtual.air.medium import CAPTURE_DB, sensitivity_dbm, snr_db
 from bench.virtual.lab import layout
 from bench.virtual.lab.json_lines import Wire, serve
-from bench.virtual.lab.process import live
+from bench.virtual.lab.layout import live
 
 LOSS_DB = 60
 """Pads, combiner and splitter between any two radios; a step attenuator comes on top of it."""

@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
-from bench.virtual.board.circuit import Circuit, Firmware
-from bench.virtual.board.mac_radio import ChipRadio
-from bench.virtual.board.nvm import Nvm
+from bench.virtual.board.chip_radio import ChipRadio, Radio
+from bench.virtual.board.circuit import Circuit, Firmware, Nvm
 from bench.virtual.board.port import Port
-from bench.virtual.board.radio import Radio
 from bench.virtual.lab import control, layout
 from bench.virtual.lab.air_line import AirLine, open_air
-from bench.virtual.lab.process import live
-from bench.virtual.lora_e5.e5 import LoraE5
-from bench.virtual.rui3.rui3 import Rui3
-from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.lab.layout import live
+from bench.virtual.lora_e5.e5_console import LoraE5
+from bench.virtual.rui3.rui3_console import Rui3
+from bench.virtual.rui3.rui3_values import Rui3Version
 
 BOOT_S = 0.4
 

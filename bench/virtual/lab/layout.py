@@ -1,13 +1,20 @@
-"""Where is what in the folder of an emulated lab?
+"""Where does what lie in the folder of a lab, and how does a process of it live?"""
 
-A UNIX socket must have a short path, and folders of tests have long ones: sockets are reached by
-the folder's handle.
-"""
-
+import asyncio
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+
+def live(work: Coroutine[Any, Any, None]) -> int:
+    """Do this until the process is ended; a Ctrl-C at the terminal is for the lab, not for us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(work)
+    return 0
+
 
 AIR = "air"
 BENCH_TOML = "bench.toml"

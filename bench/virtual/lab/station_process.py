@@ -15,11 +15,10 @@ from bench.station.station_tls import StationTls, station_files
 from bench.station.web_socket import StationRefused, connect, discover
 from bench.station.web_socket_link import WebSocketLink
 from bench.transmission import Eui
-from bench.virtual.board.nvm import Nvm
+from bench.virtual.board.circuit import Nvm
 from bench.virtual.lab import layout
-from bench.virtual.lab.air_line import open_air
-from bench.virtual.lab.distant_medium import DistantMedium
-from bench.virtual.lab.process import live
+from bench.virtual.lab.air_line import DistantMedium, open_air
+from bench.virtual.lab.layout import live
 from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.station.station_words import id6
 from bench.virtual.station.virtual_station import VirtualStation

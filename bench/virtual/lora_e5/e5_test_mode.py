@@ -4,10 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.virtual.air.emission import PRIVATE, PUBLIC, Caught, Emission, Modulation
+from bench.virtual.board.chip_radio import sleep_until
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.radio import sleep_until
-from bench.virtual.lora_e5.e5_errors import E5Refusal, Error, octets, require, whole
-from bench.virtual.lora_e5.e5_memory import E5Memory
+from bench.virtual.lora_e5.e5_settings import E5Memory, E5Refusal, Error, octets, require, whole
 
 _ON_OFF = {"ON": True, "OFF": False}
 _SPREADING = ("SF5", "SF6", "SF7", "SF8", "SF9", "SF10", "SF11", "SF12")

@@ -8,8 +8,7 @@ from typing import Any
 
 from bench.transmission import Transmission
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.lora_e5.e5_errors import E5Refusal, Error, octets, require
-from bench.virtual.lora_e5.e5_memory import E5Memory
+from bench.virtual.lora_e5.e5_settings import E5Memory, E5Refusal, Error, octets, require
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.mac import Cycle, Mac, Received, Tries

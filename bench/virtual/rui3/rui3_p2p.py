@@ -5,12 +5,9 @@ import re
 from collections.abc import Callable
 
 from bench.virtual.air.emission import Caught, Emission, Modulation
+from bench.virtual.board.chip_radio import sleep_until
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.radio import sleep_until
-from bench.virtual.rui3.rui3_memory import Rui3Memory
-from bench.virtual.rui3.rui3_status import Status
-from bench.virtual.rui3.rui3_values import VALUES
-from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.rui3.rui3_values import VALUES, Rui3Memory, Rui3Version, Status
 
 Special = tuple[
     Callable[[], str] | None, Callable[[str], Status] | None, Callable[[], Status] | None

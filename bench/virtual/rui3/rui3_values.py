@@ -1,4 +1,4 @@
-"""Which values does RUI3 keep, with which defaults, and what may be written?
+"""Which values does RUI3 keep in flash, and what may be written? What differs between its versions?
 
 Defaults as after ATR (5.0.0). A check gives the text to keep, None for a bad argument.
 """
@@ -6,6 +6,60 @@ Defaults as after ATR (5.0.0). A check gives the text to keep, None for a bad ar
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bench.virtual.board.circuit import Nvm
+
+
+class Status(StrEnum):
+    """The last line, or what stands for it."""
+
+    OK = "OK"
+    ERROR = "AT_ERROR"
+    PARAM_ERROR = "AT_PARAM_ERROR"
+    BUSY_ERROR = "AT_BUSY_ERROR"
+    NO_CLASS_B = "AT_NO_CLASSB_ENABLE"
+    NO_NETWORK_JOINED = "AT_NO_NETWORK_JOINED"
+    MODE_NO_SUPPORT = "AT_MODE_NO_SUPPORT"
+    NOT_FOUND = "AT_COMMAND_NOT_FOUND"
+    UNSUPPORTED_BAND = "AT_UNSUPPORTED_BAND"
+    OK_WITHOUT_END = "OK, and no line end"
+    NOTHING = "nothing: it resets, or answers later"
+
+
+_VERSION = re.compile(r"RUI_(\d+)\.(\d+)\.(\d+)_(\w+)-?.*")
+_SILENT = ((4, 0, 0), (4, 0, 1), (4, 0, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Rui3Version:
+    """A firmware by the name it gives itself, such as RUI_4.1.0_RAK3172-H."""
+
+    name: str
+
+    @property
+    def number(self) -> tuple[int, int, int]:
+        """Major, minor, patch."""
+        found = _VERSION.fullmatch(self.name)
+        assert found is not None, f"{self.name} is no version of RUI3"
+        return int(found[1]), int(found[2]), int(found[3])
+
+    @property
+    def tells_ends(self) -> bool:
+        """Whether there are `TX_DONE`, `TXP2P DONE` and the number in `FAILED(n)`."""
+        return self.number >= (4, 0, 0) and self.number not in _SILENT
+
+    @property
+    def is_new_stack(self) -> bool:
+        """LoRaMac 4.7 instead of 4.4: DevNonce counts, and AT+RETY does not reach the MAC."""
+        return self.number >= (4, 2, 0)
+
+    @property
+    def names_unknown_commands(self) -> bool:
+        """Whether an unknown command is repeated in the answer, as up to 3.5.0."""
+        return self.number <= (3, 5, 0)
+
 
 Check = Callable[[str], str | None]
 
@@ -109,3 +163,59 @@ ALIASES = {
     "TXOUTPUTPOWER": "PTP",
 }
 VALUES = {**GENERAL, **NETWORK, **P2P}
+
+
+class Rui3Memory:
+    """Settings as text by the names of their commands, the work mode, echo, nonce and counters."""
+
+    def __init__(self, nvm: Nvm, *, factory_dev_eui: str) -> None:
+        self._nvm = nvm
+        if nvm.get("DEVEUI") is None:
+            nvm.put(DEVEUI=factory_dev_eui)
+
+    @property
+    def mode(self) -> int:
+        """0 P2P, 1 LoRaWAN, 2 FSK."""
+        return int(self._nvm.get("mode", 1))
+
+    @mode.setter
+    def mode(self, mode: int) -> None:
+        self._nvm.put(mode=mode)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the console repeats what it hears."""
+        return bool(self._nvm.get("echo", False))
+
+    @echoes.setter
+    def echoes(self, echoes: bool) -> None:
+        self._nvm.put(echo=echoes)
+
+    def get(self, name: str) -> str:
+        """A setting."""
+        return str(self._nvm.get(name, VALUES[name].default))
+
+    def number(self, name: str) -> int:
+        """A setting that is a number."""
+        return int(self.get(name))
+
+    def set(self, name: str, argument: str) -> Status:
+        """Keep a setting, if it may be that."""
+        kept = VALUES[name].check(argument)
+        if kept is None:
+            return Status.PARAM_ERROR
+        self._nvm.put(**{name: kept})
+        return Status.OK
+
+    def keep(self, **values: Any) -> None:
+        """Write something that no command sets."""
+        self._nvm.put(**values)
+
+    def kept(self, name: str, default: Any) -> Any:
+        """Read it."""
+        return self._nvm.get(name, default)
+
+    def restore_defaults(self) -> None:
+        """ATR: keys, EUIs, settings, DevNonce and counters are lost."""
+        self._nvm.erase("boots")
+        self._nvm.put(DEVEUI=VALUES["DEVEUI"].default)

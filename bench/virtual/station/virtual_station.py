@@ -4,7 +4,9 @@ Behaves as version 2.0.6 with one radio of ten channels, as its server has set t
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from bench.capture import Record
@@ -14,17 +16,133 @@ from bench.transmission import Eui, Transmission
 from bench.virtual.air.medium import Heard, Medium
 from bench.virtual.lorawan.channel_plan import Fsk, Lora, Modulated
 from bench.virtual.station import station_words as words
-from bench.virtual.station.back_off import BackOff
-from bench.virtual.station.concentrator_clock import ConcentratorClock
-from bench.virtual.station.receive_queue import (
-    POLL_US,
-    RadioFrame,
-    ReceiveQueue,
-    as_stored,
-    next_poll_us,
-)
-from bench.virtual.station.transmitter import Job, Transmitter, allowed
+from bench.virtual.station.transmitter import ConcentratorClock, Job, Transmitter, allowed
 from lns.clock import now_us
+
+LOSSES_MAX = 5
+AWAY_S = 10
+AWAY_MAX = 6
+
+
+class BackOff:
+    """The waiting of one station; remembers how often it failed since its start."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._restarted = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def lost(self) -> bool:
+        """Wait 1, 2, 4, 8 or 16 s after a lost connection; False: it is to be discovered anew."""
+        if self._failures >= LOSSES_MAX:
+            self._failures = 0
+            await self._wait(0)
+            return False
+        wait_s = 1 << self._failures
+        self._failures += 1
+        await self._wait(wait_s)
+        return True
+
+    async def away(self) -> None:
+        """Wait 10, 20 and up to 60 s where no server was found; the first time not at all."""
+        wait_s = AWAY_S * min(self._failures, AWAY_MAX)
+        self._failures += 1
+        await self._wait(wait_s)
+
+    def restart(self) -> None:
+        """The process starts anew: the wait under way, or the next one, is over at once."""
+        self._failures = 0
+        self._restarted = True
+        self._wake()
+
+    async def _wait(self, wait_s: int) -> None:
+        if self._restarted:
+            self._restarted = False
+            return
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        timer = loop.call_later(wait_s, self._wake)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        self._restarted = False
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+POLL_US = 20_000
+FRAMES_MAX = 64
+BYTES_MAX = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadioFrame:
+    """A frame as the concentrator gave it; `transmission` names it on the simulated air."""
+
+    phy: bytes
+    dr: int
+    freq_hz: int
+    rssi_dbm: int
+    snr_db: float
+    rctx: int
+    xtime: int
+    transmission: int | None = None
+
+    @property
+    def quality(self) -> float:
+        """What Basics Station compares: 8 SNR - RSSI, in units of a quarter dB and of -1 dBm."""
+        return 8 * 4 * self.snr_db + self.rssi_dbm
+
+
+class ReceiveQueue:
+    """The frames that were heard and not yet told; remembers them until `take_all`."""
+
+    def __init__(self) -> None:
+        self._frames: deque[RadioFrame] = deque()
+        self._bytes = 0
+
+    def add(self, frame: RadioFrame) -> bool:
+        """Queue a frame, or keep only the better of it and its equal; False if it is lost."""
+        for at, queued in enumerate(self._frames):
+            if queued.phy == frame.phy and queued.dr == frame.dr:
+                self._keep_better(at, frame)
+                return True
+        if len(self._frames) >= FRAMES_MAX or self._bytes + len(frame.phy) > BYTES_MAX:
+            return False
+        self._frames.append(frame)
+        self._bytes += len(frame.phy)
+        return True
+
+    def take_all(self) -> list[RadioFrame]:
+        """All frames in order, the queue being empty then."""
+        frames = list(self._frames)
+        self._frames.clear()
+        self._bytes = 0
+        return frames
+
+    def _keep_better(self, at: int, frame: RadioFrame) -> None:
+        if frame.quality > self._frames[at].quality:
+            del self._frames[at]
+            self._frames.append(frame)
+
+
+def as_stored(rssi_dbm: int, snr_db: float) -> tuple[int, float]:
+    """Strength as the station keeps it: -RSSI in an octet without sign, SNR in quarters of a dB.
+
+    What does not fit begins again at the other end: +5 dBm reads -251.
+    """
+    quarters = int(snr_db * 4)
+    return -(-rssi_dbm % 256), ((quarters + 128) % 256 - 128) / 4
+
+
+def next_poll_us(now_us: int, phase_us: int) -> int:
+    """The next poll at or after `now_us`, on a grid of 20 ms shifted by `phase_us`."""
+    return now_us + (phase_us - now_us) % POLL_US
+
 
 _TO_SERVER_US = (800, 11_000)
 _HWSPEC = "sx1301/1"

@@ -25,8 +25,7 @@ from bench.host.program import Program
 from bench.station.link import LinkClosed
 from bench.station.station_tls import StationTls, station_files
 from bench.station.web_socket import StationLinks
-from bench.virtual.air.medium import Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Links, Medium
 from bench.virtual.station.virtual_station import VirtualStation
 from lns.config import load
 from lns.lorawan.identifiers import Eui

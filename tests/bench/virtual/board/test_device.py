@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from bench.clock import run
 from bench.device.device_config import Abp, Otaa
 from bench.device.interfaces import CommandRefused, Sent
-from bench.virtual.air.medium import Heard, Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Heard, Links, Medium
 from bench.virtual.board.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.lorawan.commands import Cid, Command

@@ -14,8 +14,7 @@ from bench.device.device_config import Abp, Otaa
 from bench.device.interfaces import CommandRefused, Ending, Outcome
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, SerialLine
-from bench.virtual.air.medium import Heard, Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Heard, Links, Medium
 from bench.virtual.board.device import Settings, VirtualDevice
 from bench.virtual.board.port import UNREAD_BYTES_MAX
 from bench.virtual.board.pty_board import Board

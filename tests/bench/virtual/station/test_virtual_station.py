@@ -8,8 +8,7 @@ import pytest
 
 from bench.clock import run
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.virtual.air.medium import Heard, Medium
-from bench.virtual.air.propagation import Links
+from bench.virtual.air.medium import Heard, Links, Medium
 from bench.virtual.station import station_words as words
 from bench.virtual.station.virtual_station import VirtualStation
 from lns.clock import now_us

@@ -1,7 +1,7 @@
 """What does a board with RUI3 answer on its serial line?
 
-Written from the firmware's side of the wire. Not emulated: class B beacons, RAK's own
-fragmentation, multicast, RF tests, the serial password, regions other than EU868 and US915.
+Written from the firmware's side of the wire. Not played: class B beacons, RAK's own fragmentation,
+multicast, RF tests, the serial password, regions other than EU868 and US915.
 """
 
 import re
@@ -9,12 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.rui3.rui3_memory import Rui3Memory
-from bench.virtual.rui3.rui3_network import Rui3Network
+from bench.virtual.rui3.rui3_lorawan import Rui3Network
 from bench.virtual.rui3.rui3_p2p import Rui3P2p
-from bench.virtual.rui3.rui3_status import Status
-from bench.virtual.rui3.rui3_values import ALIASES, GENERAL, NETWORK, P2P, VALUES
-from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.rui3.rui3_values import (
+    ALIASES,
+    GENERAL,
+    NETWORK,
+    P2P,
+    VALUES,
+    Rui3Memory,
+    Rui3Version,
+    Status,
+)
 
 LINE_BYTES_MAX = 2048
 _COMMAND = re.compile(r"AT\+(\w{1,32})(?:(\?)|(=)(.*))?", re.I)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from bench.virtual.air.emission import Caught, Modulation
 from bench.virtual.air.medium import Heard
-from bench.virtual.lab.air_line import open_air
-from bench.virtual.lab.distant_medium import DistantMedium
+from bench.virtual.lab.air_line import DistantMedium, open_air
 from bench.virtual.lorawan.channel_plan import Lora
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

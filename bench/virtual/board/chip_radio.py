@@ -1,12 +1,16 @@
-"""How does the radio chip of a board send, and listen in windows?"""
+"""How does the radio chip of a board send, and listen in windows, and how does a MAC use it?"""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bench.virtual.air.emission import Caught, Emission, Modulation
+from bench.transmission import Eui, Transmission
+from bench.virtual.air.emission import PRIVATE, PUBLIC, Caught, Emission, Modulation, modulated
+from bench.virtual.air.medium import Heard
 from bench.virtual.lab.air_line import AirLine
+from bench.virtual.lorawan.channel_plan import EU868, ChannelPlan
+from bench.virtual.mac import Listened, Received, Window
 from lns.clock import now_us
 
 T = TypeVar("T")
@@ -19,7 +23,7 @@ STALLED_US = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Tuned:
     """One receive window: `slot` as the console calls it, when it opens, and what it hears."""
 
     slot: str
@@ -35,7 +39,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Received(Generic[T]):
+class Answer(Generic[T]):
     """An answer that was believed, in which window, and how strong."""
 
     content: T
@@ -52,11 +56,11 @@ class Radio:
     def __init__(self, line: AirLine) -> None:
         self._line = line
         self._sending: Emission | None = None
-        self._windows: tuple[Window, ...] = ()
-        self._locked: dict[str, Window] = {}
+        self._windows: tuple[Tuned, ...] = ()
+        self._locked: dict[str, Tuned] = {}
         self._deaf_until_us = 0
         self.gave_up = False
-        self._judge: Callable[[Caught, Window], bool] = lambda caught, window: False
+        self._judge: Callable[[Caught, Tuned], bool] = lambda caught, window: False
         self._woken = asyncio.Event()
         self.unasked: Callable[[Caught], None] = lambda caught: None
         line.begins, line.caught = self._begins, self._caught
@@ -72,22 +76,22 @@ class Radio:
 
     async def listen(
         self,
-        windows: tuple[Window, ...],
+        windows: tuple[Tuned, ...],
         believe: Callable[[Caught], T | None],
         *,
         gives_up: bool = False,
-    ) -> Received[T] | None:
+    ) -> Answer[T] | None:
         """The first answer in these windows; None when all are over.
 
         `gives_up`: they are over, too, after any frame that is no answer; see `gave_up`.
         """
-        answers: list[Received[T]] = []
+        answers: list[Answer[T]] = []
         self.gave_up = False
 
-        def judge(caught: Caught, window: Window) -> bool:
+        def judge(caught: Caught, window: Tuned) -> bool:
             content = believe(caught)
             if content is not None:
-                answers.append(Received(content, window.slot, caught))
+                answers.append(Answer(content, window.slot, caught))
             self.gave_up = content is None and gives_up
             return content is not None or self.gave_up
 
@@ -142,3 +146,83 @@ class Radio:
 async def sleep_until(when_us: int) -> None:
     """Wait until this moment."""
     await asyncio.sleep(max(when_us - now_us(), 0) / 1_000_000)
+
+
+class ChipRadio:
+    """The radio of one board for its MAC; remembers what it sends and hears: plan, sync word."""
+
+    def __init__(self, chip: Radio) -> None:
+        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
+        self._plan = EU868
+        self._sync_word = PUBLIC
+        self._chip = chip
+
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        self._plan, self._sync_word = plan, PUBLIC if public else PRIVATE
+
+    def hear_always(self) -> None:
+        self._chip.unasked = self._hear
+
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
+    ) -> Transmission:
+        modulation = self._modulation(dr, freq_hz, inverted=False)
+        emission = self._chip.transmit(phy, modulation, power_dbm=power_dbm)
+        return _transmission(emission, dr, is_uplink=True)
+
+    async def listen(
+        self,
+        windows: tuple[Window, Window],
+        believe: Callable[[Heard], T | None],
+        *,
+        gives_up_rx2: bool,
+    ) -> Listened[T]:
+        tuned = tuple(
+            Tuned(one.slot, one.opens_us, self._modulation(one.dr, one.freq_hz, inverted=True))
+            for one in windows
+        )
+        found = await self._chip.listen(
+            tuned, lambda caught: believe(self._heard(caught)), gives_up=gives_up_rx2
+        )
+        if found is None:
+            return Listened(gave_up=self._chip.gave_up)
+        return Listened(Received(found.content, found.slot, self._heard(found.caught)))
+
+    async def sleep_until(self, when_us: int) -> None:
+        await sleep_until(when_us)
+
+    def _hear(self, caught: Caught) -> None:
+        modulation = caught.emission.modulation
+        if caught.error or not modulation.inverted or modulation.sync_word != self._sync_word:
+            return
+        for dr, data_rate in enumerate(self._plan.data_rates):
+            if data_rate == modulation.data_rate:
+                self.unasked(self._heard(caught), dr, modulation.freq_hz)
+
+    def _heard(self, caught: Caught) -> Heard:
+        emission = caught.emission
+        dr = self._plan.data_rates.index(emission.modulation.data_rate)
+        transmission = _transmission(emission, dr, is_uplink=False)
+        return Heard(transmission, caught.rssi_dbm, caught.snr_db, emission.end_us)
+
+    def _modulation(self, dr: int, freq_hz: int, *, inverted: bool) -> Modulation:
+        data_rate = self._plan.data_rates[dr]
+        assert data_rate is not None, f"DR{dr} is not defined"
+        return modulated(data_rate, freq_hz, inverted=inverted, sync_word=self._sync_word)
+
+
+def _transmission(emission: Emission, dr: int, *, is_uplink: bool) -> Transmission:
+    """An emission in the words of a MAC."""
+    return Transmission(
+        number=emission.number,
+        direction="up" if is_uplink else "down",
+        sender=Eui(emission.sender),
+        phy=emission.phy,
+        freq_hz=emission.freq_hz,
+        dr=dr,
+        data_rate=emission.modulation.data_rate,
+        start_us=emission.start_us,
+        airtime_us=emission.airtime_us,
+        power_dbm=emission.power_dbm,
+        origin="device" if is_uplink else "station",
+    )

@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable
 
 from bench.virtual.board.circuit import Circuit
-from bench.virtual.lora_e5.e5_errors import E5Refusal, Error, require, whole
-from bench.virtual.lora_e5.e5_memory import E5Memory
-from bench.virtual.lora_e5.e5_settings import E5Settings
+from bench.virtual.lora_e5.e5_settings import E5Memory, E5Refusal, E5Settings, Error, require, whole
 from bench.virtual.lora_e5.e5_test_mode import E5TestMode
 from bench.virtual.lora_e5.e5_traffic import E5Traffic
 

@@ -8,12 +8,8 @@ from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.mac import Mac
 from bench.virtual.mac_settings import MacSettings
-from bench.virtual.rui3.rui3_join import Rui3Join
-from bench.virtual.rui3.rui3_memory import Rui3Memory
-from bench.virtual.rui3.rui3_status import Status
-from bench.virtual.rui3.rui3_traffic import Rui3Traffic
-from bench.virtual.rui3.rui3_values import VALUES
-from bench.virtual.rui3.rui3_version import Rui3Version
+from bench.virtual.rui3.rui3_traffic import Rui3Join, Rui3Traffic
+from bench.virtual.rui3.rui3_values import VALUES, Rui3Memory, Rui3Version, Status
 from bench.virtual.session import NEVER_COUNTED, Session, last_down
 from bench.virtual.stack import LORAMAC_44, LORAMAC_NODE
 
