@@ -18,7 +18,14 @@ from pathlib import Path
 from threading import Event
 
 from ending import Arguments, Failed, WrongUsage, run
-from who_answers import board_at, opened
+
+try:
+    import serial
+except ImportError:
+    raise SystemExit(
+        "error: pyserial is missing: apt-get install python3-serial, or "
+        "python3 -m pip install pyserial"
+    ) from None
 
 EXAMPLES = (
     "python3 flash.py rak3172 RAK3172-H.hex --port /dev/lora/dut --version 4.1.0 --dry-run",
@@ -27,6 +34,7 @@ EXAMPLES = (
     "python3 flash.py rak4631 RAK4631.zip --port /dev/lora/dut --version 4.2.0",
 )
 _BOOT_S = 15.0
+_QUIET_S = 0.3
 _AGAIN_S = 0.2
 _TOOL_S_MAX = 300
 
@@ -169,14 +177,33 @@ def _firmware(arguments: Namespace, wait_s: float) -> str | None:
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            dtr = arguments.board == "rak4631"
-            port = opened(arguments.port, "rui3", baud=None, dtr=dtr, shown=arguments.verbose)
-            with port:
-                return board_at(port, "rui3").identity().firmware
+            return _told(arguments.port, dtr=arguments.board == "rak4631", shown=arguments.verbose)
         except Failed:
             if time.monotonic() >= deadline:
                 return None
             Event().wait(_AGAIN_S)  # a port that is away fails at once
+
+
+def _told(url: str, *, dtr: bool, shown: bool) -> str:
+    """The version that RUI3 tells; Failed where nobody tells one."""
+    port = serial.Serial(None, 115_200, timeout=_QUIET_S, write_timeout=1)
+    port.port, port.dtr, port.rts, port.exclusive = url, dtr, False, True
+    try:
+        port.open()
+        with port:
+            port.read(4096)  # what it says by itself when it is opened
+            for _ in range(2):  # the first may meet half a line that somebody else has typed
+                port.write(b"AT+VER=?\r\n")
+                said = b""
+                while data := port.read(4096):
+                    said += data
+                if shown:
+                    print(f"> AT+VER=?\n< {said.decode(errors='replace').strip()}", file=sys.stderr)
+                if found := re.search(rb"AT\+VER=(RUI_\d+\.\d+\.\d+\S*)", said):
+                    return found[1].decode()
+    except OSError as error:
+        raise Failed(f"{url} cannot be opened, or was unplugged: {error}") from None
+    raise Failed(f"{url}: no RUI3 firmware answers")
 
 
 def _is_version(firmware: str, wanted: str) -> bool:

@@ -6,12 +6,13 @@ A board is known by its USB serial number or by the port of the hub that it is p
 
 import re
 import subprocess
+import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_file import BenchFile, read_bench_file
 from ending import Arguments, Failed, WrongUsage, run
 
 TEMPLATE = Path(__file__).parent / "udev" / "70-lora-bench.rules"
@@ -21,6 +22,28 @@ EXAMPLES = (
     "sudo python3 make_udev_rules.py --bench bench.toml --install",
     "python3 make_udev_rules.py --bench bench.toml --install --dry-run",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFile:
+    """bench.toml as it was read."""
+
+    path: Path
+    content: Mapping[str, Any]
+
+    def radios(self) -> list[Mapping[str, Any]]:
+        """All devices, then all replayers."""
+        return [*self.content.get("device", []), *self.content.get("replayer", [])]
+
+
+def read_bench_file(path: Path) -> BenchFile:
+    """The file's content; WrongUsage if there is none or it is no TOML."""
+    try:
+        return BenchFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise WrongUsage(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"{path} is no TOML file: {error}") from None
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bench.cli import boards
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.exit_code import BenchBroken, ExitCode
 from bench.cli.options import AsJson
@@ -22,10 +23,18 @@ from bench.lab.inventory.lock import owner_of
 from bench.lab.inventory.ports import PortMissing, port_of
 from lns.lorawan.identifiers import Eui
 
+VERBS = {"provision": boards.provision, "reset": boards.reset, "replay": boards.replay}
+"""What is done to one board, by its word after `devices`."""
 EXAMPLES = (
     "lorabench devices --discover",
     "lorabench devices --bench lab.toml",
     "lorabench devices --identify --bench lab.toml --json",
+    "lorabench devices provision dut --bench lab.toml --dry-run",
+    "lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001 \\",
+    "    --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT",
+    "lorabench devices reset --port /dev/ttyUSB0",
+    "lorabench devices replay replayer 40EFCDAB01... --freq 868.1 --dr 5 --bench lab.toml",
+    "lorabench devices replay replayer --message updf.json --bench lab.toml",
 )
 
 _NOTHING = (
@@ -65,12 +74,20 @@ def devices(
             help="Ask each board of the inventory for its firmware and its DevEUI.",
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="With --discover: show the dialogue with each port, keys masked.",
+        ),
+    ] = False,
     bench: Bench = BENCH,
     as_json: AsJson = False,
 ) -> int:
     """Show the boards of the inventory and whether they are there, or discover new ones."""
     if discover or port:
-        return _discover(bench, port, as_json=as_json)
+        return _discover(bench, port, as_json=as_json, shown=verbose)
     inventory = inventory_of(bench)
     rows = [_row(inventory, radio, serial_ports()) for radio in inventory.radios]
     if identify:
@@ -163,17 +180,17 @@ def _screen(inventory: Inventory, rows: Sequence[Row]) -> Iterable[str]:
         yield f"{mark} {row.radio.name:12} {row.radio.dialect:9} {what:16}  {said}"
 
 
-def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool) -> int:
+def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool, shown: bool) -> int:
     usb = () if ports else serial_ports()
     paths = list(ports or [port.path for port in usb])
     if not paths:
         raise BenchBroken(_NOTHING)
     inventory = inventory_of(bench) if bench.exists() else None
     if inventory is None:
-        answers = asyncio.run(_who(paths))
+        answers = asyncio.run(_who(paths, shown=shown))
     else:
         with bench_taken(inventory):
-            answers = asyncio.run(_who(paths))
+            answers = asyncio.run(_who(paths, shown=shown))
     known = {} if inventory is None else {e.dev_eui: e.name for e in inventory.devices}
     entries = [
         _entry(number, answer, usb)
@@ -193,10 +210,10 @@ def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool) -> int
 Answer = Found | PortUnavailable | None
 
 
-async def _who(paths: Sequence[str]) -> list[Answer]:
+async def _who(paths: Sequence[str], *, shown: bool) -> list[Answer]:
     async def one(path: str) -> Answer:
         try:
-            return await who_is_there(path)
+            return await who_is_there(path, boards.dialogue(shown))
         except PortUnavailable as unavailable:
             return unavailable
 

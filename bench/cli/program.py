@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -39,7 +39,7 @@ COMMANDS: dict[str, str] = {
     "emulate": "emulate.emulate",
     "certificates": "certificates.certificates",
 }
-"""Of each command its module in `bench.cli`, with EXAMPLES, and the function there.
+"""Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS, and its function.
 
 Only the module that is asked for is imported: all of them take more than a second.
 """
@@ -126,7 +126,16 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         if only in (None, name):
             found = import_module(path)
             epilogue = _epilogue(_examples(found.EXAMPLES, name))
-            app.command(getattr(found, function), name=name, help_epilogue=epilogue)
+            command = getattr(found, function)
+            verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
+            if not verbs:
+                app.command(command, name=name, help_epilogue=epilogue)
+                continue
+            own = App(name=name, help_epilogue=epilogue, version_flags=())
+            own.default(command)
+            for verb, act in verbs.items():
+                own.command(act, name=verb, help_epilogue=epilogue)
+            app.command(own)
         else:
             app.command(f"{path}:{function}", name=name)
     if only is None:

@@ -29,7 +29,8 @@ class DeviceConfig:
 
     `region` is a name that `lns.lorawan.region` knows, `dr` its index, `power_dbm` an EIRP that is
     not exceeded. `duty_cycle`: the device keeps it by itself. `channel_hz`: the one channel it
-    uses, 0 for those of the region.
+    uses, 0 for those of the region. `sub_band`: which eight channels of US915. `role`: a name that
+    is kept in the board, where it keeps one.
     """
 
     dev_eui: Eui
@@ -41,6 +42,8 @@ class DeviceConfig:
     adr: bool = False
     duty_cycle: bool = False
     channel_hz: int = 0
+    sub_band: int = 2
+    role: str = ""
 
     @property
     def joins(self) -> bool:
@@ -48,9 +51,9 @@ class DeviceConfig:
         return isinstance(self.activation, Otaa)
 
 
-def channels(region: Region) -> tuple[Channel, ...]:
-    """The channels a device of this bench uses: in US915 those of sub-band 2."""
-    return us915_sub_band(2) if region.name == "US915" else region.uplink_channels
+def channels(region: Region, sub_band: int = 2) -> tuple[Channel, ...]:
+    """The channels a device of this bench uses: in US915 those of a sub-band."""
+    return us915_sub_band(sub_band) if region.name == "US915" else region.uplink_channels
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from bench.capture import Record
 from bench.device.at_grammar import RUI3, Grammar
 from bench.device.at_session import Wire
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
-from bench.device.lora_e5 import E5, LORA_E5_TRAITS, SEEEDUINO, LoraE5Device
+from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
+from bench.device.lora_e5_board import E5, SEEEDUINO
 from bench.device.lora_e5_test_mode import LoraE5Test
 from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.rui3_p2p import Rui3P2p

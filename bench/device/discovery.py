@@ -14,10 +14,11 @@ from typing import TypeVar
 
 from serial.tools import list_ports
 
+from bench.capture import Record
 from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import Deadlines
-from bench.device.lora_e5 import LoraE5Board
+from bench.device.lora_e5_board import LoraE5Board
 from bench.device.rui3 import Rui3Board
 from bench.device.serial_line import LineLost, SerialLine
 from lns.lorawan.identifiers import Eui, eui
@@ -82,7 +83,7 @@ class Found:
     uid: str | None = None
 
 
-async def who_is_there(port: str) -> Found | None:
+async def who_is_there(port: str, record: Record = lambda *_: None) -> Found | None:
     """Who answers at a port, None if nobody does; PortUnavailable if it cannot be opened.
 
     It takes 3 s where nobody answers.
@@ -92,7 +93,7 @@ async def who_is_there(port: str) -> Found | None:
         if word is None:
             continue
         ask = _rui3 if word == "rui3" else _lora_e5
-        return await ask(port, baud, dtr=dtr)
+        return await ask(port, baud, Console(port, None, record), dtr=dtr)
     return None
 
 
@@ -121,9 +122,9 @@ def _word(heard: bytes) -> str | None:
     return "rui3" if _RUI3_WORD.search(heard) else None
 
 
-async def _rui3(port: str, baud: int, *, dtr: bool) -> Found:
+async def _rui3(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
     line = SerialLine(port, baud, dtr=dtr)
-    async with Rui3Board(port, line, _unheard(port), deadlines=_PATIENCE) as board:
+    async with Rui3Board(port, line, console, deadlines=_PATIENCE) as board:
         firmware = await _told(board.ask("AT+VER")) or ""
         is_rui3 = firmware.startswith("RUI_")
         dev_eui = await _told(board.ask("AT+DEVEUI")) if is_rui3 else None
@@ -139,9 +140,9 @@ async def _rui3(port: str, baud: int, *, dtr: bool) -> Found:
     )
 
 
-async def _lora_e5(port: str, baud: int, *, dtr: bool) -> Found:
+async def _lora_e5(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
     line = SerialLine(port, baud, dtr=dtr)
-    async with LoraE5Board(port, line, _unheard(port), deadlines=_PATIENCE) as board:
+    async with LoraE5Board(port, line, console, deadlines=_PATIENCE) as board:
         firmware = await _told(board.ask("AT+VER")) or ""
         identifiers = await _told(board.identifiers()) or {}
     return Found(
@@ -167,8 +168,3 @@ def _eui(text: str | None) -> Eui | None:
         return eui(text) if text else None
     except ValueError:
         return None
-
-
-def _unheard(port: str) -> Console:
-    """Nothing of the search goes into a capture."""
-    return Console(port, None, lambda source, kind, fields: None)

@@ -190,6 +190,12 @@ class AttachedDevice(Protocol):
     async def provision(self, wanted: DeviceConfig) -> tuple[str, ...]:
         """The settings that had to be written, by name; NotAsWritten if one did not take."""
 
+    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
+        """The settings that `provision` would write, by name, as far as the device tells them."""
+
+    async def factory_reset(self) -> None:
+        """Forget everything, keys and session included; CommandRefused while it is busy."""
+
     async def radiation(self) -> Radiation:
         """Region and power that the device itself says it uses."""
 

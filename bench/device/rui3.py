@@ -232,8 +232,9 @@ def settings_of(wanted: DeviceConfig) -> tuple[Setting, ...]:
         Setting("AT+PNM", "1", optional=True),
         Setting("AT+LPM", "0", optional=True),
         Setting("AT+LINKCHECK", "0", optional=True),
-        *_channels(rules),
+        *_channels(rules, wanted.sub_band),
         single_channel(wanted),
+        *([Setting("AT+ALIAS", wanted.role[:16], optional=True)] if wanted.role else ()),
     )
 
 
@@ -280,11 +281,11 @@ def _identity(wanted: DeviceConfig) -> tuple[Setting, ...]:
             )
 
 
-def _channels(rules: Region) -> tuple[Setting, ...]:
+def _channels(rules: Region, sub_band: int) -> tuple[Setting, ...]:
     """The blocks of eight channels that the bench uses; only regions with fixed channels."""
     if not rules.downlink_channels_hz:
         return ()
-    first = rules.uplink_channels.index(channels(rules)[0])
+    first = rules.uplink_channels.index(channels(rules, sub_band)[0])
     return (Setting("AT+MASK", f"{1 << (first // 8):04X}"),)
 
 
@@ -370,6 +371,18 @@ class Rui3Device(Rui3Board):
         self._joins = wanted.joins
         names += [setting.name.removeprefix("AT+") for setting in (*first, *second)]
         return tuple(dict.fromkeys(names))
+
+    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
+        if self.version is None:
+            await self.recognise()
+        if await self.ask("AT+NWM") != _LORAWAN:
+            return ("NWM",)
+        found = [(setting, await self._found(setting)) for setting in settings_of(wanted)]
+        return tuple(
+            setting.name.removeprefix("AT+")
+            for setting, value in found
+            if value is not None and not setting.is_met_by(value)
+        )
 
     async def radiation(self) -> Radiation:
         """The region and the EIRP that its settings stand for; CommandRefused in another band."""

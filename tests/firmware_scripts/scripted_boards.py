@@ -17,7 +17,8 @@ DEFAULTS = {
     **{"NWKSKEY": "0" * 32, "APPSKEY": "0" * 32, "BAND": "4", "DR": "0", "CLASS": "A", "ADR": "1"},
     **{"TXP": "0", "DCS": "1", "PNM": "1", "JOIN": "1:1:8:0", "MASK": "00FF", "CFM": "0"},
     **{"P2P": "868000000:7:0:0:8:14", "SYNCWORD": "1424", "IQINVER": "0", "ENCRY": "0"},
-    **{"CAD": "0", "FIXLENGTHPAYLOAD": "0", "PRECV": "0"},
+    **{"CAD": "0", "FIXLENGTHPAYLOAD": "0", "PRECV": "0", "RETY": "0", "LPM": "0"},
+    **{"LINKCHECK": "0", "CHS": "0", "UID": "0080E115", "NJS": "0"},
 }
 READ_ONLY = ("VER",)
 P2P_ONLY = ("P2P", "SYNCWORD", "IQINVER", "ENCRY", "CAD", "FIXLENGTHPAYLOAD", "PRECV", "PSEND")
@@ -149,7 +150,10 @@ class LoraE5Board(ScriptedBoard):
             "AppEui": "80:00:00:00:00:00:00:06",
         }
         self.keys: dict[str, str] = {}
-        self.settings = {"MODE": "LWABP", "ADR": "ON", "CLASS": "A", "POWER": "16"}
+        self.settings = {"MODE": "LWABP", "ADR": "ON", "CLASS": "A", "POWER": "16"} | {
+            "REPT": "1",
+            "RETRY": "1",
+        }
         self.plan, self.dr = "EU868", 0
         self.radio = "TXPR:12, RXPR:15, POW:14dBm, CRC:ON, IQ:OFF, NET:OFF"
         self.network = "ON"
@@ -158,7 +162,7 @@ class LoraE5Board(ScriptedBoard):
     def answer(self, command: str) -> bytes:
         if command == "AT":
             return self.says("+AT: OK")
-        found = re.fullmatch(r"AT\+([A-Z0-9]+)(?:=(.*))?", command)
+        found = re.fullmatch(r"AT\+([A-Z0-9]+)(?:\?|=(.*))?", command)
         if found is None:
             return self.says("+AT: ERROR(-10)")
         key, value = found.groups()

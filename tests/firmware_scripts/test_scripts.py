@@ -9,12 +9,13 @@ import pytest
 
 from tests.firmware_scripts.running import SCRIPTS, script
 
-PROGRAMS = (
-    *("identify.py", "provision.py", "flash.py", "replay.py", "factory_reset.py"),
-    *("make_udev_rules.py", "gateway/configure.py", "gateway/install.sh", "gateway/reset_lgw.sh"),
-    *("gateway/wisgate.sh", "systemd/install.sh"),
+ALONE = (
+    *("flash.py", "make_udev_rules.py", "gateway/configure.py", "gateway/install.sh"),
+    *("gateway/reset_lgw.sh", "gateway/wisgate.sh", "systemd/install.sh"),
 )
-PYTHON = sorted(SCRIPTS.rglob("*.py"))
+BY_THE_BENCH = ("identify.py", "provision.py", "replay.py", "factory_reset.py")
+PROGRAMS = (*ALONE, *BY_THE_BENCH)
+PYTHON = sorted(file for file in SCRIPTS.rglob("*.py") if file.name not in BY_THE_BENCH)
 SHELL = sorted(SCRIPTS.rglob("*.sh"))
 
 
@@ -22,7 +23,8 @@ SHELL = sorted(SCRIPTS.rglob("*.sh"))
 def test_help_has_examples_and_a_dry_run(name: str) -> None:
     ended = script(name, "--help")
     assert ended.code == 0
-    assert "examples:" in ended.out and "--dry-run" in ended.out
+    assert "examples:" in ended.out.lower()
+    assert "--dry-run" in ended.out or name == "identify.py"  # it only asks
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -78,7 +80,7 @@ def test_the_gateway_folder_is_enough_for_a_gateway(tmp_path: Path) -> None:
 
 def test_without_pyserial_it_says_how_to_get_it() -> None:
     done = subprocess.run(
-        [sys.executable, "-S", str(SCRIPTS / "identify.py")],  # without the installed packages
+        [sys.executable, "-S", str(SCRIPTS / "flash.py")],  # without the installed packages
         capture_output=True,
         text=True,
         check=False,

@@ -20,7 +20,7 @@ from bench.device.at_grammar import (
     LineSpelling,
 )
 from bench.device.at_session import REPLIES_MAX, AtCommand
-from bench.device.lora_e5 import E5, E5_LINES
+from bench.device.lora_e5_board import E5, E5_LINES
 from tests.bench.device.far_end import TRANSCRIPTS
 
 STREAMS = [

@@ -1,0 +1,507 @@
+"""`lorabench devices provision`, `reset`, `replay`: what is done to one board by hand.
+
+By the drivers that a run uses, for a board of the inventory or at a port that is named.
+"""
+
+import asyncio
+import json
+import os
+import re
+import struct
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from cyclopts import Parameter
+
+from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.exit_code import BenchBroken, ExitCode, Refused
+from bench.cli.output import print_error, print_lines
+from bench.device.device_config import Abp, DeviceConfig, Otaa
+from bench.device.dialects import driver_for, line_for
+from bench.device.discovery import Found, serial_ports, who_is_there
+from bench.device.interfaces import (
+    CommandRefused,
+    DeviceRestarted,
+    DeviceSilent,
+    NotAsWritten,
+    UnknownFirmware,
+)
+from bench.device.replayer import NotPermitted, insist_on_permission, replayer_for
+from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
+from bench.lab.inventory import Inventory
+from bench.lab.inventory.entries import DeviceEntry, Radio
+from bench.lab.inventory.ports import PortMissing, port_of
+from bench.rig.lab_identity import secrets_of
+from bench.virtual.lorawan.channel_plan import channel_plan
+from lns.lorawan.airtime import frame_airtime_us
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.data_rate import DataRate
+from lns.lorawan.identifiers import dev_addr as dev_addr_of
+from lns.lorawan.identifiers import eui
+from lns.lorawan.region import Region
+from lns.lorawan.region import region as region_of
+
+T = TypeVar("T")
+Dialect = Literal["rui3", "lora-e5", "seeeduino"]
+_TROUBLES = (
+    CommandRefused,
+    DeviceRestarted,
+    DeviceSilent,
+    LineLost,
+    NotAsWritten,
+    PortMissing,
+    PortUnavailable,
+    UnknownFirmware,
+)
+_KEY_DIGITS = 32
+_UPLINKS = {0: "join-request", 2: "unconfirmed uplink", 4: "confirmed uplink"}
+_FRAME_BYTES_MIN = 12  # MHDR 1, DevAddr 4, FCtrl 1, FCnt 2, MIC 4
+_JOIN_REQUEST_BYTES = 23
+
+Name = Annotated[str | None, Parameter(help="The board's name in --bench.")]
+Port = Annotated[
+    str | None, Parameter(help="A device path or a URL of pyserial, instead of a name.")
+]
+Speaks = Annotated[
+    Dialect | None, Parameter(help="What it speaks; found out by asking, if absent.")
+]
+DryRun = Annotated[
+    bool,
+    Parameter(negative=(), show_default=False, help="Change nothing; say what would be done."),
+]
+Verbose = Annotated[
+    bool, Parameter(negative=(), show_default=False, help="Show the dialogue, keys masked.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a board is, what it speaks, and what the inventory has of it."""
+
+    url: str
+    dialect: str
+    baud: int | None = None
+    dtr: bool | None = None
+    device: DeviceEntry | None = None
+    inventory: Inventory | None = None
+
+    def line(self) -> SerialLine:
+        """Its line, not opened yet."""
+        return line_for(self.dialect, self.url, baud=self.baud, dtr=self.dtr)
+
+
+def provision(
+    name: Name = None,
+    /,
+    *,
+    bench: Bench = BENCH,
+    port: Port = None,
+    dialect: Speaks = None,
+    baud: Annotated[int | None, Parameter(help="The dialect's own, if absent.")] = None,
+    dtr: Annotated[bool | None, Parameter(negative=(), help="Hold DTR high.")] = None,
+    dev_eui: Annotated[str | None, Parameter(help="16 hex digits.")] = None,
+    join_eui: Annotated[str | None, Parameter(help="16 hex digits.")] = None,
+    dev_addr: Annotated[str | None, Parameter(help="8 hex digits: an ABP device.")] = None,
+    app_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
+    app_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
+    nwk_s_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
+    nwk_s_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
+    app_s_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
+    app_s_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
+    region: Annotated[str | None, Parameter(help="That of --bench, or EU868.")] = None,
+    sub_band: Annotated[int, Parameter(help="US915: which eight channels, 1 to 8.")] = 2,
+    dr: Annotated[int | None, Parameter(help="Data rate; SF7 in 125 kHz, if absent.")] = None,
+    power_dbm: Annotated[int | None, Parameter(help="EIRP that is not exceeded; 14.")] = None,
+    device_class: Annotated[Literal["A", "C"], Parameter(name="--class", help="Class.")] = "A",
+    adr: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Let the server set its data rate.")
+    ] = False,
+    no_duty_cycle: Annotated[
+        bool,
+        Parameter(negative=(), show_default=False, help="For cables and shield boxes only."),
+    ] = False,
+    role: Annotated[
+        str | None, Parameter(help="Kept in a RUI3 board; its name, if absent.")
+    ] = None,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+) -> int:
+    """Write identity, keys, region, data rate and role into a board, and read them back.
+
+    Only what differs is written. Keys come from the inventory, a file or the environment, never
+    from the command line, and are never shown. A LoRa-E5 cannot tell its keys: they are written
+    every time. A device of the inventory gets what a run gives it.
+    """
+    inventory, entry = _named(name, bench)
+    device = entry if isinstance(entry, DeviceEntry) else None
+    if name is not None and device is None:
+        raise Refused(f"{name} is a replayer; provision is for devices.")
+    if no_duty_cycle and inventory is not None and not inventory.conducted:
+        raise Refused(
+            f"--no-duty-cycle is for cables and shield boxes; {bench} does not say "
+            "`conducted = true`."
+        )
+    rules = _region(region, inventory)
+    keys = {
+        "app_key": _key("app-key", app_key_file, app_key_env),
+        "nwk_s_key": _key("nwk-s-key", nwk_s_key_file, nwk_s_key_env),
+        "app_s_key": _key("app-s-key", app_s_key_file, app_s_key_env),
+    }
+    known = None if device is None or inventory is None else secrets_of(device, inventory.name)
+    activation: Otaa | Abp
+    if dev_addr is not None:
+        nwk, app = keys["nwk_s_key"], keys["app_s_key"]
+        own = None if known is None or device is None or device.keys is None else known.abp.keys
+        if own is None and (nwk is None or app is None):
+            raise Refused("A device with a DevAddr needs --nwk-s-key-file and --app-s-key-file.")
+        session_keys = own if nwk is None or app is None else SessionKeys(nwk, app)
+        assert session_keys is not None
+        activation = Abp(_hex(dev_addr_of, dev_addr, "--dev-addr"), session_keys)
+    else:
+        join, key = join_eui, keys["app_key"] or (known.otaa.app_key if known else None)
+        if key is None or (join is None and known is None):
+            raise Refused(
+                "A device that joins needs --join-eui and --app-key-file or --app-key-env. A"
+                " device of the inventory without a key has the one that a run gives it."
+            )
+        its_join_eui = _hex(eui, join, "--join-eui") if join else known.otaa.join_eui  # type: ignore[union-attr]
+        activation = Otaa(its_join_eui, key)
+    if dev_eui is None and device is None:
+        raise Refused("Give --dev-eui, 16 hex digits.")
+    its_eui = _hex(eui, dev_eui, "--dev-eui") if dev_eui else device.dev_eui  # type: ignore[union-attr]
+    fastest = rules.uplink_dr(rules.data_rates[5 if rules.name != "US915" else 3])  # type: ignore[arg-type]
+    if not 1 <= sub_band <= 8:
+        raise Refused("--sub-band is 1 to 8.")
+    wanted = DeviceConfig(
+        dev_eui=its_eui,
+        activation=activation,
+        region=rules.name,
+        dr=dr if dr is not None else (device.dr if device else fastest),
+        power_dbm=power_dbm if power_dbm is not None else (device.power_dbm if device else 14),
+        class_c=device_class == "C",
+        adr=adr,
+        duty_cycle=not no_duty_cycle,
+        sub_band=sub_band,
+        role=(name or "") if role is None else role,
+    )
+    place = _placed(port, dialect, entry, inventory, baud=baud, dtr=dtr)
+    return _in_turn(place, lambda at: _provisioned(at, wanted, dry_run=dry_run, shown=verbose))
+
+
+def reset(
+    name: Name = None,
+    /,
+    *,
+    bench: Bench = BENCH,
+    port: Port = None,
+    dialect: Speaks = None,
+    yes: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Do not ask first.")
+    ] = False,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+) -> int:
+    """Let a board forget everything: keys, session, counters and settings."""
+    inventory, entry = _named(name, bench)
+    place = _placed(port, dialect, entry, inventory)
+    return _in_turn(place, lambda at: _reset(at, yes=yes, dry_run=dry_run, shown=verbose))
+
+
+def replay(
+    *words: Annotated[
+        str, Parameter(help="The replayer's name in --bench, and the PHYPayload in hex.")
+    ],
+    bench: Bench = BENCH,
+    port: Port = None,
+    dialect: Speaks = None,
+    message: Annotated[
+        str | None, Parameter(help="An updf or jreq of a station as JSON; - is stdin.")
+    ] = None,
+    region: Annotated[str | None, Parameter(help="That of --bench, or EU868.")] = None,
+    freq: Annotated[
+        str | None, Parameter(help="In MHz or Hz; that of the message, if absent.")
+    ] = None,
+    dr: Annotated[int | None, Parameter(help="Data rate; that of the message.")] = None,
+    power_dbm: Annotated[int, Parameter(help="EIRP.")] = 14,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+) -> int:
+    """Send a captured frame again with a second radio, and wait for the proof that it was sent.
+
+    RUI3 boards do it in P2P mode, LoRa-E5 in its test mode; both stay in that mode. The frame, the
+    channel, the data rate and the power have to be within the region.
+    """
+    rest = list(words)
+    name = rest.pop(0) if rest and port is None else None
+    inventory, entry = _named(name, bench)
+    rules = _region(region, inventory)
+    phy, freq_hz, its_dr = _frame(rest, message, freq, dr)
+    kind = _kind(phy)
+    data_rate = rules.data_rates[its_dr] if 0 <= its_dr < len(rules.data_rates) else None
+    if not isinstance(data_rate, DataRate):
+        raise Refused(f"DR{its_dr} is no LoRa uplink of {rules.name}.")
+    try:
+        insist_on_permission(phy, rules, freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
+    except NotPermitted as error:
+        raise Refused(f"{error}.") from None
+    airtime_us = frame_airtime_us(data_rate, len(phy), crc=True)
+    what = (
+        f"{kind} of {len(phy)} bytes at {freq_hz / 1e6:.1f} MHz, DR{its_dr} ({data_rate}), "
+        f"{power_dbm} dBm, {airtime_us / 1000:.1f} ms on the air"
+    )
+    if dry_run:
+        print_lines([f"would send: {what}"])
+        return ExitCode.PASSED
+
+    async def send(place: Place) -> int:
+        replayer = replayer_for(
+            place.dialect, name or place.url, place.line(), rules, dialogue(verbose)
+        )
+        async with replayer:
+            await replayer.identify()
+            await replayer.transmit(phy, freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
+        print_lines([f"sent: {what}"])
+        band = channel_plan(rules.name).band(freq_hz)
+        if band is not None:
+            quiet_s = airtime_us * (1000 - band.per_mille) / band.per_mille / 1e6
+            print_lines(
+                [f"without cables, the duty cycle forbids more in this band for {quiet_s:.0f} s"]
+            )
+        return ExitCode.PASSED
+
+    return _in_turn(_placed(port, dialect, entry, inventory), send)
+
+
+async def _provisioned(place: Place, wanted: DeviceConfig, *, dry_run: bool, shown: bool) -> int:
+    driver = driver_for(place.dialect, place.url, wanted.dev_eui, place.line(), dialogue(shown))
+    async with driver:
+        missing = await driver.missing(wanted)
+        print_lines([f"{place.url}: {place.dialect} {driver.firmware}"])
+        if dry_run:
+            print_lines([f"would write {name}" for name in missing])
+            print_lines(["nothing was written (--dry-run)"])
+            return ExitCode.PASSED
+        written = await driver.provision(wanted)
+        print_lines([f"written: {name}" for name in written])
+        print_lines([f"{len(written)} settings written, all compared"])
+    return ExitCode.PASSED
+
+
+async def _reset(place: Place, *, yes: bool, dry_run: bool, shown: bool) -> int:
+    before = await who_is_there(place.url)
+    if before is None:
+        raise DeviceSilent(f"{place.url}: no board answers `AT`")
+    who = f"{place.url}: {before.dialect} {before.firmware}, DevEUI {before.dev_eui or 'unknown'}"
+    if dry_run:
+        print_lines([f"would reset {who}"])
+        return ExitCode.PASSED
+    if not yes:
+        _confirm(who)
+    its_eui = before.dev_eui or eui(0)
+    driver = driver_for(place.dialect, place.url, its_eui, place.line(), dialogue(shown))
+    async with driver:
+        await driver.factory_reset()
+    after = await who_is_there(place.url)
+    print_lines([f"reset: {who} -> DevEUI {(after and after.dev_eui) or 'unknown'}"])
+    return ExitCode.PASSED
+
+
+def _confirm(who: str) -> None:
+    if not sys.stdin.isatty():
+        raise Refused("It would ask first, and nobody is at the terminal; say --yes.")
+    print(f"{who}\nIts keys, session, counters and settings will be lost. Type `reset`: ", end="")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip() != "reset":
+        raise Refused("Nothing was done.")
+
+
+def _in_turn(place: Place, act: Callable[[Place], Coroutine[Any, Any, int]]) -> int:
+    """Do it while no other command uses the bench; BenchBroken, in one sentence, if it fails."""
+    with bench_taken(place.inventory) if place.inventory else nullcontext():
+        try:
+            return asyncio.run(_recognised(place, act))
+        except NotPermitted as error:
+            raise Refused(f"{error}.") from None
+        except (*_TROUBLES, ValueError) as trouble:
+            raise BenchBroken(f"{trouble}.") from None
+
+
+async def _recognised(place: Place, act: Callable[[Place], Coroutine[Any, Any, int]]) -> int:
+    if place.dialect:
+        return await act(place)
+    found: Found | None = await who_is_there(place.url)
+    if found is None or found.dialect is None:
+        raise DeviceSilent(
+            f"{place.url}: no board answers `AT`, neither at 115200 nor at 9600 baud. Is it"
+            " powered, is this its port (`lorabench devices --discover`)?"
+        )
+    baud, dtr = place.baud or found.baud, found.dtr if place.dtr is None else place.dtr
+    return await act(replace(place, dialect=found.dialect, baud=baud, dtr=dtr))
+
+
+def _named(name: str | None, bench: Path) -> tuple[Inventory | None, DeviceEntry | Radio | None]:
+    """The inventory and the board of this name in it; a replayer is its radio."""
+    if name is None:
+        return None, None
+    inventory = inventory_of(bench)
+    for device in inventory.devices:
+        if device.name == name:
+            return inventory, device
+    for replayer in inventory.replayers:
+        if replayer.name == name:
+            return inventory, replayer.radio
+    known = ", ".join(radio.name for radio in inventory.radios) or "none"
+    raise Refused(f"There is no board {name} in {bench}. Known: {known}.")
+
+
+def _placed(
+    port: str | None,
+    dialect: str | None,
+    entry: DeviceEntry | Radio | None,
+    inventory: Inventory | None,
+    *,
+    baud: int | None = None,
+    dtr: bool | None = None,
+) -> Place:
+    radio = entry.radio if isinstance(entry, DeviceEntry) else entry
+    if port is None and radio is None:
+        raise Refused("Name a board of --bench, or give --port.")
+    try:
+        url = port if port is not None else port_of(radio, serial_ports())  # type: ignore[arg-type]
+    except PortMissing as missing:
+        raise BenchBroken(str(missing)) from None
+    return Place(
+        url,
+        dialect or (radio.dialect if radio else ""),
+        baud or (radio.baud if radio else None),
+        dtr if dtr is not None else (radio.dtr if radio else None),
+        entry if isinstance(entry, DeviceEntry) else None,
+        inventory,
+    )
+
+
+def _region(name: str | None, inventory: Inventory | None) -> Region:
+    try:
+        return region_of(name or (inventory.region if inventory else "EU868"))
+    except ValueError as error:
+        raise Refused(f"{error}.") from None
+
+
+def _hex(read: Callable[[str], T], text: str, what: str) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise Refused(f"{what}: {error}.") from None
+
+
+def _key(what: str, file: Path | None, variable: str | None) -> bytes | None:
+    """The key in a file or in the environment; never shown, whatever is wrong with it."""
+    if file is not None:
+        try:
+            text = file.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Refused(f"--{what}-file: {file} cannot be read: {error}.") from None
+    elif variable is not None:
+        if variable not in os.environ:
+            raise Refused(f"--{what}-env: the environment has no {variable}.")
+        text = os.environ[variable]
+    else:
+        return None
+    digits = re.sub(r"[\s:-]", "", text)
+    if re.fullmatch(rf"[0-9A-Fa-f]{{{_KEY_DIGITS}}}", digits) is None:
+        raise Refused(f"--{what}: it is {_KEY_DIGITS} hex digits, not {len(digits)} characters.")
+    return bytes.fromhex(digits)
+
+
+def dialogue(verbose: bool) -> Callable[[str, str, dict[str, object]], None]:
+    """The dialogue on stderr, as the driver writes it into captures."""
+
+    def record(source: str, kind: str, fields: dict[str, object]) -> None:
+        if verbose and "text" in fields:
+            print_error(f"{'>' if kind.endswith('.command') else '<'} {fields['text']}")
+
+    return record
+
+
+def _frame(
+    words: list[str], message: str | None, freq: str | None, dr: int | None
+) -> tuple[bytes, int, int]:
+    """PHYPayload, frequency and data rate, from the words or from a station's message."""
+    if message is not None:
+        told = _read_message(message)
+        phy = phy_payload(told)
+        freq = freq or str(told.get("Freq", ""))
+        dr = told.get("DR") if dr is None else dr
+    elif len(words) == 1:
+        try:
+            phy = bytes.fromhex(words[0])
+        except ValueError:
+            raise Refused("The frame is an even number of hex digits.") from None
+    else:
+        raise Refused("Give the frame as hex, or --message with an updf or jreq of a station.")
+    if not freq or dr is None:
+        raise Refused("Give --freq (868.1) and --dr (5): the message does not tell them.")
+    try:
+        value = float(freq)
+    except ValueError:
+        raise Refused(f"--freq {freq!r} is no frequency; write 868.1 or 868100000.") from None
+    return phy, round(value * 1_000_000) if value < 10_000 else round(value), int(dr)
+
+
+def _kind(phy: bytes) -> str:
+    kind = _UPLINKS.get(phy[0] >> 5) if phy else None
+    if kind is None:
+        raise Refused("This is no LoRaWAN uplink; a replayer repeats what a device has sent.")
+    if kind == "join-request" and len(phy) != _JOIN_REQUEST_BYTES:
+        raise Refused(f"A join-request has {_JOIN_REQUEST_BYTES} bytes, this has {len(phy)}.")
+    if len(phy) < _FRAME_BYTES_MIN:
+        raise Refused(f"{len(phy)} bytes: an uplink has {_FRAME_BYTES_MIN} at least.")
+    return kind
+
+
+def phy_payload(message: Mapping[str, Any]) -> bytes:
+    """The PHYPayload that a Basics Station `updf` or `jreq` stands for; Refused for others."""
+    try:
+        if message["msgtype"] == "jreq":
+            return _join_request(message)
+        if message["msgtype"] == "updf":
+            return _data_frame(message)
+    except (KeyError, ValueError, TypeError, struct.error) as error:
+        raise Refused(f"The message is not complete: {error!r}.") from None
+    raise Refused(f"A {message['msgtype']} holds no frame to replay; updf and jreq do.")
+
+
+# MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0..1 | FRMPayload | MIC 4
+def _data_frame(message: Mapping[str, Any]) -> bytes:
+    head = struct.pack(
+        "<BiBH", message["MHdr"], message["DevAddr"], message["FCtrl"], message["FCnt"]
+    )
+    body = bytes.fromhex(message["FOpts"])
+    if message["FPort"] >= 0:
+        body += bytes([message["FPort"]]) + bytes.fromhex(message["FRMPayload"])
+    return head + body + struct.pack("<i", message["MIC"])
+
+
+# MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4
+def _join_request(message: Mapping[str, Any]) -> bytes:
+    euis = b"".join(
+        bytes.fromhex(eui(message[name] if name in message else message[other]))[::-1]
+        for name, other in (("JoinEui", "JoinEUI"), ("DevEui", "DevEUI"))
+    )
+    nonce_and_mic = struct.pack("<Hi", message["DevNonce"], message["MIC"])
+    return bytes([message["MHdr"]]) + euis + nonce_and_mic
+
+
+def _read_message(source: str) -> Mapping[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        message = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--message {source}: no JSON message ({error}).") from None
+    if not isinstance(message, dict) or "msgtype" not in message:
+        raise Refused(f"--message {source}: no message of a station, it has no `msgtype`.")
+    return message
