@@ -260,6 +260,19 @@ def test_independent_judges_know_nothing_of_the_server_even_through_others(judge
     assert not [found for found in reached(judge) if is_within(found, "lns")]
 
 
+PLAYED = tuple(
+    f"bench.virtual.{room}" for room in ("board", "lab", "lora_e5", "mac", "rui3", "station")
+)
+"""What plays a board, a station or the air between them."""
+
+
+@pytest.mark.parametrize("real", ["bench.run.hardware", "bench.rig.hardware_bench"])
+def test_a_run_on_real_things_reaches_nothing_that_is_played(real: str) -> None:
+    assert real in modules()
+    found = [name for name in reached(real) if any(is_within(name, room) for room in PLAYED)]
+    assert not found
+
+
 def test_every_home_has_its_guest() -> None:
     empty = [
         f"{package} in {home}"

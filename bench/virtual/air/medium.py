@@ -6,6 +6,7 @@ carry a CRC, downlinks none and inverted IQ, so that the two directions do not d
 
 import asyncio
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -115,6 +116,19 @@ class Heard:
     def phy(self) -> bytes:
         """Its octets."""
         return self.transmission.phy
+
+
+def spoilt(rssi_dbm: float, *, is_busy: bool, others_dbm: Iterable[float]) -> str | None:
+    """What spoils a frame that is strong enough, None if nothing does.
+
+    `is_busy`: the receiver has sent meanwhile. `others_dbm`: the frames that disturb it, as strong
+    as they are there.
+    """
+    if is_busy:
+        return "busy"  # half duplex
+    if any(rssi_dbm - other_dbm < CAPTURE_DB for other_dbm in others_dbm):
+        return "collision"
+    return None
 
 
 class Named(Protocol):
@@ -278,16 +292,16 @@ class Medium:
             return "cut"
         if rssi_dbm < sensitivity_dbm(transmission.data_rate):
             return "faded"
-        if any(other.sender == receiver for other in frame.overlaps):
-            return "busy"  # half duplex
-        for other in frame.overlaps:
-            if (
-                other.disturbs(transmission)
-                and not self.links.is_cut(other.sender, receiver)
-                and rssi_dbm - self._rssi_dbm(other, receiver) < CAPTURE_DB
-            ):
-                return "collision"
-        return None
+        disturbing = [other for other in frame.overlaps if other.disturbs(transmission)]
+        return spoilt(
+            rssi_dbm,
+            is_busy=any(other.sender == receiver for other in frame.overlaps),
+            others_dbm=(
+                self._rssi_dbm(other, receiver)
+                for other in disturbing
+                if not self.links.is_cut(other.sender, receiver)
+            ),
+        )
 
     def _rssi_dbm(self, transmission: Transmission, receiver: Eui) -> float:
         return self.links.rssi_dbm(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.virtual.air.emission import Emission, from_json
-from bench.virtual.air.medium import CAPTURE_DB, sensitivity_dbm, snr_db
+from bench.virtual.air.medium import sensitivity_dbm, snr_db, spoilt
 from bench.virtual.lab import layout
 from bench.virtual.lab.json_lines import Wire, serve
 from bench.virtual.lab.layout import live
@@ -120,14 +120,15 @@ class Air:
             return "cut off"
         if self._rssi_dbm(frame.emission, radio) is None:
             return "boxed"
-        if any(other.sender == radio for other in frame.overlaps):
-            return "busy"  # half duplex
-        for other in frame.overlaps:
-            if other.modulation.disturbs(frame.emission.modulation):
-                other_dbm = self._rssi_dbm(other, radio)
-                if other_dbm is not None and rssi_dbm - other_dbm < CAPTURE_DB:
-                    return "collision"
-        return ""
+        modulation = frame.emission.modulation
+        disturbing = [other for other in frame.overlaps if other.modulation.disturbs(modulation)]
+        others_dbm = (self._rssi_dbm(other, radio) for other in disturbing)
+        cause = spoilt(
+            rssi_dbm,
+            is_busy=any(other.sender == radio for other in frame.overlaps),
+            others_dbm=(dbm for dbm in others_dbm if dbm is not None),
+        )
+        return cause or ""
 
     def _rssi_dbm(self, emission: Emission, radio: str) -> float | None:
         """How strong a radio hears this; None for nothing at all."""
