@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.clock import run
 from bench.device.device_config import Abp, Otaa
 from bench.device.interfaces import CommandRefused, Ending, Outcome
 from bench.device.rui3 import Rui3Device
@@ -161,6 +162,45 @@ def at_the_terminal(
     play(play_it())
 
 
+class InMemory:
+    """The same without a pty, on virtual time: enough for what is only grammar."""
+
+    def __init__(self, device: VirtualDevice) -> None:
+        self._device = device
+        self._woken = asyncio.Event()
+        self.said = b""
+        device.write = self._take
+
+    def _take(self, data: bytes) -> None:
+        self.said += data
+        self._woken.set()
+
+    async def ask(self, command: bytes, until: bytes) -> bytes:
+        self._device.hear(command)
+        while until not in self.said:
+            self._woken.clear()
+            await self._woken.wait()
+        end = self.said.index(until) + len(until)
+        answer, self.said = self.said[:end], self.said[end:]
+        return answer
+
+
+def in_memory(
+    scene: Callable[[Bench, InMemory], Coroutine[object, object, None]],
+    activation: Abp | Otaa = ABP,
+) -> None:
+    async def play_it() -> None:
+        bench = Bench(activation)
+        tasks: list[asyncio.Task[None]] = []
+        bench.board.firmware.spawn = lambda work: tasks.append(asyncio.ensure_future(work))
+        await scene(bench, InMemory(bench.board.firmware))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(play_it())
+
+
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
@@ -213,7 +253,7 @@ def at_the_terminal(
     ],
 )
 def test_every_command_has_its_answer_to_the_byte(command: str, answer: str) -> None:
-    async def scene(bench: Bench, terminal: Terminal) -> None:
+    async def scene(bench: Bench, terminal: InMemory) -> None:
         command_bytes = command.encode("latin-1")
         said = await terminal.ask(command_bytes + b"\r\nAT+NWM=?\r\n", b"AT+NWM=1\r\nOK\r\n")
         if command == "AT+NWM=?":
@@ -223,31 +263,31 @@ def test_every_command_has_its_answer_to_the_byte(command: str, answer: str) -> 
             assert said == answer.encode() + b"AT+NWM=1\r\nOK\r\n"
         assert bench.gateway.frames == []
 
-    at_the_terminal(scene)
+    in_memory(scene)
 
 
 def test_a_command_may_come_in_pieces_and_several_at_once() -> None:
-    async def scene(_: Bench, terminal: Terminal) -> None:
+    async def scene(_: Bench, terminal: InMemory) -> None:
         for piece in (b"A", b"T+D", b"R=", b"?"):
             await terminal.ask(piece, b"")
         assert await terminal.ask(b"\r", b"OK\r\n") == b"AT+DR=5\r\nOK\r\n"
         assert await terminal.ask(b"\n\n\rAT\rAT\n", b"OK\r\nOK\r\n") == b"OK\r\nOK\r\n"
 
-    at_the_terminal(scene)
+    in_memory(scene)
 
 
 def test_echo_is_off_until_it_is_asked_for_and_ends_its_lines_the_odd_way() -> None:
-    async def scene(_: Bench, terminal: Terminal) -> None:
+    async def scene(_: Bench, terminal: InMemory) -> None:
         assert await terminal.ask(b"ATE\r\n", b"OK\r\n") == b"OK\r\n"
         assert await terminal.ask(b"AT\r\n", b"OK\r\n") == b"AT\n\rOK\r\n"
         assert await terminal.ask(b"ATE\r\n", b"OK\r\n") == b"ATE\n\rOK\r\n"
         assert await terminal.ask(b"AT\r\n", b"OK\r\n") == b"OK\r\n"
 
-    at_the_terminal(scene)
+    in_memory(scene)
 
 
 def test_a_reset_says_no_ok_and_nothing_is_heard_until_the_banner() -> None:
-    async def scene(bench: Bench, terminal: Terminal) -> None:
+    async def scene(bench: Bench, terminal: InMemory) -> None:
         said = await terminal.ask(b"ATZ\r\nAT\r\n", b"Mode: LoRaWAN.\r\n")
         assert said == b"\r\nCurrent Work Mode: LoRaWAN.\r\n"
         # The mode is set by a command whose OK has no line end; it resets although nothing changed.
@@ -256,11 +296,11 @@ def test_a_reset_says_no_ok_and_nothing_is_heard_until_the_banner() -> None:
         assert await terminal.ask(b"AT+NWM=0\r\n", b"\r\n") == b"AT_PARAM_ERROR\r\n"
         assert bench.gateway.frames == []
 
-    at_the_terminal(scene)
+    in_memory(scene)
 
 
 def test_without_a_session_nothing_is_sent() -> None:
-    async def scene(bench: Bench, terminal: Terminal) -> None:
+    async def scene(bench: Bench, terminal: InMemory) -> None:
         said = await terminal.ask(b"AT+SEND=2:01\r\n", b"\r\n")
         assert said == b"AT_NO_NETWORK_JOINED\r\n"
         assert await terminal.ask(b"AT+NJS=?\r\n", b"OK\r\n") == b"AT+NJS=0\r\nOK\r\n"
@@ -268,7 +308,7 @@ def test_without_a_session_nothing_is_sent() -> None:
         assert said == b"AT+DEVADDR=00000000\r\nOK\r\n"
         assert bench.gateway.frames == []
 
-    at_the_terminal(scene, OTAA)
+    in_memory(scene, OTAA)
 
 
 def test_an_uplink_from_the_serial_line_to_the_air() -> None:
