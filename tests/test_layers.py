@@ -261,7 +261,8 @@ def test_independent_judges_know_nothing_of_the_server_even_through_others(judge
 
 
 PLAYED = tuple(
-    f"bench.virtual.{room}" for room in ("board", "lab", "lora_e5", "mac", "rui3", "station")
+    f"bench.virtual.{room}"
+    for room in ("board", "lab", "lora_e5", "mac", "rui3", "station.virtual_station")
 )
 """What plays a board, a station or the air between them."""
 
