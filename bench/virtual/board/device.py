@@ -133,6 +133,8 @@ class VirtualDevice:
     @property
     def dev_nonce(self) -> int:
         """The newest DevNonce, 0 before the first; a stack that draws them keeps none."""
+        if self.stack.draws_dev_nonce:
+            return self.last_join.dev_nonce if self.last_join else 0
         return int(self._nvm.get("dev_nonce", 0))
 
     @property

@@ -271,3 +271,15 @@ def test_stacks_have_a_word_each() -> None:
 def test_no_key_of_the_mac_is_shown() -> None:
     assert repr(Keys(b"secret-secret-se", b"secret-secret-se")) == "Keys()"
     assert EU868.name == "EU868"
+
+
+def test_a_nonce_that_was_drawn_is_told() -> None:
+    async def scene() -> Bench:
+        bench = Bench(activation=OTAA, stack=LORAMAC_44)
+        assert bench.device.dev_nonce == 0
+        await bench.device.join()
+        assert bench.device.last_join is not None
+        assert bench.device.dev_nonce == bench.device.last_join.dev_nonce > 0
+        return bench
+
+    play(scene)
