@@ -35,7 +35,7 @@ from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import DeviceEntry, Radio
 from bench.lab.inventory.ports import PortMissing, port_of
-from bench.rig.lab_identity import secrets_of
+from bench.rig.lab_identity import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.crypto import SessionKeys
@@ -58,6 +58,7 @@ _TROUBLES = (
     UnknownFirmware,
 )
 _KEY_DIGITS = 32
+_FASTEST = DataRate(7, 125_000)
 _UPLINKS = {0: "join-request", 2: "unconfirmed uplink", 4: "confirmed uplink"}
 _FRAME_BYTES_MIN = 12  # MHDR 1, DevAddr 4, FCtrl 1, FCnt 2, MIC 4
 _JOIN_REQUEST_BYTES = 23
@@ -152,30 +153,19 @@ def provision(
         "app_s_key": _key("app-s-key", app_s_key_file, app_s_key_env),
     }
     known = None if device is None or inventory is None else secrets_of(device, inventory.name)
-    activation: Otaa | Abp
-    if dev_addr is not None:
-        nwk, app = keys["nwk_s_key"], keys["app_s_key"]
-        own = None if known is None or device is None or device.keys is None else known.abp.keys
-        if own is None and (nwk is None or app is None):
-            raise Refused("A device with a DevAddr needs --nwk-s-key-file and --app-s-key-file.")
-        session_keys = own if nwk is None or app is None else SessionKeys(nwk, app)
-        assert session_keys is not None
-        activation = Abp(_hex(dev_addr_of, dev_addr, "--dev-addr"), session_keys)
+    if dev_addr is None:
+        activation: Otaa | Abp = _otaa(join_eui, keys["app_key"], known)
     else:
-        join, key = join_eui, keys["app_key"] or (known.otaa.app_key if known else None)
-        if key is None or (join is None and known is None):
-            raise Refused(
-                "A device that joins needs --join-eui and --app-key-file or --app-key-env. A"
-                " device of the inventory without a key has the one that a run gives it."
-            )
-        its_join_eui = _hex(eui, join, "--join-eui") if join else known.otaa.join_eui  # type: ignore[union-attr]
-        activation = Otaa(its_join_eui, key)
-    if dev_eui is None and device is None:
+        activation = _abp(dev_addr, keys["nwk_s_key"], keys["app_s_key"], device)
+    if dev_eui is not None:
+        its_eui = _hex(eui, dev_eui, "--dev-eui")
+    elif device is not None:
+        its_eui = device.dev_eui
+    else:
         raise Refused("Give --dev-eui, 16 hex digits.")
-    its_eui = _hex(eui, dev_eui, "--dev-eui") if dev_eui else device.dev_eui  # type: ignore[union-attr]
-    fastest = rules.uplink_dr(rules.data_rates[5 if rules.name != "US915" else 3])  # type: ignore[arg-type]
     if not 1 <= sub_band <= 8:
         raise Refused("--sub-band is 1 to 8.")
+    fastest = rules.uplink_dr(_FASTEST)
     wanted = DeviceConfig(
         dev_eui=its_eui,
         activation=activation,
@@ -190,6 +180,32 @@ def provision(
     )
     place = _placed(port, dialect, entry, inventory, baud=baud, dtr=dtr)
     return _in_turn(place, lambda at: _provisioned(at, wanted, dry_run=dry_run, shown=verbose))
+
+
+def _otaa(join_eui: str | None, app_key: bytes | None, known: Secrets | None) -> Otaa:
+    """How it joins: as it is said, else as the inventory has it."""
+    its_join_eui = known.otaa.join_eui if known else None
+    if join_eui is not None:
+        its_join_eui = _hex(eui, join_eui, "--join-eui")
+    key = app_key or (known.otaa.app_key if known else None)
+    if its_join_eui is None or key is None:
+        raise Refused(
+            "A device that joins needs --join-eui and --app-key-file or --app-key-env. A device of"
+            " the inventory without a key has the one that a run gives it."
+        )
+    return Otaa(its_join_eui, key)
+
+
+def _abp(
+    dev_addr: str, nwk_s_key: bytes | None, app_s_key: bytes | None, device: DeviceEntry | None
+) -> Abp:
+    """The session that is written into it."""
+    keys = device.keys if device else None
+    if nwk_s_key is not None and app_s_key is not None:
+        keys = SessionKeys(nwk_s_key, app_s_key)
+    if keys is None:
+        raise Refused("A device with a DevAddr needs --nwk-s-key-file and --app-s-key-file.")
+    return Abp(_hex(dev_addr_of, dev_addr, "--dev-addr"), keys)
 
 
 def reset(
