@@ -115,8 +115,7 @@ class Model:
         session = self._sessions.get((r.frame.device, r.frame.session))
         if session is not None and why not in HARMLESS:
             for elder in self._elders(r.frame.device, session):
-                if not elder.is_over:
-                    elder.be_doubted(why, 0, relaxed=True)
+                elder.be_doubted(why, 0, relaxed=True)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
             server.unsure_of.add(r.frame.device)
