@@ -217,7 +217,7 @@ def aot_cache(java: JavaRuntime, jars: Path) -> AotCache | None:
 
 
 LOCAL_MASTER = "local[*]"
-_ENDING_MAX_S = 60
+_ENDING_MAX_S = 180
 _LOG4J2 = """status = error
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console

@@ -106,12 +106,12 @@ class Tables:
 
         Small captures lie in one partition, and nothing of them is ever shuffled again.
         """
-        lines = lines.repartition(1) if self._small else lines.repartition("run", "case")
+        lines = lines if self._small else lines.repartition("run", "case")
         self.put(name, self._cut(name, lines))
 
     def put_rows(self, name: str, schema: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Let queries read a few rows of this process; no worker of Python has to be started."""
-        text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{schema}>>'))"
+        text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{schema}>>')) LIMIT {len(rows)}"
         self.put(name, self._spark.sql(text, args={"rows": json.dumps(rows)}))
 
     def table(self, name: str) -> DataFrame:

@@ -9,7 +9,7 @@ message is followed by its id, not by time: what an application has is written d
 ends.
 """
 
-from bench.score.read import ARRIVAL
+from bench.score.read import ARRIVAL, unpacked
 from bench.score.receptions import told
 from bench.verdict.owner import Owner
 
@@ -40,11 +40,12 @@ _EFFECTS = f"""
 -- observed. which is an uplink or a message id. No consumer: all consumers of the case together.
 SELECT due.*, coalesce(sum(times) FILTER (WHERE consumer IS NULL OR consumer = at), 0) AS observed
 FROM (
-  SELECT night, run, case, seq, consumer, by, count, dev_eui, f_cnt, message_id,
+  SELECT run, case, seq, consumer, by, count, dev_eui, f_cnt, message_id,
     coalesce(message_id, {_UPLINK}) AS which, coalesce(by, 'effect') AS fate
   FROM case_expect WHERE expect IN ('effect', 'ignored')) AS due
 LEFT JOIN (
   FROM lines |> WHERE kind IN ('application.effect', 'inbox.ignored')
+  |> EXTEND {unpacked("message_id by consumer")} AS rest
   |> EXTEND rest.message_id AS message_id
   |> SELECT run, case, explode(array_distinct(array_compact(array({_OF_MESSAGE}, message_id))))
        AS which, coalesce(rest.by, 'effect') AS fate, rest.consumer AS at
@@ -56,15 +57,16 @@ _ENTRIES = f"""
 -- What was said of messages at the broker and at consumers: uplink is what the message id names,
 -- first what the consumers of the case had at the position that it was ignored for.
 FROM lines |> WHERE kind IN ({_AT_BROKER}, {_DECIDED}, 'application.effect') AND case IS NOT NULL
+|> EXTEND {unpacked("message_id body first_position consumer station by key position")} AS rest
 |> EXTEND coalesce(rest.message_id, get_json_object(rest.body, '$.messageId')) AS message_id,
      rest.first_position AS first_position
 |> WHERE message_id IS NOT NULL
 |> LEFT JOIN (
-     SELECT run, case, rest.position AS first_position,
-       collect_set(struct(rest.consumer, rest.message_id, rest.key)) AS first
-     FROM lines WHERE kind IN ('inbox.accepted', 'application.effect') AND case IS NOT NULL
-     GROUP BY ALL) USING (run, case, first_position)
-|> SELECT night, run, case, message_id, {_OF_MESSAGE} AS uplink, struct({ARRIVAL}, kind,
+     FROM lines |> WHERE kind IN ('inbox.accepted', 'application.effect') AND case IS NOT NULL
+     |> EXTEND {unpacked("position consumer message_id key")} AS rest
+     |> AGGREGATE collect_set(struct(rest.consumer, rest.message_id, rest.key)) AS first
+        GROUP BY run, case, rest.position AS first_position) USING (run, case, first_position)
+|> SELECT run, case, message_id, {_OF_MESSAGE} AS uplink, struct({ARRIVAL}, kind,
      message_id, rest.consumer, rest.station, rest.by, rest.key, rest.position, first_position,
      first) AS entry"""
 
@@ -79,14 +81,14 @@ _UPLINKS = f"""
 -- the consumer decided, in order, with where each died; is_shared: another consumer of the same
 -- store had the effect, as a position that this one does not have is one of a store that it shares.
 FROM (
-  SELECT night, run, case, coalesce(uplink, message_id) AS which, uplink IS NOT NULL AS is_uplink,
+  SELECT run, case, coalesce(uplink, message_id) AS which, uplink IS NOT NULL AS is_uplink,
     entry, CAST(NULL AS BIGINT) AS accepted_us FROM entries
   UNION ALL
-  SELECT night, run, case, {_UPLINK}, true, NULL, t_us FROM outcomes
+  SELECT run, case, {_UPLINK}, true, NULL, t_us FROM outcomes
   WHERE upstream IN ('forwarded', 'marked') AND case IS NOT NULL AND {_UPLINK} IS NOT NULL)
 |> AGGREGATE max(is_uplink) AS is_uplink, count(accepted_us) AS accepted,
      min(accepted_us) AS accepted_us, sort_array(collect_list(entry)) AS entries
-   GROUP BY night, run, case, which
+   GROUP BY run, case, which
 |> EXTEND filter(entries, one -> one.kind IN ({_AT_BROKER})) AS messages
 |> LEFT JOIN (SELECT run, case, if(size(consumers) > 0, consumers, NULL) AS consumers,
      if(size(consumers) > 0, disturbances, NULL) AS disturbances FROM cases) USING (run, case)
@@ -121,7 +123,7 @@ _DUPLICATES = f"""
 -- first effect; without a consumer, each message at the broker but the first.
 FROM uplinks
 |> EXTEND greatest(array_position(arrivals.died, 'effect') - 1, 0) AS first
-|> SELECT night, run, case, which, consumer, inline(if(consumer IS NOT NULL,
+|> SELECT run, case, which, consumer, inline(if(consumer IS NOT NULL,
      filter(transform(arrivals, (one, place) -> struct(one.message_id AS message_id,
        {_BORN} AS born, one.died AS died, one.t_us AS t_us,
        is_shared OR place != first AS is_again)), one -> one.is_again),
@@ -133,7 +135,7 @@ _REASON = told("reason")
 _LEDGER = f"""
 -- One row per duplicate, and one per accepted uplink and consumer (what). which is the uplink, or
 -- the id of a message of the bench. Of an uplink died is the last place it came to.
-SELECT night, run, case, 'duplicate' AS what, NULL AS which, frame_id, NULL AS message_id, station,
+SELECT run, case, 'duplicate' AS what, NULL AS which, frame_id, NULL AS message_id, station,
   NULL AS consumer, if(turn > 1, 'station', 'air') AS born,
   CASE WHEN NOT told THEN 'no outcome'
     WHEN {_REASON} IN ('Duplicate', 'ResubmissionSuppressed') THEN 'level 1'
@@ -145,10 +147,10 @@ FROM matched
 WHERE heard AND frame_id IS NOT NULL AND copy > 0 AND case IS NOT NULL
   AND coalesce({told("upstream")} NOT IN ('forwarded', 'marked'), true)
 UNION ALL
-SELECT night, run, case, 'duplicate', which, NULL, message_id, NULL, consumer, born, died, NULL,
+SELECT run, case, 'duplicate', which, NULL, message_id, NULL, consumer, born, died, NULL,
   NULL, t_us FROM duplicates
 UNION ALL
-SELECT night, run, case, 'uplink', which, NULL, NULL, NULL, consumer, NULL,
+SELECT run, case, 'uplink', which, NULL, NULL, NULL, consumer, NULL,
   CASE WHEN delivered = 0 THEN 'LNS' WHEN consumer IS NULL THEN 'delivered'
     WHEN effects > 0 OR is_shared THEN 'effect' WHEN size(arrivals) > 0 THEN arrivals[0].died
     ELSE 'broker' END, delivered, effects, accepted_us
@@ -180,7 +182,7 @@ _OPEN_ENTRIES = f"""
 -- effect, or was another one.
 FROM uplinks
 |> EXTEND {_AS_DUE} AS as_due
-|> SELECT night, run, case, consumer,
+|> SELECT run, case, consumer,
      coalesce(accepted_us, get(messages, 0).t_us, get(own, 0).t_us) AS t_us,
      inline(concat(
        {

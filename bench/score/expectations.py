@@ -26,7 +26,7 @@ _EXPECTATIONS = f"""
 -- One row per reception that is due: copy counts those of a frame in a case from 0. level2 is null
 -- where that word is not asked about; rows of one race are due at one moment.
 FROM case_expect |> WHERE expect = 'outcome'
-|> SELECT night, run, case, frame_id,
+|> SELECT run, case, frame_id,
      row_number() OVER (PARTITION BY frame_id, run, case ORDER BY seq) - 1 AS copy,
      station, {", ".join(WORDS)}, level2, race, seq"""
 
@@ -39,7 +39,7 @@ _RACE = "PARTITION BY race, frame_id, run, case"
 _SCORES = f"""
 -- One row per reception that is due or that a frame with expectations had, with its grade. The word
 -- of level 2 counts only where one is due.
-SELECT coalesce(due.night, seen.night) AS night, run, case, frame_id, copy, due_station,
+SELECT run, case, frame_id, copy, due_station,
   heard_station, told, race, due, due_status, due_words,
   concat_ws(' ', observed, if(due_words.level2 IS NULL, NULL, observed_words.level2)) AS observed,
   observed_words.status AS observed_status,
@@ -47,12 +47,12 @@ SELECT coalesce(due.night, seen.night) AS night, run, case, frame_id, copy, due_
     if(due_words.level2 IS NULL, NULL, coalesce(observed_words.level2, '-')) AS level2)
     AS observed_words, seen.t_us, due_seq
 FROM (
-  SELECT night, run, case, frame_id, copy, station AS due_station, race, seq AS due_seq,
+  SELECT run, case, frame_id, copy, station AS due_station, race, seq AS due_seq,
     concat_ws(' ', {sentence(*WORDS)}, level2) AS due, status AS due_status,
     struct({", ".join(WORDS)}, level2) AS due_words
   FROM expectations) AS due
 FULL JOIN (
-  SELECT night, run, case, frame_id, copy, station AS heard_station, told, t_us,
+  SELECT run, case, frame_id, copy, station AS heard_station, told, t_us,
     {sentence(*(told(word) for word in WORDS))} AS observed,
     struct({", ".join(f"{told(word)} AS {word}" for word in (*WORDS, "level2"))}) AS observed_words
   FROM matched LEFT SEMI JOIN expectations USING (run, case, frame_id)
@@ -66,7 +66,7 @@ USING (run, case, frame_id, copy)
        AS settled
 |> SET due_station = if(is_settled, heard_station, due_station),
      {", ".join(f"{one} = if(is_settled, settled.{one}, {one})" for one in _DUE)}
-|> SELECT night, run, case, frame_id, copy, due_station, heard_station, due, due_status,
+|> SELECT run, case, frame_id, copy, due_station, heard_station, due, due_status,
      if(told, observed, NULL) AS observed, if(told, observed_status, NULL) AS observed_status,
      CASE WHEN due IS NULL THEN '{Grade.NOT_EXPECTED}'
        WHEN heard_station IS NULL THEN '{Grade.NOT_DELIVERED}'
@@ -90,7 +90,7 @@ _UNSAID = f"""
 -- found.
 FROM case_expect |> WHERE expect = 'device'
 |> AGGREGATE sort_array(collect_list(struct(seq, line))).line AS due, min(seq) AS seq
-   GROUP BY night, run, case, dev_eui
+   GROUP BY run, case, dev_eui
 |> LEFT JOIN (
      SELECT run, case, dev_eui,
        sort_array(collect_list(struct({ARRIVAL}, {_without_signal("text")} AS text))).text AS said
@@ -98,7 +98,7 @@ FROM case_expect |> WHERE expect = 'device'
 |> LEFT JOIN (SELECT run, case, dev_eui, true AS answered FROM dnmsgs GROUP BY ALL)
    USING (run, case, dev_eui)
 |> SET said = coalesce(said, CAST(array() AS ARRAY<STRING>)), answered = coalesce(answered, false)
-|> SELECT night, run, case, dev_eui, seq, answered, posexplode(aggregate(due,
+|> SELECT run, case, dev_eui, seq, answered, posexplode(aggregate(due,
      struct(0L AS passed, CAST(array() AS ARRAY<STRING>) AS missing),
      (state, one) -> if({_PLACE} = 0,
        struct(CAST(size(said) AS BIGINT) AS passed, concat(state.missing, array(one)) AS missing),
@@ -107,9 +107,9 @@ FROM case_expect |> WHERE expect = 'device'
 
 _WRONG_ANSWERS = """
 -- One row per field of an answer that is not as due; one per answer that was never sent.
-SELECT night, run, case, frame_id, n, pos, field, due, says[field] AS observed,
+SELECT run, case, frame_id, n, pos, field, due, says[field] AS observed,
   coalesce(sent, false) AS sent, seq
-FROM (SELECT night, run, case, frame_id, n, seq,
+FROM (SELECT run, case, frame_id, n, seq,
         posexplode(from_json(body, 'MAP<STRING, STRING>')) AS (pos, field, due)
       FROM case_expect WHERE expect = 'answer')
 LEFT JOIN (
@@ -123,8 +123,8 @@ WHERE (pos = 0 AND sent IS NULL) OR (sent AND NOT says[field] <=> due)"""
 
 _WRONG_BODIES = """
 -- One row per field of a message of an uplink through one station that is not as due.
-SELECT night, run, case, station, message_id, field, due, said[field] AS observed, seq
-FROM (SELECT night, run, case, dev_eui, f_cnt, station, seq,
+SELECT run, case, station, message_id, field, due, said[field] AS observed, seq
+FROM (SELECT run, case, dev_eui, f_cnt, station, seq,
         explode(from_json(body, 'MAP<STRING, STRING>')) AS (field, due)
       FROM case_expect WHERE expect = 'upstream')
 JOIN published USING (run, case, dev_eui, f_cnt, station)
@@ -133,7 +133,7 @@ WHERE NOT said[field] <=> due"""
 _WRONG_WINDOWS = f"""
 -- One row per frame whose answers went on the air in other windows than due.
 FROM case_expect |> WHERE expect = 'on_air'
-|> AGGREGATE max_by(windows, seq) AS due, max(seq) AS seq GROUP BY night, run, case, frame_id
+|> AGGREGATE max_by(windows, seq) AS due, max(seq) AS seq GROUP BY run, case, frame_id
 |> LEFT JOIN (
      SELECT run, case, frame_id,
        sort_array(collect_list(struct({ARRIVAL}, window))).window AS observed
@@ -143,7 +143,7 @@ FROM case_expect |> WHERE expect = 'on_air'
 _WRONG_STATUSES = """
 -- One row per device whose status the application was told not as often as due.
 FROM case_expect |> WHERE expect = 'status'
-|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY night, run, case, dev_eui
+|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY run, case, dev_eui
 |> LEFT JOIN (
      SELECT run, case, get_json_object(body, '$.devEui') AS dev_eui,
        count(DISTINCT get_json_object(body, '$.messageId')) AS observed
@@ -153,7 +153,7 @@ FROM case_expect |> WHERE expect = 'status'
 _WRONG_EVICTIONS = """
 -- One row per case in which level 1 forgot frames before their time not as often as due.
 FROM case_expect |> WHERE expect = 'evicted'
-|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY night, run, case
+|> AGGREGATE max_by(count, seq) AS due, max(seq) AS seq GROUP BY run, case
 |> LEFT JOIN (SELECT run, case, count(*) AS observed FROM lns_evicted GROUP BY run, case)
    USING (run, case)
 |> SET observed = coalesce(observed, 0) |> WHERE observed != due"""

@@ -12,16 +12,14 @@ from bench.capture.wholeness import Wholeness
 from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
-from bench.score.read import NIGHT, night_of, station_name
+from bench.score.read import station_name
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
 _FACTS = {
     "frame_id": "STRING", "station": "STRING", "n": "INT", "expected": "STRING",
     "observed": "STRING", "t_us": "BIGINT",
 }  # fmt: skip
-_COLUMNS = ", ".join(
-    ("night", "run", "case", "owner", "rule", *_FACTS, "text", "result", "phase", "place")
-)
+_COLUMNS = ", ".join(("run", "case", "owner", "rule", *_FACTS, "text", "result", "phase", "place"))
 _REASONS_MAX = 20
 _NAMED = "LEFT JOIN (SELECT run, case, stations FROM cases) USING (run, case)"
 
@@ -29,7 +27,7 @@ _NAMED = "LEFT JOIN (SELECT run, case, stations FROM cases) USING (run, case)"
 def finding(
     rows: str, owner: str, rule: str, result: str, place: tuple[int, str], text: str, **facts: str
 ) -> str:
-    """The findings that these rows of night, run and case are, as a query; all in words of SQL.
+    """The findings that these rows of run and case are, as a query; all in words of SQL.
 
     The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are those of
     frame_id, station, n, expected, observed and t_us that a finding of this kind has.
@@ -41,7 +39,7 @@ def finding(
         "phase": (str(place[0]), "INT"), "place": (place[1], "BIGINT"),
     }  # fmt: skip
     filled = (f"CAST({one} AS {type_}) AS {name}" for name, (one, type_) in columns.items())
-    return f"SELECT night, run, case, {', '.join(filled)} FROM {rows}"
+    return f"SELECT run, case, {', '.join(filled)} FROM {rows}"
 
 
 def _own(*names: str) -> dict[str, str]:
@@ -75,7 +73,7 @@ _PARTS = (
     ),
     # Violations of laws.
     finding(
-        f"(SELECT *, {NIGHT} AS night FROM violations) {_NAMED}", "'LNS'", "rule",
+        f"violations {_NAMED}", "'LNS'", "rule",
         f"if(rule IN {BETWEEN_SERVERS}, NULL, {FAIL})", (1, "t_us"),
         f"concat(rule, ': ', text, coalesce(concat(' (', {_STATION}, ')'), ''))",
         **_own("frame_id", "station", "expected", "observed", "t_us"),
@@ -145,9 +143,9 @@ _PARTS = (
     ),
     # Stations that could not answer what they heard first, several times in a row.
     finding(
-        f"""(SELECT night, run, case, station, max(n) AS n, max_by(cause, n) AS cause,
+        f"""(SELECT run, case, station, max(n) AS n, max_by(cause, n) AS cause,
             min(t_us) AS t_us FROM lns_too_late WHERE stage = 'going on' AND case IS NOT NULL
-          GROUP BY night, run, case, station) {_NAMED}""",
+          GROUP BY run, case, station) {_NAMED}""",
         "'gateway'", "'too late'", "NULL", (7, "t_us"),
         f"""format_string('%s cannot answer what it hears first: %d TooLate in a row, at last '
           || 'because %s', {_STATION}, n, cause)""",
@@ -169,9 +167,9 @@ _DISAGREEMENTS = """
 # what went wrong in a case that was open when it woke is nobody's failure. Where something would
 # have failed, the stall itself stands before it as a finding.
 _STALLED = finding(
-    f"""(SELECT night, run, case, max(stall) AS stall
+    f"""(SELECT run, case, max(stall) AS stall
       FROM disagreements JOIN (SELECT run, case, stall FROM cases) USING (run, case)
-      WHERE stall IS NOT NULL AND result = {FAIL} GROUP BY night, run, case)""",
+      WHERE stall IS NOT NULL AND result = {FAIL} GROUP BY run, case)""",
     "'bench'", "'host stall'", INCONCLUSIVE, (-1, "stall.woke_us"),
     "format_string('host stalled %d ms', (stall.late_us + 500) div 1000)", t_us="stall.woke_us",
 )  # fmt: skip
@@ -192,7 +190,7 @@ UNION ALL
 UNION ALL
 {_MISSED}
 UNION ALL
-SELECT night, run, CAST(NULL AS STRING), 'bench', rule, NULL, NULL, NULL, NULL, NULL, NULL, text,
+SELECT run, CAST(NULL AS STRING), 'bench', rule, NULL, NULL, NULL, NULL, NULL, NULL, text,
   NULL, 6, place FROM holes"""
 
 _REASONS = f"""slice(sort_array(collect_list(struct(phase, place, n, text, owner))
@@ -202,7 +200,7 @@ _VERDICTS = f"""
 -- bench broke) stays, and a case that expects nothing proves nothing: it is an ERROR of the bench,
 -- as one is that began and is not whole. A case that proved nothing and was played again does not
 -- count.
-FROM case_begin |> SELECT night, run, case, scenario, file, group, title, strategy, confirmed,
+FROM case_begin |> SELECT run, case, scenario, file, group, title, strategy, confirmed,
      t_us AS first_us
 |> LEFT JOIN (SELECT run, case, end_us, attempt, repeated, broken, breaker, promises, missed
      FROM cases) USING (run, case)
@@ -214,7 +212,7 @@ FROM case_begin |> SELECT night, run, case, scenario, file, group, title, strate
      WHEN coalesce(promises, 0) = 0 THEN 'the scenario expects nothing' END AS error
 |> EXTEND CASE WHEN size(failures) > 0 THEN 'FAIL' WHEN error IS NOT NULL THEN 'ERROR'
      WHEN size(doubts) > 0 THEN 'INCONCLUSIVE' ELSE 'PASS' END AS verdict
-|> SELECT night, run, case, scenario, file, group, title, strategy, confirmed, verdict,
+|> SELECT run, case, scenario, file, group, title, strategy, confirmed, verdict,
      CASE verdict WHEN 'FAIL' THEN failures.text WHEN 'ERROR' THEN array(error)
        WHEN 'INCONCLUSIVE' THEN doubts.text ELSE CAST(array() AS ARRAY<STRING>) END AS reasons,
      CASE verdict WHEN 'FAIL' THEN failures[0].owner WHEN 'ERROR' THEN coalesce(breaker, 'bench')
@@ -223,15 +221,15 @@ FROM case_begin |> SELECT night, run, case, scenario, file, group, title, strate
      coalesce(repeated, false) AND verdict IN ('INCONCLUSIVE', 'ERROR') AS superseded,
      first_us AS begin_us, end_us, coalesce(receptions, 0) AS receptions
 UNION ALL
-SELECT night, run, case, scenario, file, group, title, strategy, confirmed, 'ERROR', array(reason),
+SELECT run, case, scenario, file, group, title, strategy, confirmed, 'ERROR', array(reason),
   'bench', 1, false, begin_us, NULL, 0 FROM withheld"""
 
 QUERIES = {"disagreements": _DISAGREEMENTS, "findings": _FINDINGS, "verdicts": _VERDICTS}
 
-HOLES = "night STRING, run STRING, rule STRING, text STRING, place BIGINT"
+HOLES = "run STRING, rule STRING, text STRING, place BIGINT"
 _TEXTS = ("scenario", "file", "group", "title", "strategy")
 WITHHELD = (
-    "night STRING, run STRING, case STRING, scenario STRING, file STRING, group STRING,"
+    "run STRING, case STRING, scenario STRING, file STRING, group STRING,"
     " title STRING, strategy STRING, confirmed BOOLEAN, reason STRING, begin_us BIGINT"
 )
 
@@ -239,7 +237,7 @@ WITHHELD = (
 def holes(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
     """A row for each hole in the books of these runs."""
     return [
-        {"night": night_of(run), "run": run, "rule": hole.rule.value, "text": hole.text,
+        {"run": run, "rule": hole.rule.value, "text": hole.text,
          "place": place}
         for run, book in books.items()
         for place, hole in enumerate(book.holes)
@@ -257,7 +255,7 @@ def withheld(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
             confirmed = one.begin.get("confirmed")
             confirmed = confirmed if isinstance(confirmed, bool) else None
             rows.append(
-                {"night": night_of(run), "run": run, "case": one.case, **texts,
+                {"run": run, "case": one.case, **texts,
                  "confirmed": confirmed, "reason": one.reason,
                  "begin_us": one.begin.get("t_us") or 0}
             )  # fmt: skip

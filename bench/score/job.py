@@ -37,8 +37,9 @@ _LAKE = {
 }  # fmt: skip
 # What is worked out once, beside these; the others are worked out where they are read.
 _KEPT = {
-    *_LAKE.values(), "lines", "cases", "matched", "published", "dnmsgs", "facts", "statuses",
-    "uplinks", "effects_due", "disagreements",
+    *_LAKE.values(), "lines", "case_expect", "radio_transmit", "station_text", "lns_claim",
+    "lns_downlink", "cases", "matched", "published",
+    "dnmsgs", "facts", "statuses", "uplinks", "effects_due", "disagreements",
 } - {"answers"}  # fmt: skip
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
@@ -93,7 +94,7 @@ def score(
         def into_lake(name: str) -> None:
             if name in _LAKE:
                 begun = monotonic()
-                store.put_aside(name, tables.table(name))
+                store.put_aside(name, tables.table(name), runs)
                 tables.note(f"lake {name}", begun)
 
         tables.make(_QUERIES, _KEPT, {*_LAKE, "margins_of_runs", "store_calls"}, into_lake)
@@ -104,8 +105,7 @@ def score(
             score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
         begun = monotonic()
-        of_runs = {run: read.night_of(run) for run in runs}
-        store.commit(_LAKE, run_rows(spark, manifests, found), of_runs)
+        store.commit(_LAKE, run_rows(spark, manifests, found), runs)
         tables.note("lake runs", begun)
         about = {"version": spark.version, "master": spark.sparkContext.master, **tables.cost()}
         seconds = round(monotonic() - began, 1)

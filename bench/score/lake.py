@@ -77,7 +77,7 @@ def run_rows(
     """One row per run for the table of runs, from its manifest and its score."""
     rows = [_run_row(run, manifests[run], score) for run, score in scores.items()]
     types = [f"{name}: {type_}" for name, type_, _ in TABLES[RUNS].columns if name != "scored_at"]
-    text = f"""SELECT *, {NIGHT} AS night, now() AS scored_at
+    text = f"""SELECT *, now() AS scored_at
         FROM (SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{", ".join(types)}, run: STRING>>')))"""
     return spark.sql(text, args={"rows": json.dumps(rows)}).coalesce(1)
 
@@ -107,6 +107,10 @@ def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) ->
         "rows": score["rows"],
         "run": run,
     }
+
+
+def _of_run(run: str) -> str:
+    return f"night={night_of(run)}/run={run}"
 
 
 class CapturesOutOfReach(Exception):
@@ -146,38 +150,46 @@ class Lake:
         self._spark = spark
         folder = local_path(uri)
         self.uri = uri if folder is None else folder.as_uri()
+        # Looked up once: each part of the name costs a search through all jars.
+        hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+        self._path, self._copy = hadoop.Path, hadoop.FileUtil.copy
+        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
         self.shared = f"{self.uri}/_unfinished/{spark.sparkContext.applicationId}"
 
     def replace(
-        self, tables: Mapping[str, DataFrame], runs: DataFrame, nights: Mapping[str, str]
+        self, tables: Mapping[str, DataFrame], run_rows: DataFrame, runs: Collection[str]
     ) -> None:
-        """Put these tables in the place of what the lake holds of these runs, `runs` last."""
+        """Put these tables in the place of what the lake holds of these runs, `run_rows` last."""
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
-            list(threads.map(lambda name: self.put_aside(name, tables[name]), tables))
-        self.commit(tables, runs, nights)
+            list(threads.map(lambda name: self.put_aside(name, tables[name], runs), tables))
+        self.commit(tables, run_rows, runs)
 
-    def put_aside(self, name: str, table: DataFrame) -> None:
-        """Write a table where no reader looks, until `commit` moves it to its place."""
-        table = table.select(*TABLES[name].names, *_PARTITIONS)
-        table.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(self._aside(name))
+    def put_aside(self, name: str, table: DataFrame, runs: Collection[str]) -> None:
+        """Write a table of these runs where no reader looks, until `commit` moves it."""
+        names, aside = TABLES[name].names, self._aside(name)
+        if len(runs) == 1:  # straight to where it belongs, without a sort by run
+            [run] = runs
+            table.select(*names).write.mode("overwrite").parquet(f"{aside}/{_of_run(run)}")
+        else:
+            table = table.select(*names, F.expr(NIGHT).alias("night"), "run")
+            table.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(aside)
 
-    def commit(self, names: Iterable[str], runs: DataFrame, nights: Mapping[str, str]) -> None:
-        """Put what stands aside in the place of what the lake holds of these runs, `runs` last."""
-        for run, night in nights.items():
-            self._delete(f"{self.uri}/{RUNS}/night={night}/run={run}")
-        for month in sorted({night[:7] for night in nights.values()}):
-            self._open_again(month, nights.keys())
-        self.put_aside(RUNS, runs)
+    def commit(self, names: Iterable[str], run_rows: DataFrame, runs: Collection[str]) -> None:
+        """Put what stands aside in the place of what the lake holds of these runs."""
+        for run in runs:
+            self._delete(self._place(RUNS, run))
+        for month in sorted({night_of(run)[:7] for run in runs}):
+            self._open_again(month, runs)
+        self.put_aside(RUNS, run_rows, runs)
         for name in (*names, RUNS):
-            for run, night in nights.items():
-                self._move(name, f"night={night}/run={run}")
+            for run in runs:
+                self._move(name, run)
 
-    def add(self, tables: Mapping[str, DataFrame], nights: Mapping[str, str]) -> None:
-        """Put these tables in the place of what the lake holds of these runs, beside the rest."""
+    def add(self, tables: Mapping[str, DataFrame], run: str) -> None:
+        """Put these tables in the place of what the lake holds of this run, beside the rest."""
         for name, table in tables.items():
-            self.put_aside(name, table)
-            for run, night in nights.items():
-                self._move(name, f"night={night}/run={run}")
+            self.put_aside(name, table, [run])
+            self._move(name, run)
 
     def has(self, name: str, run: str) -> bool:
         """Whether a table has rows, or their absence, of a run."""
@@ -203,7 +215,7 @@ class Lake:
         return found
 
     def _place(self, name: str, run: str) -> str:
-        return f"{self.uri}/{name}/night={night_of(run)}/run={run}"
+        return f"{self.uri}/{name}/{_of_run(run)}"
 
     def compact(self) -> None:
         """Close the months before the newest one: one file for each table and month."""
@@ -276,16 +288,15 @@ class Lake:
     def _aside(self, name: str) -> str:
         return f"{self.shared}/lake/{name}"
 
-    def _move(self, name: str, of_run: str) -> None:
-        written, place = f"{self._aside(name)}/{of_run}", f"{self.uri}/{name}/{of_run}"
+    def _move(self, name: str, run: str) -> None:
+        written, place = f"{self._aside(name)}/{_of_run(run)}", self._place(name, run)
         self._delete(place)
         if self._exists(written):
             self._files(place).mkdirs(self._path(place).getParent())
             assert self._files(place).rename(self._path(written), self._path(place)), place
         else:  # a reader finds the columns even where there is no row
-            copy = self._spark.sparkContext._jvm.org.apache.hadoop.fs.FileUtil.copy  # type: ignore[union-attr]
             files, empty = self._files(place), self._path(self._empty(name))
-            copy(files, empty, files, self._path(place), False, self._configuration())
+            self._copy(files, empty, files, self._path(place), False, self._configuration)
 
     def _empty(self, name: str) -> str:
         """A folder with the columns of a table, and no row."""
@@ -296,14 +307,8 @@ class Lake:
             empty.coalesce(1).write.parquet(folder)
         return folder
 
-    def _path(self, uri: str) -> Any:
-        return self._spark.sparkContext._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-
     def _files(self, uri: str) -> Any:
-        return self._path(uri).getFileSystem(self._configuration())
-
-    def _configuration(self) -> Any:
-        return self._spark.sparkContext._jsc.hadoopConfiguration()
+        return self._path(uri).getFileSystem(self._configuration)
 
     def _exists(self, uri: str) -> bool:
         return bool(self._files(uri).exists(self._path(uri)))

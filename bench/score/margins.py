@@ -18,7 +18,7 @@ _ANSWERED = f"""
 FROM matched |> WHERE heard AND told AND (is_join OR outcome.confirmed) AND case IS NOT NULL
      AND outcome.answer IN ('RX1', 'RX2')
 |> EXTEND coalesce(held_us, 0) AS held_us_, coalesce(origin = 'injected', false) AS injected
-|> SELECT night, {_XTIME}, row_number() OVER (PARTITION BY {_XTIME} ORDER BY t_us, turn) AS nth,
+|> SELECT {_XTIME}, row_number() OVER (PARTITION BY {_XTIME} ORDER BY t_us, turn) AS nth,
      frame_id, phy, if(is_join, 'join', 'data') AS kind, outcome.lns, outcome.answer AS aimed,
      t_us - held_us_ AS heard_us, injected, held_us_ > 0 OR injected AS held"""
 
@@ -51,7 +51,7 @@ FROM answered
 |> EXTEND coalesce(air_end_us, heard_us) AS end_us
 |> EXTEND end_us + rx_delay_us - left_us AS margin_rx1_us
 |> EXTEND margin_rx1_us + {RX2_AFTER_RX1_US} AS margin_rx2_us
-|> SELECT night, run, case, station, lns, frame_id, kind, aimed, used,
+|> SELECT run, case, station, lns, frame_id, kind, aimed, used,
      CASE WHEN in_rx1 AND margin_rx1_us >= {AIM_GAP_US} THEN 'RX1'
        WHEN in_rx2 AND margin_rx2_us >= {AIM_GAP_US} THEN 'RX2' ELSE 'none' END AS usable,
      margin_rx1_us, margin_rx2_us, if(air_end_us IS NULL, 'tap', 'air') AS measured_from,

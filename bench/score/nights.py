@@ -39,7 +39,6 @@ from bench.night.series import (
 )
 from bench.score.expectations import Grade
 from bench.score.lake import Lake
-from bench.score.read import night_of
 from bench.score.tables import TABLES
 
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -55,10 +54,10 @@ _WILSON_LOW = f"""if(sum(missed) = 0, 0.0, ({_RATE} + {_Z * _Z / 2} / sum(planne
 STIMULI = f"""
 -- One row per case, device and station: how many receptions were planned and how many missed.
 -- One is missed where the station that was to hear the frame did not deliver it.
-SELECT night, run, case, attempt, device, station, planned, planned - missed AS heard, missed,
+SELECT run, case, attempt, device, station, planned, planned - missed AS heard, missed,
   reason, rssi_p50, snr_p50
 FROM (
-  SELECT scores.night, run, case, coalesce(dev_eui, 'unknown') AS device, due_station AS station,
+  SELECT run, case, coalesce(dev_eui, 'unknown') AS device, due_station AS station,
     cast(count(*) AS INT) AS planned,
     cast(count_if(grade IN ('{Grade.NOT_DELIVERED}', '{Grade.OTHER_STATION}')) AS INT) AS missed
   FROM scores LEFT JOIN senders USING (run, case, frame_id)
@@ -81,7 +80,7 @@ WHERE dev_eui IS NOT NULL AND frame_id IS NOT NULL GROUP BY ALL"""
 _CLEAN = "FILTER (WHERE NOT disturbed)"
 MARGIN_NIGHTS = f"""
 -- One row per run, station, kind and place of measuring: the time that answers consumed.
-SELECT night, run, station, kind, measured_from, cast(count_if(NOT disturbed) AS INT) AS n,
+SELECT run, station, kind, measured_from, cast(count_if(NOT disturbed) AS INT) AS n,
   cast(count_if(disturbed) AS INT) AS disturbed,
   {
     ", ".join(
@@ -94,7 +93,7 @@ SELECT night, run, station, kind, measured_from, cast(count_if(NOT disturbed) AS
   cast(round(percentile(margin_rx1_us, 0.01) {_CLEAN}) AS BIGINT) AS margin_p1_us,
   cast(count_if(NOT disturbed AND usable = 'none') AS INT) AS late,
   cast(count_if(NOT disturbed AND aimed = 'RX1' AND usable = 'RX2') AS INT) AS late_for_rx1
-FROM margins GROUP BY night, run, station, kind, measured_from"""
+FROM margins GROUP BY run, station, kind, measured_from"""
 
 CONSUMED = f"""
 SELECT run, kind,
@@ -109,20 +108,20 @@ FROM margins WHERE NOT disturbed GROUP BY run, kind"""
 
 LAB_NIGHTS = f"""
 -- One row per run and part of the lab: what became of the stimuli that needed it.
-SELECT night, run, part_kind, part, cast(sum(planned) AS INT) AS opportunities,
+SELECT run, part_kind, part, cast(sum(planned) AS INT) AS opportunities,
   cast(sum(missed) AS INT) AS missed, cast(count_if(superseded) AS INT) AS repeats,
   cast(count_if(verdict = 'INCONCLUSIVE') AS INT) AS inconclusive,
   cast(count_if(verdict = 'ERROR') AS INT) AS errors, median(rssi_p50) AS rssi_p50,
   median(snr_p50) AS snr_p50, {_WILSON_LOW} > {SICK_SHARE} AS sick
 FROM (
-  SELECT night, run, case, part_kind, part, sum(planned) AS planned, sum(missed) AS missed,
+  SELECT run, case, part_kind, part, sum(planned) AS planned, sum(missed) AS missed,
     median(rssi_p50) AS rssi_p50, median(snr_p50) AS snr_p50
   FROM (
     SELECT *, 'station' AS part_kind, station AS part FROM stimuli
     UNION ALL SELECT *, 'device', device FROM stimuli WHERE device != 'unknown')
   GROUP BY ALL)
 LEFT JOIN (SELECT run, case, superseded, verdict FROM verdicts) USING (run, case)
-GROUP BY night, run, part_kind, part"""
+GROUP BY run, part_kind, part"""
 
 QUERIES = {
     "senders": SENDERS, "stimuli": STIMULI, "margin_nights": MARGIN_NIGHTS,
@@ -354,7 +353,6 @@ def remember(
 def _write(spark: SparkSession, store: Lake, runs: Path, line: Line) -> None:
     night, main = line.nights[-1], _main(line.nights[-1])
     trends = trends_of(spark, store, runs, line).localCheckpoint()
-    where = (F.lit(night_of(main)).alias("night"), F.lit(main).alias("run"))
     key = [
         F.lit(name).alias(kind)
         for kind, name in (
@@ -372,11 +370,11 @@ def _write(spark: SparkSession, store: Lake, runs: Path, line: Line) -> None:
     columns = [f"{name} {type_}" for name, type_, _ in TABLES["changes"].columns[len(key) :]]
     store.add(
         {
-            "trends": trends.select(number, *key, "*", *where),
-            "changes": spark.createDataFrame(changes, ", ".join(columns)).select(*key, "*", *where),
-            "comparisons": comparisons(trends, line).select(*key, "*", *where),
+            "trends": trends.select(number, *key, "*"),
+            "changes": spark.createDataFrame(changes, ", ".join(columns)).select(*key, "*"),
+            "comparisons": comparisons(trends, line).select(*key, "*"),
         },
-        {main: night_of(main)},
+        main,
     )
 
 

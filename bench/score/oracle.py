@@ -95,7 +95,7 @@ _FACTS = f"""
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
 -- forgotten; unkept: its answer was withheld because nothing could be kept.
 FROM matched |> WHERE heard
-|> SELECT row_id, night, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
+|> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
      lns_life, stale_life, stale, is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
      join_eui, join_eui_no, dev_nonce, f_port, confirmed, adr_ack_req, link_check, device_time, adr,
      genuine, dev_eui, dev_eui_no, session, f_cnt, copy, outcome

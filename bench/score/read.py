@@ -1,12 +1,14 @@
 """What lines do the captures hold, to which case does each belong, and what befell each case?"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.score.schema import CAPTURE, CAPTURE_NAMES, KINDS, TORN
+from bench.score.schema import CAPTURE, KINDS
 
 STALL_US_MAX = 50_000
 """A host that stood still for longer than this, in µs, has disturbed what it played."""
@@ -16,38 +18,30 @@ ARRIVAL = "t_us, source, seq"
 # The night of a run: the date at the head of its name.
 NIGHT = r"""if(run RLIKE r'^\d{8}T', concat_ws('-', left(run, 4), substr(run, 5, 2),
     substr(run, 7, 2)), 'undated')"""
-_SUFFIX = r"\.jsonl(\.gz)?$"
 # What Hadoop's file system reads as a pattern in a path.
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-_HEAD = ("stream", "case", "kind", "t_us", "source", "seq")
-_REST = tuple(name for name in CAPTURE_NAMES if name not in _HEAD)
+_HEAD = ("case", "kind", "t_us", "source", "seq")
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Every line of these capture files, with the `run` it belongs to.
+    """Every line of these capture files, with the `run` it belongs to: the name of the folder.
 
-    `run` is the name of the folder, `night` its date ("2026-11-20"), `stream` the name of the file,
-    which may have been compressed (`.gz`). What only some kinds say lies in `rest`.
-    A line that is not whole has nothing but `torn`, its text. The files are these and no others,
-    whatever characters their names have.
+    `text` is the whole line; `unpacked` tells what else stands in it. One that is torn has nothing
+    but its text. The files are these and no others, whatever characters their names have.
     """
-    path = F.split(F.col("_metadata.file_path"), "/")
-    whole = F.col(TORN).isNull()
-    for field in ("t_us", "source", "seq", "kind"):
-        whole = whole & F.col(field).isNotNull()
+    said = F.from_json("text", columns_of(_HEAD))
+    folder = F.substring_index(F.substring_index("_metadata.file_path", "/", -2), "/", 1)
+    whole = reduce(and_, (F.col(f"said.{name}").isNotNull() for name in _HEAD[1:]))
     return (
-        spark.read.schema(CAPTURE)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", TORN)
-        .json([literal(file) for file in files])
+        spark.read.text([literal(file) for file in files])
+        .where("trim(value) != ''")
         .select(
-            _unquoted(F.element_at(path, -2)).alias("run"),
-            F.regexp_replace(_unquoted(F.element_at(path, -1)), _SUFFIX, "").alias("stream"),
-            F.when(~whole, F.coalesce(TORN, F.lit(""))).alias(TORN),
-            *(F.when(whole, F.col(name)).alias(name) for name in _HEAD[1:]),
-            F.when(whole, F.struct(*_REST)).alias("rest"),
+            _unquoted(folder).alias("run"),
+            F.col("value").alias("text"),
         )
-        .select(F.expr(NIGHT).alias("night"), "*")
+        .select("*", said.alias("said"))
+        .select("run", "text", F.when(whole, F.col("said")).alias("said"))
+        .select("run", "said.*", "text")
     )
 
 
@@ -67,6 +61,16 @@ def _unquoted(part: Column) -> Column:
     return F.url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))
 
 
+def columns_of(names: Iterable[str]) -> str:
+    """These fields of a line with their types, in words of SQL."""
+    return ", ".join(f"`{name}` {CAPTURE[name]}" for name in names)
+
+
+def unpacked(names: str) -> str:
+    """The struct of these fields of the line in `text`."""
+    return f"from_json(text, '{columns_of(names.split())}')"
+
+
 def _windows(rows: str) -> str:
     """A case without an end is open until another one begins; the last one has no open_until_us."""
     return f"""
@@ -78,7 +82,7 @@ FROM ({rows}) |> WHERE begin_us IS NOT NULL
 _LINES = f"""
 -- The whole lines of the cases that are whole. A line belongs to the case it names; one that names
 -- none to the case that was open then, if it was the only one: cases may run side by side.
-WITH whole AS (SELECT * EXCEPT (torn) FROM read WHERE torn IS NULL),
+WITH whole AS (FROM read |> WHERE kind IS NOT NULL),
   numbered AS (
     {
     _windows('''
@@ -103,10 +107,9 @@ WITH whole AS (SELECT * EXCEPT (torn) FROM read WHERE torn IS NULL),
     |> WHERE line IS NOT NULL |> SET number = if(open = 1, number, NULL)
     |> LEFT JOIN numbered USING (run, number))
 FROM (
-  SELECT night, run, stream, case, kind, {ARRIVAL}, rest FROM whole WHERE case IS NOT NULL
+  FROM whole |> WHERE case IS NOT NULL
   UNION ALL
-  SELECT line.night, run, line.stream, case, line.kind, line.t_us, line.source, line.seq, line.rest
-  FROM nameless)
+  SELECT run, case, line.kind, line.t_us, line.source, line.seq, line.text FROM nameless)
 |> LEFT ANTI JOIN withheld USING (run, case)"""
 
 _STALLS = f"""
@@ -120,6 +123,10 @@ _OF_STORE = "kind = 'fault.begin' AND rest.seam IN ('store', 'redis', 'lns')"
 _BROKE = "kind = 'case.end' AND rest.verdict = 'ERROR'"
 _CONSUMED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked', 'application.effect'"
 _PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'effect', 'ignored'"
+_OF_CASES = (
+    "lns event retention_us on_outage f_cnt_up verdict reasons owner attempt repeated expect"
+)
+_OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason"
 _CASES = f"""
 -- One row per case: how it began and ended, its network servers and stations, and what befell them.
 -- own_lns: the first of its servers, begun_us when they began (one that several cases share was
@@ -132,6 +139,7 @@ FROM lines
 |> WHERE case IS NOT NULL AND kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
      'case.expect', 'fault.begin', 'lns.claim', 'lns.outcome', 'lns.request', 'upstream.failed',
      'stimulus.missed', {_CONSUMED})
+|> EXTEND {unpacked(_OF_CASES)} AS rest
 |> EXTEND if(kind = 'case.lns', struct(t_us, rest.lns), NULL) AS begun,
      if({_OF_STORE}, from_json(rest.detail,
        'empty BOOLEAN, lns STRING, dev_eui STRING, f_cnt BIGINT'), NULL) AS detail,
@@ -184,8 +192,10 @@ FROM lines
 
 def _of_kind(kind: str) -> str:
     """What every line has, and what lines of this kind say: a narrow table."""
-    said = "".join(f", rest.{name}" for name in KINDS[kind] if name in _REST)
-    return f"SELECT night, run, case, kind, {ARRIVAL}{said} FROM lines WHERE kind = '{kind}'"
+    rows = f"FROM lines |> WHERE kind = '{kind}'"
+    if said := KINDS[kind]:
+        rows += f" |> EXTEND {unpacked(said)} AS said"
+    return f"{rows} |> SELECT run, case, kind, {ARRIVAL}{', said.*' if said else ''}"
 
 
 def station_name(station: str) -> str:

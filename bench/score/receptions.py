@@ -24,15 +24,17 @@ _TEXTS = f"""
 -- The uplinks that left a tap, with what restarts of servers in its case did before: lns_life
 -- counts the restarts, stale_life those that brought an older counter back, stale is the counter
 -- that the last of these brought. A server that several cases share starts anew for none of them.
-FROM lines
-|> WHERE kind = 'case.lns' AND rest.event = 'restart' OR kind = 'station.text'
-     AND rest.direction = 'up' AND NOT coalesce(rest.dropped, false)
-|> EXTEND if(kind = 'case.lns', rest.f_cnt_up, NULL) AS brought
-|> SELECT night, run, case, kind, {ARRIVAL}, rest.station, rest.text, rest.origin, rest.held_us,
-     count_if(kind = 'case.lns') OVER so_far AS lns_life, count(brought) OVER so_far AS stale_life,
-     last(brought) IGNORE NULLS OVER so_far AS stale
+FROM (
+  SELECT run, case, {ARRIVAL}, true AS is_restart, f_cnt_up AS brought, NULL AS station,
+    NULL AS text, NULL AS origin, NULL AS held_us
+  FROM case_lns WHERE event = 'restart'
+  UNION ALL
+  SELECT run, case, {ARRIVAL}, false, NULL, station, text, origin, held_us
+  FROM station_text WHERE direction = 'up' AND NOT coalesce(dropped, false))
+|> SELECT * EXCEPT (brought), count_if(is_restart) OVER so_far AS lns_life,
+     count(brought) OVER so_far AS stale_life, last(brought) IGNORE NULLS OVER so_far AS stale
    WINDOW so_far AS (PARTITION BY run, case ORDER BY {ARRIVAL} {SO_FAR})
-|> WHERE kind = 'station.text' |> DROP kind"""
+|> WHERE NOT is_restart |> DROP is_restart"""
 
 _HEARD = f"""
 -- One row per frame that a station delivered. copy counts the receptions of a frame in a case from
@@ -64,7 +66,7 @@ FROM lns_outcome
 |> DROP kind"""
 
 _KEY = ("xtime", "station", "turn", "run", "case")
-_SHARED = ("night", *_KEY, "t_us", "source", "seq")
+_SHARED = (*_KEY, "t_us", "source", "seq")
 _MATCHED = f"""
 -- Receptions and outcomes side by side; heard and told say which of the two is there. They belong
 -- together by station, xtime and their turn among those. No outcome: null.
@@ -88,7 +90,7 @@ FROM outcomes |> WHERE confirmed IS NOT NULL AND dev_eui IS NOT NULL
 
 _ANSWERS = """
 -- How many receptions of each strategy and kind ended in each answer.
-FROM outcomes |> AGGREGATE count(*) AS count GROUP BY night, run, strategy, confirmed, answer"""
+FROM outcomes |> AGGREGATE count(*) AS count GROUP BY run, strategy, confirmed, answer"""
 
 QUERIES = {
     "outcomes": _OUTCOMES,

@@ -9,7 +9,7 @@ from pyspark.sql import Row
 
 from bench.score.margins import RX2_AFTER_RX1_US
 from bench.score.nights import CONSUMED
-from bench.score.read import STALL_US_MAX
+from bench.score.read import STALL_US_MAX, unpacked
 
 SCHEMA = 1
 Found = dict[str, Any]
@@ -52,10 +52,12 @@ _PARTS = {
     "counts": f"""SELECT run,
   sort_array(collect_list(struct(seq, case, {", ".join(f"rest.{one}" for one in _LEFT_OUT[1:])}))
     FILTER (WHERE kind = 'case.left_out')) AS cases_left_out,
-  count(*) AS lines, count(torn) AS torn_lines, max(rest.run_id) AS run_id,
+  count(*) AS lines, count_if(kind IS NULL) AS torn_lines,
   max(rest.late_us) AS worst_stall_us, count_if(rest.late_us > {STALL_US_MAX}) AS stalls,
   {", ".join(f"count_if(kind = '{kind}') AS {name}" for name, kind in _COUNTED.items())}
-FROM read GROUP BY run""",
+FROM (SELECT *, if(kind IN ('case.left_out', 'host.stalled'),
+    {unpacked("late_us " + " ".join(_LEFT_OUT[1:]))}, NULL) AS rest FROM read)
+GROUP BY run""",
     # How often the oracle and the network server agree, by the words of both.
     "agreement": """SELECT run, unknowable, oracle_status,
   coalesce(observed_status, 'missing') AS observed, status_agrees, disposition_agrees,

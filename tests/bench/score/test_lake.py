@@ -63,22 +63,22 @@ def test_the_examples_of_the_page_are_queries(scored: Scored, spark: SparkSessio
     assert [tuple(row) for row in by_spark.collect()] == rows != []
 
 
-def rows_of(spark: SparkSession, table: str, night: str, run: str, **values: str) -> DataFrame:
+def rows_of(spark: SparkSession, table: str, run: str, **values: str) -> DataFrame:
     """One row of a table of the lake: null where no value is given as SQL."""
     given = ", ".join(
         f"CAST({values.get(name, 'NULL')} AS {type_}) `{name}`"
         for name, type_, _ in TABLES[table].columns
     )
-    return spark.sql(f"SELECT {given}, '{night}' night, '{run}' run")
+    return spark.sql(f"SELECT {given}, '{run}' run")
 
 
 @pytest.mark.spark
 def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, str(tmp_path))
 
-    def score(night: str, run: str, count: int) -> None:
-        answers = rows_of(spark, "answers", night, run, count=str(count))
-        lake.replace({"answers": answers}, rows_of(spark, RUNS, night, run), {run: night})
+    def score(run: str, count: int) -> None:
+        answers = rows_of(spark, "answers", run, count=str(count))
+        lake.replace({"answers": answers}, rows_of(spark, RUNS, run), [run])
         lake.compact()
 
     def counts() -> list[tuple[object, ...]]:
@@ -96,14 +96,14 @@ def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_p
 
     october = [("2026-10-30", "20261030T0", 1), ("2026-10-31", "20261031T0", 2)]
     for row in october:
-        score(*row)
+        score(*row[1:])
     assert not (tmp_path / "closed").exists()
-    score("2026-11-01", "20261101T0", 3)
+    score("20261101T0", 3)
     assert counts() == [*october, ("2026-11-01", "20261101T0", 3)]
     for table in ("answers", RUNS):
         assert len(list(tmp_path.glob(f"closed/{table}/month=2026-10/*.parquet"))) == 1
         assert len(list(tmp_path.glob(f"{table}/*/*/*.parquet"))) == 1
-    score("2026-10-31", "20261031T0", 5)  # scored again: it replaces its rows
+    score("20261031T0", 5)  # scored again: it replaces its rows
     assert counts() == [
         october[0],
         ("2026-10-31", "20261031T0", 5),
@@ -115,25 +115,25 @@ def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_p
 def test_a_crash_between_two_tables_leaves_no_row_in_runs_and_is_healed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    lake, nights = Lake(spark, str(tmp_path)), {"r": "2026-11-20"}
-    runs = rows_of(spark, RUNS, "2026-11-20", "r")
-    tables = {name: rows_of(spark, name, "2026-11-20", "r") for name in ("answers", "ledger")}
-    lake.replace(tables, runs, nights)
+    lake, run = Lake(spark, str(tmp_path)), "20261120T0"
+    runs = rows_of(spark, RUNS, run)
+    tables = {name: rows_of(spark, name, run) for name in ("answers", "ledger")}
+    lake.replace(tables, runs, [run])
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
     # What ends in the midst of making the tables has replaced none of them.
-    tables["answers"] = rows_of(spark, "answers", "2026-11-20", "r", count="7")
-    broken = rows_of(spark, "ledger", "2026-11-20", "r", effects="raise_error('killed')")
+    tables["answers"] = rows_of(spark, "answers", run, count="7")
+    broken = rows_of(spark, "ledger", run, effects="raise_error('killed')")
     with pytest.raises(Exception, match="killed"):
-        lake.replace({**tables, "ledger": broken}, runs, nights)
+        lake.replace({**tables, "ledger": broken}, runs, [run])
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
     # What ends between two tables leaves them without the row that commits the run.
     shutil.rmtree(tmp_path / "ledger")
     (tmp_path / "ledger").touch()
     with pytest.raises(Exception, match="ledger"):
-        lake.replace(tables, runs, nights)
+        lake.replace(tables, runs, [run])
     assert not list((tmp_path / RUNS).glob("*/*/*.parquet"))
     (tmp_path / "ledger").unlink()
-    lake.replace(tables, runs, nights)
+    lake.replace(tables, runs, [run])
     for name in ("answers", "ledger", RUNS):
         assert len(list((tmp_path / name).glob("*/*/*.parquet"))) == 1
     lake.tidy()

@@ -45,8 +45,7 @@ def facts(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
         columns = [(column, type_) for column, type_, _ in TABLES[name].columns]
         types = ", ".join(f"`{column}` {type_}" for column, type_ in columns)
         filled = [tuple(row.get(column) for column, _ in columns) for row in rows]
-        where = f"'{night_of(folder.name)}' AS night", f"'{folder.name}' AS run"
-        return spark.createDataFrame(filled, types).selectExpr("*", *where)
+        return spark.createDataFrame(filled, types)
 
     verdicts = [{**verdict, "superseded": False} for verdict in score["verdicts"]]
     return {
@@ -80,7 +79,7 @@ def test_every_night_the_tables_agree_with_the_scores(
         # In between a night that was killed.
         whole = number != 3
         folder = write_night(runs, number, outcomes, rig=rig, left_out=left_out, whole=whole)  # type: ignore[arg-type]
-        store.add(facts(spark, folder), {folder.name: night_of(folder.name)})
+        store.add(facts(spark, folder), folder.name)
         remember(spark, store, [folder], lambda text: None)
         due = expected(runs)
         if not whole:
