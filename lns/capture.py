@@ -30,6 +30,7 @@ class _Stream(Struct):
     file: BinaryIO
     seq: int
     size: int
+    heads: dict[str, tuple[bytes, bytes]] = {}
 
 
 class Capture:
@@ -88,8 +89,10 @@ class Capture:
         The value leaves out itself what is absent (`omit_defaults`), but not everything.
         """
         stream = self._stream(source, kind)
-        head, fields = _encode(self._head(source, kind, stream.seq, None)), _encode(event)
-        self._write(stream, b"%b,%b\n" % (head[:-1], fields[1:]))
+        begin, end = stream.heads.get(kind) or self._ends_of_head(stream, source, kind)
+        self._latest_us = max(self._latest_us, when_us := self._now_us())
+        line = b'%b%d,"t_us":%d%b%b\n' % (begin, stream.seq, when_us, end, _encode(event)[1:])
+        self._write(stream, line)
 
     def flush(self) -> None:
         """Hand every line over to the operating system; OSError where it does not take them."""
@@ -138,6 +141,12 @@ class Capture:
         stream.file.close()
         stream.file, stream.size = file, 0
         self._turned(source)
+
+    def _ends_of_head(self, stream: _Stream, source: str, kind: str) -> tuple[bytes, bytes]:
+        """What a line of this kind has before its number and after its time."""
+        begin, _, rest = _encode(self._head(source, kind, 0, 0)).partition(b'0,"t_us":0')
+        found = stream.heads[kind] = begin, rest[:-1] + b","
+        return found
 
     def _head(self, source: str, kind: str, seq: int, t_us: int | None) -> dict[str, object]:
         when_us = self._now_us() if t_us is None else t_us

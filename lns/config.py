@@ -15,17 +15,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
+from lns.dedup.session import Listening
 from lns.dedup.strategy import Strategy
-from lns.delivery.remove_duplicates_keys import RETRY_US
+from lns.delivery.detectors import RETRY_US
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.region import EU868, Region, region
+from lns.lorawan.region import EU868, Region, RegionName, region
 from lns.server.access import TOKEN, Tokens
 from lns.server.address import host_and_port, public_uri
-from lns.station.router_config import listens_at_hz
 from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice, Listening, LoRaWanVersion
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
 
@@ -174,7 +174,7 @@ class LnsSection(Section):
 
     id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")]
     """Its name in topics, captures and claims; servers that share a store have different ones."""
-    region: Literal["EU868", "US915"] = "EU868"
+    region: RegionName = "EU868"
     """Channels, data rates and windows."""
     net_id: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{6}$")] = "000013"
     """The NetID in join accepts, 6 hex digits; new DevAddrs are of it."""
@@ -227,13 +227,13 @@ class DedupSection(Section):
 class StoreSection(Section):
     """`[store]`: sessions and DevNonces. "memory://", "sqlite://PATH" or "redis[s]://…".
 
-    Servers with the same Redis share their devices. "redis://host1:6379,host2:6380/0" names a
-    master and its replicas, in any order: the one that is master is used, and looked for again when
-    it is lost.
+    Servers with the same Redis share their devices. "redis+sentinel://host1,host2:26380/service/0"
+    names Sentinels: whichever server they call the master is used.
     """
 
     url: str = "memory://"
-    """Where sessions, counters and nonces are: `memory://`, `sqlite://PATH` or `redis[s]://…`."""
+    """Where sessions, counters and nonces are: `memory://`, `sqlite://PATH`, `redis[s]://…` or
+    `redis[s]+sentinel://…`."""
     on_outage: OnOutage = OnOutage.OPEN
     """What becomes of a frame while nobody can say who owns it: `open` forwards it, unanswered and
     flagged, `closed` drops it."""
@@ -368,9 +368,11 @@ def _unheard_of(section: DeviceSection, listens_in: Region) -> Iterable[tuple[st
     usable = [dr for dr in downlinks if dr < len(sizes) and sizes[dr] is not None]
     if section.rx2_dr is not None and section.rx2_dr not in usable:
         yield "rx2_dr", f"{listens_in.name} has {usable[0]} to {usable[-1]} for downlinks"
-    if section.more_channels_hz and len(listens_in.uplink_channels) > 16:
+    if section.more_channels_hz and not listens_in.more_channels_max:
         yield "more_channels_hz", f"the channels of {listens_in.name} are fixed"
-    elif deaf := sorted(set(section.more_channels_hz or ()) - set(listens_at_hz(listens_in))):
+    elif deaf := sorted(
+        set(section.more_channels_hz or ()) - set(listens_in.station_radio.channels_hz)
+    ):
         yield "more_channels_hz", f"no station listens at {deaf[0]} Hz"
 
 

@@ -16,28 +16,35 @@ from msgspec.structs import astuple
 
 from lns.clock import Utc, now_us
 from lns.complaints import Complaints, place_of, printable
-from lns.connections import RECEPTIONS_MAX, Connection, Connections
+from lns.connections import (
+    RECEPTIONS_MAX,
+    Cause,
+    Connection,
+    Connections,
+    LateStations,
+    ReceptionTasks,
+)
 from lns.dedup.claim import Claims, OnOutage, SoleServer
 from lns.dedup.claiming import Claiming
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
 from lns.dedup.session_refresh import SessionRefresh, SharedSessions
 from lns.dedup.strategy import Reason, Upstream
+from lns.delivery.publisher import InTime
 from lns.delivery.publisher import Upstream as Application
 from lns.downlink.downlink import Downlinks
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
 from lns.downlink.receive_window import Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
-from lns.late_stations import Cause, LateStations
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.reception_tasks import ReceptionTasks
-from lns.station.link import LinkClosed, TextLink
 from lns.station.protocol import (
+    LinkClosed,
     Passed,
     Rejected,
     Side,
     StationProtocol,
+    TextLink,
     Transmitted,
     Uplink,
     Versioned,
@@ -102,7 +109,7 @@ class NetworkServer:
             sightings,
             claiming,
             on_outage,
-            application,
+            InTime(application),
             downlinks,
             utc,
             self._evicted,

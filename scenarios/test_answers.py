@@ -15,6 +15,7 @@ JOINS = Table("""
 """)
 EU868_RX1_DRS = {0: 5, 1: 4, 2: 3, 3: 2, 4: 1, 5: 0}  # of an uplink with DR5
 US915_RX1_DRS = {0: 13, 1: 12, 2: 11, 3: 10}  # of an uplink with DR3
+AS923_RX1_DRS = {0: 5, 1: 4, 2: 3, 3: 2, 4: 1, 5: 0, 6: 6}  # of an uplink with DR5; 7: FSK
 POLICY = pytest.mark.requires("virtual time")  # no wire has a part in it
 
 
@@ -51,6 +52,25 @@ async def test_rx1_of_a_fixed_channel_plan_is_as_the_accept_says(rig, offset):
     rig.expect_on_air(uplink, "RX1")
     rig.expect_answer(uplink, rx1_dr=US915_RX1_DRS[offset], rx2_dr=8)
     rig.expect_reply(uplink)
+
+
+@POLICY
+@pytest.mark.parametrize("offset", AS923_RX1_DRS)
+async def test_rx1_in_as923_is_as_the_accept_says(rig, offset):
+    """AS923-1: offset 6 makes RX1 faster. What the device answers ends the talk of dwell times."""
+    rig.in_region("AS923-1")
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=offset)
+    rig.only("west")
+    join = await device.join()
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, JOINS, joins="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_answer(uplink, rx1_dr=AS923_RX1_DRS[offset], rx2_dr=2)
+    rig.expect_reply(uplink)
+    settled = await device.send(confirmed=False)
+    rig.expect(settled, FIRST, first="west")
+    rig.expect_on_air(settled)
 
 
 @POLICY

@@ -37,9 +37,8 @@ from bench.lab.inventory.entries import DeviceEntry, Radio
 from bench.lab.inventory.ports import PortMissing, port_of
 from bench.rig.lab_identity import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
-from lns.lorawan.airtime import frame_airtime_us
+from lns.lorawan.airtime import DataRate, frame_airtime_us
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.data_rate import DataRate
 from lns.lorawan.identifiers import dev_addr as dev_addr_of
 from lns.lorawan.identifiers import eui
 from lns.lorawan.region import Region

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -11,6 +11,7 @@ from bench.cli.options import AsJson
 from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
 from bench.cli.station_setup import STATIONS, Setup, Shown, write_setup
 from lns.lorawan.identifiers import Eui, eui
+from lns.lorawan.region import RegionName
 
 EXAMPLES = (
     "lorabench certificates --station 0016C001F1500001",
@@ -44,9 +45,7 @@ def certificates(
         int | None, Parameter(help="Port of CUPS; no cups.* files if left out.")
     ] = None,
     show: Annotated[Shown, Parameter(help="What a station has to show.")] = "certificate",
-    region: Annotated[
-        Literal["EU868", "US915"], Parameter(help="Region of the network server.")
-    ] = "EU868",
+    region: Annotated[RegionName, Parameter(help="Region of the network server.")] = "EU868",
     days: Annotated[int, Parameter(help="How long the certificates are good.")] = 365,
     overwrite: Annotated[
         bool,

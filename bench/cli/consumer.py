@@ -17,17 +17,14 @@ from bench.cli.output import print_error
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox
-from lns.delivery.broker import Broker
-from lns.delivery.effect import Effect, EffectUnavailable
-from lns.delivery.held_subscription import Delivery, HeldSubscription
-from lns.delivery.inbox_events import Event
-from lns.delivery.inbox_figures import Figures, figures_in, figures_of
-from lns.delivery.json_lines import json_lines
+from lns.delivery.detectors import RemoveDuplicatesKeys
+from lns.delivery.effect import Effect, EffectUnavailable, Republishing, json_lines
+from lns.delivery.inbox import Event, Figures, figures_in, figures_of
+from lns.delivery.incoming import InboxFull
 from lns.delivery.min_msg_time import TOPIC, MinMsgTime, known_us, time_us
 from lns.delivery.mqtt_sender import MqttSender
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
-from lns.delivery.republishing import Republishing
-from lns.delivery.waiting_messages import InboxFull
+from lns.delivery.mqtt_session import Broker
+from lns.delivery.subscription import Delivery, HeldSubscription
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import ENTRIES_MAX, InboxStore, ParkedMessage
 from lns.store.inbox_redis import RedisInboxStore
@@ -54,7 +51,7 @@ class Store:
     @property
     def is_redis(self) -> bool:
         """Whether several consumers may share it."""
-        return self.name.startswith(("redis://", "rediss://"))
+        return self.name.startswith(("redis:", "rediss:", "redis+sentinel:", "rediss+sentinel:"))
 
     @asynccontextmanager
     async def opened(self, client_id: str) -> AsyncIterator[InboxStore]:

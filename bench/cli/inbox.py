@@ -21,8 +21,8 @@ from lns.delivery import (
     MessageIdWindow,
     SequenceTracker,
 )
-from lns.delivery.broker import Broker, broker
-from lns.delivery.inbox_figures import Figures
+from lns.delivery.inbox import Figures
+from lns.delivery.mqtt_session import Broker, broker
 from lns.delivery.subscription import expect_topic_filter
 from lns.store.inbox_entries import ENTRIES_MAX, ParkedMessage
 

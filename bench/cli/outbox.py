@@ -12,8 +12,7 @@ from bench.cli.options import AsJson
 from bench.cli.output import labelled, print_json, print_lines, shown_path
 from bench.report.foreign_text import shown
 from lns.delivery.inbox import utc_us
-from lns.delivery.outbox import Outbox
-from lns.delivery.outbox_state import OutboxState, Stream, Waiting, state_of
+from lns.delivery.outbox import Outbox, OutboxState, Stream, Waiting, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 
 EXAMPLES = (

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from bench.device.device_config import DeviceConfig
 from bench.transmission import Transmission
-from lns.lorawan.data_rate import DataRate
+from lns.lorawan.airtime import DataRate
 from lns.lorawan.identifiers import Eui
 
 

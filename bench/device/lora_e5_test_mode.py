@@ -11,8 +11,7 @@ from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
-from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.data_rate import DataRate
+from lns.lorawan.airtime import DataRate, frame_airtime_us
 
 _DONE = re.compile(r"\+TEST: TX DONE")
 _STOP = "AT+TEST=STOP"

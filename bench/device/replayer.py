@@ -10,8 +10,7 @@ from bench.capture import Record
 from bench.device.at_session import Wire
 from bench.device.dialects import dialect_of
 from bench.device.interfaces import Deadlines, RawRadio
-from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.data_rate import DataRate
+from lns.lorawan.airtime import DataRate, frame_airtime_us
 from lns.lorawan.region import Region
 
 _MHDR_AND_MIC_BYTES = 5

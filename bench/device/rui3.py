@@ -207,9 +207,9 @@ def _is_unknown(refused: CommandRefused) -> bool:
     return "AT_COMMAND_NOT_FOUND" in str(refused) or "Command not found!!" in str(refused)
 
 
-BANDS = {"EU868": "4", "US915": "5"}
+BANDS = {"EU868": "4", "US915": "5", "AS923-1": "8"}
 _TXP_STEP_DB = 2
-_TXP_INDEXES = {"EU868": 7, "US915": 14}  # the last one, RP002 table of TXPower
+_TXP_INDEXES = {"EU868": 7, "US915": 14, "AS923-1": 7}  # the last one, RP002 table of TXPower
 _AUTO_JOIN_OFF = "0:0:8:0"
 
 

@@ -13,8 +13,7 @@ from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten, UnknownFirmware
 from bench.device.rui3 import Rui3Board, Setting
-from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.data_rate import DataRate
+from lns.lorawan.airtime import DataRate, frame_airtime_us
 
 _P2P = "0"
 _DONE = re.compile(r"\+EVT:TXP2P DONE")

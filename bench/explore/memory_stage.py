@@ -20,6 +20,7 @@ from bench.explore.trace import Answered, Delivered, Frame, Kept, Trace, Words
 from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import ForApplication, Message, UpstreamUnavailable
 from lns.downlink.downlink_queue import ApplicationDownlink
@@ -29,18 +30,10 @@ from lns.lorawan.frame import Data, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
-from lns.station.link import LinkClosed
-from lns.station.messages import (
-    Dnmsg,
-    GetXtime,
-    UpInfo,
-    dntxed_text,
-    frame_text,
-    parse_down,
-    version_text,
-    xtime_report_text,
-)
-from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion, Session
+from lns.station.messages import Dnmsg, GetXtime, UpInfo, parse_down
+from lns.station.protocol import LinkClosed
+from lns.station.spelling import dntxed_text, frame_text, version_text, xtime_report_text
+from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion
 
 START_US = 1_000_000
 RETENTION_US = 60_000_000

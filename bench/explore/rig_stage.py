@@ -29,7 +29,8 @@ from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse
 from lns.lorawan.identifiers import Eui
-from lns.station.messages import Dnmsg, UpInfo, frame_text, parse_down
+from lns.station.messages import Dnmsg, UpInfo, parse_down
+from lns.station.spelling import frame_text
 
 FIRST_STATIONS = ("west", "east", "north")
 DR, FREQ_HZ = 5, 868_100_000

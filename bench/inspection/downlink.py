@@ -48,7 +48,7 @@ _UP_OCTETS = {
 """What follows the identifier of each command of a device, class B included."""
 _WITH_REPEATER = {("US915", 8): 33, ("US915", 9): 109}
 """What an application may say where a repeater needs room for its own header, if that is less."""
-_MASKS = {"EU868": (0x0007, 0), "US915": (0xFF00, 0)}
+_MASKS = {"EU868": (0x0007, 0), "US915": (0xFF00, 0), "AS923-1": (0x0003, 0)}
 """ChMask and ChMaskCntl that leave a device of this bench on its channels."""
 
 
@@ -411,6 +411,8 @@ def _command(
         case Cid.DEV_STATUS:
             if not device.status_wanted:
                 yield check.wrong("DevStatusReq", "none: nobody wants it", "one")
+        case Cid.TX_PARAM_SETUP if network.plan.tx_params is not None:
+            yield from check.same("TxParamSetupReq", network.plan.tx_params, command.told[0])
         case Cid.DEVICE_TIME:
             yield from _time(command, uplink, network.began, check)
         case _:

@@ -13,7 +13,11 @@ HWSPEC = "sx1301/1"
 _DRS = 16
 _REACH_HZ = 500_000
 """How far from the centre of its radio a channel may be."""
-_REGIONS = {"EU868": ("EU868", "EU863"), "US915": ("US915", "US902")}
+_REGIONS = {
+    "EU868": ("EU868", "EU863"),
+    "US915": ("US915", "US902"),
+    "AS923-1": ("AS923-1", "AS923JP"),
+}
 _KNOWN = frozenset(
     "msgtype NetID JoinEui JoinEUI region hwspec freq_range DRs sx1301_conf nocca nodc nodwell"
     " MuxTime bcning max_eirp protocol config regionid sx1302_conf".split()

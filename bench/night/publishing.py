@@ -14,9 +14,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from bench.lab.inventory.entries import ReportTo
-from lns.delivery.broker import broker
-from lns.delivery.mqtt_wire import BrokerLost
-from lns.delivery.posting import post
+from lns.delivery.mqtt_session import BrokerLost, broker, post
 from lns.server.address import without_login
 
 LIMIT_US = 10_000_000

@@ -10,8 +10,7 @@ from typing import Any
 
 from bench.device.interfaces import Sent
 from bench.rig.injected import Injected
-from lns.delivery.message_id_window import WINDOW_US
-from lns.delivery.remove_duplicates_keys import NETWORK_US, RETENTION_MAX_US, RETRY_US
+from lns.delivery.detectors import NETWORK_US, RETENTION_MAX_US, RETRY_US, WINDOW_US
 
 CONSUMER = "application"
 Named = Sent | Injected

@@ -11,8 +11,7 @@ from bench.rig.injected import PRODUCER, Injected
 from bench.rig.stimulation import Stimulation
 from bench.verdict.mistake import not_there
 from lns.clock import now_us
-from lns.delivery.message_id_window import WINDOW_US
-from lns.delivery.remove_duplicates_keys import NETWORK_US, RETENTION_MAX_US, RETRY_US
+from lns.delivery.detectors import NETWORK_US, RETENTION_MAX_US, RETRY_US, WINDOW_US
 
 PUBLISHED = ("upstream.published", "upstream.repeated", "upstream.injected")
 _WITHIN_US = 20_000_000

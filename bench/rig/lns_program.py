@@ -16,13 +16,13 @@ from bench.rig.collecting import Collector
 from bench.rig.latency import ProgramGuard
 from bench.rig.lns_files import device_tables
 from bench.rig.provisioning import Provisioned
+from lns.dedup.session import Session
 from lns.delivery.inbox import utc_us
 from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
 from lns.store.redis import RedisStore
 from lns.store.redis_server import redis_server
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Session
 from lns.uplink.registry import SessionStore
 
 SQLITE = "sqlite://"

@@ -9,8 +9,7 @@ from pathlib import Path
 from bench.capture import Record
 from bench.host.mosquitto import Mosquitto
 from bench.rig.injected import STATUS_TOPIC, UP_TOPIC, Witness
-from lns.delivery.broker import broker
-from lns.delivery.posting import post
+from lns.delivery.mqtt_session import broker, post
 from lns.delivery.subscription import Subscription
 
 _TOPICS = tuple(f"lorawan/+/+{ending}" for ending in (UP_TOPIC, STATUS_TOPIC))

@@ -9,16 +9,10 @@ from bench.verdict.mistake import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.stack import LORAMAC_NODE, Stack
+from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.uplink.end_device import (
-    Activation,
-    DeviceClass,
-    EndDevice,
-    Listening,
-    LoRaWanVersion,
-    Session,
-)
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 FASTEST = Lora(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")

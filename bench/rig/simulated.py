@@ -19,7 +19,7 @@ from bench.verdict.mistake import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.downlink.downlink_queue import ApplicationDownlink, StatusWanted
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.store.inbox_entries import MemoryInboxStore
 
 LNS = "lns-a"
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)

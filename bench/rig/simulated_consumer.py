@@ -11,8 +11,7 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.memory_broker import MemoryBroker
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.inbox import Inbox
-from lns.delivery.inbox_events import Event
+from lns.delivery.inbox import Event, Inbox
 from lns.store.inbox_entries import InboxStore, Transaction
 
 CRASHES = ("effect", "commit", "ack")

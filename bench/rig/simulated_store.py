@@ -12,12 +12,11 @@ from typing import TypeVar
 from bench.capture import Record
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim
+from lns.dedup.session import Session
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable
-from lns.store.memory import MemoryStore
-from lns.store.memory_claims import MemoryClaims
+from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis_wire import PATIENCE_US
-from lns.uplink.end_device import Session
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from bench.certificates import Authority, write_server_files
 from bench.host.ports import LOOPBACK
 from bench.station.station_tls import StationTls
 from lns.lorawan.identifiers import Eui
-from lns.server.tls import server_context
+from lns.server.access import server_context
 
 
 class Trust:

@@ -32,8 +32,7 @@ from bench.station.tap_server import TapServer
 from bench.station.web_socket_link import WebSocketLink
 from bench.verdict.case import Case
 from lns.capture import Capture
-from lns.delivery.broker import broker
-from lns.delivery.posting import post
+from lns.delivery.mqtt_session import broker, post
 from lns.delivery.subscription import Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region

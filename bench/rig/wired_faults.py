@@ -11,8 +11,8 @@ from bench.rig.tapped_station import TappedStation
 from bench.rig.wired_bench import LNS, WiredBench
 from bench.rig.wired_server import WiredServer
 from lns.dedup.claim import Bid
+from lns.store.redis import keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_keys import keys_of, sessions_of
 from lns.store.redis_wire import RedisWire, redis_server
 
 

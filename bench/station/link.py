@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lns.clock import now_us
-from lns.station.link import LinkClosed
+from lns.station.protocol import LinkClosed
 
 __all__ = ["LinkClosed", "MemoryLink", "TextLink", "link_pair"]
 

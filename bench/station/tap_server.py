@@ -23,8 +23,8 @@ from bench.station.web_socket_link import (
 )
 from lns.lorawan.identifiers import Eui, eui
 from lns.server import address
-from lns.station.discovery import refusal_text, router_asked_for
-from lns.station.messages import router_info_answer_text
+from lns.station.messages import refusal_text, router_asked_for
+from lns.station.spelling import router_info_answer_text
 
 Accept = Callable[[WebSocketLink], Awaitable[None]]
 

@@ -24,7 +24,7 @@ from bench.station.web_socket_link import (
 from lns.lorawan.identifiers import Eui
 from lns.server.address import DISCOVERY_PATH, STATION_URI_MAX
 from lns.station.json_fields import Malformed, json_object
-from lns.station.messages import router_info_text
+from lns.station.spelling import router_info_text
 
 __all__ = ["StationLinks", "StationRefused", "StationTls", "WebSocketLink", "connect", "discover"]
 

@@ -27,8 +27,8 @@ from bench.traffic.conformance_time import Stamp, times_us
 from bench.traffic.notices import notice_of
 from bench.traffic.observed_frame import observed
 from bench.traffic.recording import Device, Hearing, Log, TrafficError, TrafficFile, Uplink
+from lns.lorawan.airtime import data_rate
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.data_rate import data_rate
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.uplink.end_device import Activation

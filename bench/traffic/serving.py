@@ -9,13 +9,14 @@ from bench.rig.application import Application
 from bench.station.link import MemoryLink, TextLink, link_pair
 from bench.traffic.recording import Device, Log
 from lns.clock import utc_counted_from
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.network_server import NetworkServer
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
 
 LNS = "lns-a"
 LINK_US = 2_000

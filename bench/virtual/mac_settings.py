@@ -163,6 +163,8 @@ def _answer(
             return b""
         case Cid.DUTY_CYCLE:
             return b""
+        case Cid.TX_PARAM_SETUP if settings.plan.tx_params is not None:
+            return b""
         case _:
             return None
 

@@ -1,8 +1,8 @@
 """Level 2: which LNS owns this frame, when several of them hear it?
 
 ADR 007, part 2. What is remembered of a session (DevEUI and DevAddr) is how far its counter came
-(`lns.dedup.life`) and who owns it, for a day after the last claim that was granted; of each frame
-that was claimed, in which life it lies, for as long as level 1 remembers frames. `decide` is the
+and who owns it, for a day after the last claim that was granted; of each frame that was claimed, in
+which life it lies, for as long as level 1 remembers frames. `decide` is the
 whole decision; stores make it one atomic step (`lns.store`). A server that works alone has nobody
 to ask.
 
@@ -17,7 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.dedup.life import Counter, Lived, Standing, begun_again, gone_on, standing
+from lns.dedup.session import Counter, Lived, Standing, begun_again, gone_on, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 STATE_US = 86_400_000_000  # "State expires after a day"

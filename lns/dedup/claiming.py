@@ -5,21 +5,21 @@ know what all servers together know of it. A device that has one server is never
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 
+from cachetools import FIFOCache
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lns.clock import now_us
 from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Claims, Level2, SoleServer
-from lns.dedup.life import Lived, Standing
+from lns.dedup.session import Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX
 from lns.events import Claimed
 from lns.lorawan.frame_counter import MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import Patience, StoreUnavailable
-from lns.uplink.end_device import EndDevice, Session
+from lns.uplink.end_device import EndDevice
 from lns.uplink.reception import Reception
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Claiming:
         self._record = record
         nobody_says = "nobody can say who owns a frame until it is back"
         self._store = Patience("the store of the claims", CLAIM_US, nobody_says, log)
-        self._not_owned: OrderedDict[tuple[Eui, DevAddr], NotOwned] = OrderedDict()
+        self._not_owned: FIFOCache[tuple[Eui, DevAddr], NotOwned] = FIFOCache(NOT_OWNED_MAX)
 
     def is_asked_for(self, device: EndDevice) -> bool:
         """Whether another server may own what this device sends."""
@@ -208,6 +208,3 @@ class Claiming:
         is_another = before is None or (before.f_cnt, before.mic) != (bid.f_cnt, bid.mic)
         frames = (before.frames if before else 0) + is_another
         self._not_owned[session] = NotOwned(bid.f_cnt, bid.mic, level2, frames)
-        self._not_owned.move_to_end(session)
-        if len(self._not_owned) > NOT_OWNED_MAX:
-            self._not_owned.popitem(last=False)

@@ -15,7 +15,7 @@ from typing import cast
 from cachetools import TTLCache
 from msgspec import Struct
 
-from lns.dedup.life import Lived
+from lns.dedup.session import Lived
 from lns.lorawan.identifiers import Eui, Mic
 
 RETENTION_US = 60_000_000  # ADR 007: "a sliding expiration of 1 minute"

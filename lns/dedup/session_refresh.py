@@ -5,12 +5,13 @@ out of date. Whoever sends frames that fit nobody must not make this server ask 
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from cachetools import FIFOCache, TTLCache
+
 from lns.dedup.claim import STATE_US
-from lns.dedup.life import Standing
+from lns.dedup.session import Standing
 from lns.dedup.strategy import Reason
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable, in_time
@@ -51,10 +52,10 @@ class SessionRefresh:
         self._registry = registry
         self._shared = shared
         self._now_us = now_us
-        self._asked_us: OrderedDict[DevAddr, int] = OrderedDict()
+        self._asked: TTLCache[DevAddr, bool] = TTLCache(ASKED_MAX, AGAIN_US, timer=now_us)
         self._under_way: dict[DevAddr, asyncio.Event] = {}
         self._began_us = 0
-        self._learnt_us: OrderedDict[DevAddr, int] = OrderedDict()
+        self._learnt_us: FIFOCache[DevAddr, int] = FIFOCache(FRESH_MAX)
 
     def begin(self) -> None:
         """Everything that the store knows has just been read; only the first call counts."""
@@ -109,16 +110,9 @@ class SessionRefresh:
         return True
 
     def _is_due(self, dev_addr: DevAddr) -> bool:
-        now_us = self._now_us()
-        asked_us = self._asked_us.get(dev_addr)
-        if asked_us is not None and now_us - asked_us < AGAIN_US:
+        if dev_addr in self._asked or len(self._under_way) >= UNDER_WAY_MAX:
             return False
-        if len(self._under_way) >= UNDER_WAY_MAX:
-            return False
-        self._asked_us[dev_addr] = now_us
-        self._asked_us.move_to_end(dev_addr)
-        if len(self._asked_us) > ASKED_MAX:
-            self._asked_us.popitem(last=False)
+        self._asked[dev_addr] = True
         return True
 
     async def _learn(self, dev_addr: DevAddr) -> None:
@@ -136,6 +130,3 @@ class SessionRefresh:
 
     def _note_learnt(self, dev_addr: DevAddr) -> None:
         self._learnt_us[dev_addr] = self._now_us()
-        self._learnt_us.move_to_end(dev_addr)
-        if len(self._learnt_us) > FRESH_MAX:
-            self._learnt_us.popitem(last=False)

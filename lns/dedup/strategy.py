@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lns.dedup.claim import Level2, OnOutage
 from lns.dedup.concentrator import Copy
-from lns.dedup.life import Standing
+from lns.dedup.session import Standing
 
 RESUBMISSIONS_MAX = 3  # answers per counter value beyond the first one
 

@@ -1,19 +1,357 @@
-"""Which detectors does a consumer have, and what do they say together?
+"""Is a message a duplicate: by its id, by its number in a stream, by its key?
 
-One after the other: the window of ids, the sequence numbers, the Remove Duplicates keys. The first
-one that recognises a message decides. Of a message that one of them ignored nothing is remembered
-but its sequence number, for it was received.
+One detector after the other; the first one that recognises a message decides. Of a message that one
+of them ignored nothing is remembered but its sequence number, for it was received.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from lns.delivery.detection import ConfigurationError, Duplicate, duration
+from msgspec import Struct
+
 from lns.delivery.incoming import Incoming
-from lns.delivery.message_id_window import WINDOW_MAX_US, MessageIdWindow
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
-from lns.delivery.sequence_tracker import PERFORMS, SequenceTracker
-from lns.store.inbox_entries import Entries, Place
+from lns.delivery.min_msg_time import MIN_MSG_TIME
+from lns.store.inbox_entries import Entries, Mark, Place, Table
+
+DAY_US = 86_400_000_000
+
+
+class ConfigurationError(ValueError):
+    """A detector cannot be what was asked for; the text names what was asked and what may be."""
+
+
+class Detector(StrEnum):
+    """Who recognised a duplicate."""
+
+    WINDOW = "window"
+    SEQUENCE = "sequence"
+    KEY = "key"
+
+
+class Duplicate(Struct, frozen=True):
+    """A message that was there before: `by` whom it was recognised, and the position it has then.
+
+    For a sequence number that is the position of the newest message of the stream.
+    """
+
+    by: Detector
+    first_position: int
+
+
+def duration(us: int) -> str:
+    """A time in the largest unit that leaves a whole number."""
+    for unit_us, unit in ((DAY_US, "d"), (3_600_000_000, "h"), (60_000_000, "min")):
+        if us and us % unit_us == 0:
+            return f"{us // unit_us} {unit}"
+    return f"{us // 1_000_000} s" if us % 1_000_000 == 0 else f"{us} us"
+
+
+WINDOW_US = 600_000_000
+WINDOW_MIN_US = 20_000_000
+WINDOW_MAX_US = 7 * DAY_US
+
+
+class MessageIdWindow:
+    """Ignores a message whose id was accepted less than `window_us` before, 20 s to 7 days.
+
+    At exactly `window_us` it is accepted again. Each topic has ids of its own. Nothing else is
+    compared, or the id and the partition key when `partitioned`. With `sessions`, partition key
+    and session id must be equal (`fits`). ConfigurationError for a window outside the limits.
+
+    Times are UTC in µs, as the window outlives the process. A clock that is set forward shortens
+    the window by so much for what was accepted before, one that is set back lengthens it.
+
+    What it costs is bounded by the window: a mark for every id that was accepted during it.
+
+    Stores were written once that remembered ids without their topic. Until `topicless_until_us`
+    (UTC) those count for every topic.
+
+    >>> from lns.delivery import Incoming, MessageIdWindow
+    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> window, entries = MessageIdWindow(20_000_000), MemoryEntries()
+    >>> order = Incoming(channel="orders", message_id="12345.2017/payment")
+    >>> [window.take(entries, order, at_us) is None for at_us in (0, 15_000_000, 30_000_000)]
+    [True, False, True]
+    """
+
+    def __init__(
+        self,
+        window_us: int = WINDOW_US,
+        *,
+        partitioned: bool = False,
+        sessions: bool = False,
+        topicless_until_us: int = 0,
+    ) -> None:
+        if not WINDOW_MIN_US <= window_us <= WINDOW_MAX_US:
+            raise ConfigurationError(
+                f"a window of {duration(window_us)} cannot be; it is"
+                f" {duration(WINDOW_MIN_US)} to {duration(WINDOW_MAX_US)}"
+            )
+        self._window_us = window_us
+        self._partitioned = partitioned
+        self._sessions = sessions
+        self._topicless_until_us = topicless_until_us
+
+    @property
+    def window_us(self) -> int:
+        """The length of the window in µs."""
+        return self._window_us
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """What a store is created with, and keeps."""
+        return {
+            "window_us": self._window_us,
+            "partitioned": int(self._partitioned),
+            "sessions": int(self._sessions),
+        }
+
+    def fits(self, message: Incoming) -> bool:
+        """Whether session id and partition key are equal, where there are sessions."""
+        return not self._sessions or message.session_id == message.partition_key
+
+    def as_kept(self, window_us: int, topicless_until_us: int) -> "MessageIdWindow":
+        """This window as a store keeps it; what else it was created with cannot change."""
+        if (window_us, topicless_until_us) == (self._window_us, self._topicless_until_us):
+            return self
+        return MessageIdWindow(
+            window_us,
+            partitioned=self._partitioned,
+            sessions=self._sessions,
+            topicless_until_us=topicless_until_us,
+        )
+
+    def place(self, message: Incoming) -> Place:
+        """Where this id is remembered."""
+        # With their lengths, so that no two topics and ids have one name.
+        bus, channel = message.bus, message.channel
+        name = f"{len(bus)}:{bus}:{len(channel)}:{channel}:{self._id(message)}"
+        return Place(Table.WINDOW, name)
+
+    def places(self, message: Incoming) -> tuple[Place, ...]:
+        """All places where this id may be remembered."""
+        if not self._topicless_until_us:
+            return (self.place(message),)
+        return self.place(message), Place(Table.WINDOW, self._id(message))
+
+    def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
+        """The message that this one repeats; None when there is none."""
+        for place in self.places(message):
+            mark = entries.get(place)
+            if mark is not None and now_us - mark.at_us < self._window_us:
+                return Duplicate(Detector.WINDOW, mark.position)
+        return None
+
+    def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
+        """Begin the window of a message that was accepted."""
+        entries.put(self.place(message), Mark(now_us, position))
+
+    def take(
+        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
+    ) -> Duplicate | None:
+        """Judge a message, and remember it when it is accepted (None)."""
+        duplicate = self.judge(entries, message, now_us)
+        if duplicate is None:
+            self.remember(entries, message, now_us, position)
+        return duplicate
+
+    def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
+        """Let go of ids whose window is over."""
+        entries.forget(Table.WINDOW, now_us - self._window_us + 1, at_most)
+
+    def _id(self, message: Incoming) -> str:
+        if not self._partitioned:
+            return message.message_id
+        partition_key = message.partition_key
+        return f"{len(partition_key)}:{partition_key}:{message.message_id}"
+
+
+NUM_DUP_MSGS_RCVD = "NumDupMsgsRcvd"
+PERFORMS = "performDuplicateChecking"
+
+
+class SequenceTracker:
+    """Ignores a message with a number above 1 that is not above the last one of its stream.
+
+    A stream is bus, channel and QoS. A gap is accepted, so a message that others have overtaken
+    counts as a duplicate, and is lost: streams must arrive in order. The number 1 begins a new
+    space, always: where 1 comes again, 2 does so too, and both are accepted. Messages without a
+    number pass. The last numbers have no end.
+
+    What another detector has ignored was received too: its number is noted, and counted in
+    `NumDupMsgsRcvd` when it says duplicate (`ignored`).
+
+    With `perform_duplicate_checking` off everything passes and `NumDupMsgsRcvd` is 0. The numbers
+    are still noted, so that no stream that began anew meanwhile is taken for an old one later.
+
+    >>> from lns.delivery import Incoming, SequenceTracker
+    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> tracker, entries = SequenceTracker(), MemoryEntries()
+    >>> def accepted(number):
+    ...     message = Incoming(channel="up", message_id=f"m{number}", sequence_number=number)
+    ...     return tracker.take(entries, message, now_us=0) is None
+    >>> [number for number in (1, 2, 5, 3, 5, 6) if accepted(number)]
+    [1, 2, 5, 6]
+    >>> tracker.num_dup_msgs_rcvd(entries)
+    2
+    """
+
+    def __init__(self, *, perform_duplicate_checking: bool = True) -> None:
+        self._checks = perform_duplicate_checking
+
+    @property
+    def performs_duplicate_checking(self) -> bool:
+        """Whether anything is ever ignored."""
+        return self._checks
+
+    def place(self, message: Incoming) -> Place:
+        """Where the last number of the stream of this message is."""
+        bus, channel, qos = message.stream
+        return Place(Table.SEQUENCE, f"{qos}:{len(bus)}:{bus}:{channel}")
+
+    def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
+        """The newest message of the stream, if this one is not beyond it; whatever the time is."""
+        number = message.sequence_number
+        if not self._checks or number is None or number == 1:
+            return None
+        mark = entries.get(self.place(message))
+        if mark is None or number > mark.number:
+            return None
+        return Duplicate(Detector.SEQUENCE, mark.position)
+
+    def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
+        """The stream has come as far as this message, which was received."""
+        if message.sequence_number is not None:
+            entries.put(self.place(message), Mark(now_us, position, message.sequence_number))
+
+    def ignored(
+        self, entries: Entries, message: Incoming, now_us: int, first_position: int
+    ) -> bool:
+        """Whether the number of a message says duplicate that some detector has ignored.
+
+        Where it does not, the stream has come as far as this message, which was received all the
+        same, and had its effect at `first_position`.
+        """
+        if self.judge(entries, message, now_us) is not None:
+            return True
+        if message.sequence_number is not None:
+            mark = entries.get(self.place(message))
+            position = first_position if mark is None else max(mark.position, first_position)
+            self.remember(entries, message, now_us, position)
+        return False
+
+    def take(
+        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
+    ) -> Duplicate | None:
+        """Judge a message, and remember it when it is accepted (None), or count it."""
+        duplicate = self.judge(entries, message, now_us)
+        if duplicate is None:
+            self.remember(entries, message, now_us, position)
+        else:
+            entries.add(NUM_DUP_MSGS_RCVD, 1)
+        return duplicate
+
+    def num_dup_msgs_rcvd(self, entries: Entries) -> int:
+        """How many duplicates were ignored; 0 as long as nothing is checked."""
+        return entries.number(NUM_DUP_MSGS_RCVD) if self._checks else 0
+
+
+RETENTION_MAX_US = 15 * DAY_US  # "a maximum message validity period of 15 days"
+RETRY_US = DAY_US  # as long as a network server tries to send a message, by default
+NETWORK_US = 10_000_000
+
+
+class RemoveDuplicatesKeys:
+    """Ignores a message whose key was consumed, as long as the same key may still arrive.
+
+    A key was consumed too long ago when that was *before* one of two times; at exactly that time
+    it is still known:
+
+    - now - `retention_us` - `retry_us` - `network_us`: how long the queue keeps a message, how
+      long its producer tries again, and how long a message is on its way;
+    - with `min_msg_time_us`, which tells when the oldest message that nobody has consumed was
+      sent: that time - `retry_us` - `network_us`. A queue that is stuck keeps its keys longer.
+      Where it tells None, the queue is empty, and the first formula counts.
+
+    A message without a key passes. The keys of one consumer may be in its own store; several
+    consumers of one queue need one store together, or each of them consumes the key once.
+
+    Times are UTC in µs, retention at most 15 days: ConfigurationError. A clock that is set forward
+    lets keys go too early by as much, one that is set back keeps them longer.
+
+    >>> from lns.delivery import Incoming, RemoveDuplicatesKeys
+    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> keys, entries = RemoveDuplicatesKeys(), MemoryEntries()
+    >>> def consumed(message_id, key):
+    ...     pay = Incoming(channel="pay", message_id=message_id, remove_duplicates_key=key)
+    ...     return keys.take(entries, pay, now_us=0) is None
+    >>> consumed("a", "10$ at 12:00"), consumed("b", "10$ at 12:00"), consumed("c", "10$ at 12:01")
+    (True, False, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        retention_us: int = RETENTION_MAX_US,
+        retry_us: int = RETRY_US,
+        network_us: int = NETWORK_US,
+        min_msg_time_us: Callable[[], int | None] | None = None,
+    ) -> None:
+        if not 0 < retention_us <= RETENTION_MAX_US:
+            raise ConfigurationError(
+                f"a retention of {duration(retention_us)} cannot be; it is more than 0 and at most"
+                f" {duration(RETENTION_MAX_US)}"
+            )
+        for name, us in (("retry", retry_us), ("network", network_us)):
+            if us < 0:
+                raise ConfigurationError(f"a {name} time of {us} us cannot be; it is 0 or more")
+        self._retention_us = retention_us
+        self._late_us = retry_us + network_us
+        self._min_msg_time_us = min_msg_time_us
+
+    def cut_off_us(self, now_us: int) -> int:
+        """A key that was consumed before this time is forgotten."""
+        oldest_us = None if self._min_msg_time_us is None else self._min_msg_time_us()
+        if oldest_us is None:
+            oldest_us = now_us - self._retention_us
+        return oldest_us - self._late_us
+
+    def place(self, message: Incoming) -> Place | None:
+        """Where the key of this message is; None when it has none."""
+        key = message.remove_duplicates_key
+        return None if key is None else Place(Table.KEY, key)
+
+    def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
+        """The message that had the same key; None when there is none, or no key."""
+        place = self.place(message)
+        mark = None if place is None else entries.get(place)
+        if mark is None or mark.at_us < self.cut_off_us(now_us):
+            return None
+        return Duplicate(Detector.KEY, mark.position)
+
+    def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
+        """The key of a message has been consumed."""
+        place = self.place(message)
+        if place is not None:
+            entries.put(place, Mark(now_us, position))
+
+    def take(
+        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
+    ) -> Duplicate | None:
+        """Judge a message, and remember its key when it is accepted (None)."""
+        duplicate = self.judge(entries, message, now_us)
+        if duplicate is None:
+            self.remember(entries, message, now_us, position)
+        return duplicate
+
+    def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
+        """Let go of keys that can arrive no more, and keep what the second formula went by."""
+        oldest_us = None if self._min_msg_time_us is None else self._min_msg_time_us()
+        if oldest_us is not None and (by := oldest_us - entries.number(MIN_MSG_TIME)) != 0:
+            entries.add(MIN_MSG_TIME, by)
+        entries.forget(Table.KEY, self.cut_off_us(now_us), at_most)
+
 
 WINDOW_LENGTH = "window_us"
 _CREATED = "created"

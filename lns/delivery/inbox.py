@@ -1,30 +1,350 @@
-"""How does each message have its effect once, when the broker may bring it many times?
+"""What becomes of a message that is offered to a consumer, and what does the consumer tell of it?
 
-A message goes through the detectors. One that none of them recognises has its effect, and the
-detectors remember it, in one transaction of the store; after that, and not before, the broker is
-told that the message arrived. Killed before the commit, neither is there, and the message comes
-again. Killed after it, the message comes again, and is recognised.
+Each one is unreadable, recognised by a detector, or has its effect. An effect that raises is tried
+again later, and put aside when that has been in vain too often; meanwhile nothing of its stream is
+decided on. An event is told when what it says is kept in the store: a consumer that is killed in
+between tells `inbox.ignored` when the message comes again, whose `first_position` is that of the
+`inbox.accepted` nobody was told.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from inspect import isawaitable
+from pathlib import Path
 from types import TracebackType
+from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from lns.clock import now_us, utc_of_this_host
-from lns.delivery.decisions import Decision, Decisions, Tries
-from lns.delivery.detectors import Detectors
+from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors, Duplicate
 from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
-from lns.delivery.inbox_events import Told
-from lns.delivery.inbox_figures import Figures, figures
-from lns.delivery.incoming import Incoming, Unfit, Unreadable
-from lns.delivery.waiting_messages import Offered, WaitingMessages
+from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
+from lns.delivery.mqtt_session import doubled_us
 from lns.outage import StoreUnavailable, Trouble
-from lns.store.inbox_entries import BATCH_MAX, Batch, InboxStore, Place, Table
+from lns.store import inbox_sqlite
+from lns.store.inbox_entries import (
+    BATCH_MAX,
+    EVICTED,
+    OVERRUNS,
+    POSITION,
+    Batch,
+    InboxStore,
+    ParkedMessage,
+    Place,
+    Size,
+    Summary,
+    Table,
+    TransactionLost,
+)
+from lns.store.sqlite_file import FileUnusable, look
 
 log = logging.getLogger(__name__)
+
+
+class OfMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What each event says of the message that it is about."""
+
+    channel: str
+    message_id: str
+    partition_key: str
+    sequence_number: int | None = None
+    key: str | None = None
+
+
+class Accepted(OfMessage, frozen=True, kw_only=True):
+    """A message had its effect (`inbox.accepted`), as the `position`-th of this inbox, from 1."""
+
+    kind: ClassVar[str] = "inbox.accepted"
+    position: int
+
+
+class Ignored(OfMessage, frozen=True, kw_only=True):
+    """A message had no effect, as it was there before (`inbox.ignored`).
+
+    `by` is the detector that recognised it; `first_position` is where it has had its effect, and
+    for a sequence number the position of the newest message of its stream.
+    """
+
+    kind: ClassVar[str] = "inbox.ignored"
+    by: Detector
+    first_position: int
+
+
+class Unread(Struct, frozen=True, kw_only=True):
+    """A message that cannot be told from others had no effect (`inbox.unreadable`)."""
+
+    kind: ClassVar[str] = "inbox.unreadable"
+    channel: str
+    reason: Unfit
+    detail: str
+    bytes_count: int
+
+
+class Parked(OfMessage, frozen=True, kw_only=True):
+    """The effect of a message failed `tries` times; it was put aside (`inbox.parked`)."""
+
+    kind: ClassVar[str] = "inbox.parked"
+    reason: str
+    tries: int
+
+
+Event = Accepted | Ignored | Unread | Parked
+Told = Callable[[Event], None]
+
+
+def accepted(message: Incoming, position: int) -> Accepted:
+    """The event of a message that had its effect."""
+    return Accepted(**_identity(message), position=position)
+
+
+def ignored(message: Incoming, duplicate: Duplicate) -> Ignored:
+    """The event of a message that was recognised."""
+    first = duplicate.first_position
+    return Ignored(**_identity(message), by=duplicate.by, first_position=first)
+
+
+def unread(message: Unreadable) -> Unread:
+    """The event of a message that cannot be read."""
+    return Unread(
+        channel=message.channel,
+        reason=message.reason,
+        detail=message.detail,
+        bytes_count=message.bytes_count,
+    )
+
+
+def parked(message: Incoming, reason: str, tries: int) -> Parked:
+    """The event of a message that was put aside."""
+    return Parked(**_identity(message), reason=reason, tries=tries)
+
+
+def _identity(message: Incoming) -> dict[str, Any]:
+    """The fields of `OfMessage`."""
+    return {
+        "channel": message.channel,
+        "message_id": message.message_id,
+        "partition_key": message.partition_key,
+        "sequence_number": message.sequence_number,
+        "key": message.remove_duplicates_key,
+    }
+
+
+ACCEPTED = "accepted"
+UNREADABLE = "unreadable"
+TRIES_FAILED = "tries_failed"
+IGNORED = {detector: f"ignored_by_{detector}" for detector in Detector}
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """The counts of an inbox; they are in its store, and outlive the process.
+
+    `remembered`: by detector, how many marks there are and when the first was made (UTC, µs).
+    `evicted` marks left before their time, as their table was full: a repeat of those is accepted.
+    `overruns` are effects that took longer than the lease of the message; another consumer may have
+    had them too. `window_us` is None where ids are not compared. `waiting` is not in the store.
+    """
+
+    accepted: int
+    ignored: dict[str, int]
+    unreadable: int
+    parked: int
+    tries_failed: int
+    evicted: int
+    overruns: int
+    num_dup_msgs_rcvd: int
+    window_us: int | None
+    remembered: dict[str, Size]
+    waiting: int = 0
+
+
+def figures(found: Summary, *, waiting: int = 0, checks_sequence: bool | None = None) -> Figures:
+    """The figures in a summary; NumDupMsgsRcvd is 0 for who checks no sequence numbers.
+
+    Where nobody says whether he does (None), the consumer counts who opened the store last.
+    """
+    numbers = found.numbers
+    if checks_sequence is None:
+        checks_sequence = bool(numbers.get(PERFORMS, 1))
+    return Figures(
+        accepted=numbers.get(ACCEPTED, 0),
+        ignored={str(detector): numbers.get(IGNORED[detector], 0) for detector in Detector},
+        unreadable=numbers.get(UNREADABLE, 0),
+        parked=found.parked,
+        tries_failed=numbers.get(TRIES_FAILED, 0),
+        evicted=numbers.get(EVICTED, 0),
+        overruns=numbers.get(OVERRUNS, 0),
+        num_dup_msgs_rcvd=numbers.get(NUM_DUP_MSGS_RCVD, 0) if checks_sequence else 0,
+        window_us=numbers.get("window_us", 0) or None,
+        remembered={str(table): found.sizes[table] for table in Table},
+        waiting=waiting,
+    )
+
+
+async def figures_of(store: InboxStore) -> Figures:
+    """The figures of a store that this process has opened; StoreUnavailable."""
+    return figures(await store.summary())
+
+
+def figures_in(path: Path) -> tuple[Figures, list[ParkedMessage]]:
+    """The figures and the parked messages in a file, also while another process owns it.
+
+    StoreUnavailable when it is no inbox, or cannot be read.
+    """
+    try:
+        return look(
+            path,
+            inbox_sqlite.KIND,
+            lambda db: (figures(inbox_sqlite.summary(db)), inbox_sqlite.parked(db)),
+        )
+    except FileUnusable as unusable:
+        raise StoreUnavailable(f"the inbox {unusable}") from unusable
+
+
+_FORGET_MIN = 64  # marks that may go with one transaction, or four for each of its messages
+_REASON_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often an effect is tried, and how long after the first failure again; then twice that."""
+
+    most: int = 5
+    first_us: int = 100_000
+    max_us: int = 10_000_000
+
+    def wait_us(self, failures: int) -> int:
+        """The wait after the n-th failure, n from 1, in µs."""
+        return doubled_us(self.first_us, self.max_us, failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one message; without an event it still waits, perhaps as its effect failed."""
+
+    offered: Offered
+    event: Event | None
+    failed: bool = False
+
+
+class Decisions:
+    """Decides on messages by detectors, and lets them have their effect."""
+
+    def __init__(self, detectors: Detectors, effect: Effect, tries: Tries) -> None:
+        self._detectors = detectors
+        self._effect = effect
+        self._tries = tries
+
+    def wanted(self, batch: Sequence[Offered]) -> list[tuple[Place, ...]]:
+        """What must not change while these messages are decided on, message by message."""
+        return [
+            self._detectors.places(offered.message) if isinstance(offered.message, Incoming) else ()
+            for offered in batch
+        ]
+
+    async def decide(self, tx: Batch, batch: Sequence[Offered], at_us: int) -> list[Decision]:
+        """The decisions on messages, in order; everything they change is in the transaction.
+
+        EffectUnavailable when not even the first one can have its effect.
+        """
+        counts: Counter[str] = Counter()
+        held: set[Stream] = set()
+        self._detectors = self._detectors.as_kept(tx)
+        decisions: list[Decision] = []
+        before = tx.number(POSITION)
+        is_available = True
+        for number, offered in enumerate(batch):
+            tx.position = before + counts[ACCEPTED] + 1
+            decision = Decision(offered, None)
+            is_free = offered.stream not in held and not tx.is_held_elsewhere(number)
+            if is_available and is_free and tx.has_time():
+                try:
+                    decision = await self._decide_on(tx, offered, at_us, counts)
+                except EffectUnavailable:
+                    if not counts:
+                        raise
+                    is_available = False
+            if decision.event is None:
+                held.add(offered.stream)
+            decisions.append(decision)
+        self._detectors.forget(tx, at_us, max(_FORGET_MIN, 4 * len(batch)))
+        self._effect.flush(tx)
+        counts[POSITION] = counts[ACCEPTED]
+        for name, by in sorted(counts.items()):
+            if by:
+                tx.add(name, by)
+        return decisions
+
+    async def _decide_on(
+        self, tx: Batch, offered: Offered, at_us: int, counts: Counter[str]
+    ) -> Decision:
+        message = offered.message
+        if isinstance(message, Unreadable):
+            counts[UNREADABLE] += 1
+            return Decision(offered, unread(message))
+        duplicate = self._detectors.judge(tx, message, at_us)
+        if duplicate is not None:
+            counts[IGNORED[duplicate.by]] += 1
+            counts[NUM_DUP_MSGS_RCVD] += self._detectors.ignore(tx, message, at_us, duplicate)
+            return Decision(offered, ignored(message, duplicate))
+        try:
+            await self._accept(tx, message, at_us)
+        except _EffectFailed as failed:
+            return self._fail(tx, offered, message, str(failed), at_us, counts)
+        counts[ACCEPTED] += 1
+        return Decision(offered, accepted(message, tx.position))
+
+    async def _accept(self, tx: Batch, message: Incoming, at_us: int) -> None:
+        """Remember a message and let it have its effect, both or none; _EffectFailed."""
+        with tx.attempt():
+            self._detectors.remember(tx, message, at_us, tx.position)
+            tx.unpark((*message.stream, message.message_id, message.partition_key))
+            try:
+                done = self._effect.handle(message, tx)
+                if isawaitable(done):
+                    await done
+            except (TransactionLost, EffectUnavailable):
+                raise
+            except Exception as error:
+                raise _EffectFailed(f"{type(error).__name__}: {error}"[:_REASON_MAX]) from error
+
+    def _fail(
+        self,
+        tx: Batch,
+        offered: Offered,
+        message: Incoming,
+        reason: str,
+        at_us: int,
+        counts: Counter[str],
+    ) -> Decision:
+        counts[TRIES_FAILED] += 1
+        tries = offered.tries + 1
+        if tries < self._tries.most:
+            return Decision(offered, None, failed=True)
+        tx.park(
+            ParkedMessage(
+                *message.stream,
+                message.message_id,
+                message.partition_key,
+                message.sequence_number,
+                message.remove_duplicates_key,
+                reason,
+                tries,
+                at_us,
+                message.body,
+            )
+        )
+        return Decision(offered, parked(message, reason, tries))
+
+
+class _EffectFailed(Exception):
+    """The effect of one message raised; the text says what."""
+
 
 WAITING_MAX = 10_000
 _SETTLING = Place(Table.WINDOW, "")  # no message has an empty id

@@ -6,15 +6,16 @@ counter, and for every further copy of a frame the station and the number of the
 Duplicates key names the frame, and is the same for all its copies from all servers.
 """
 
+from collections import Counter, deque
 from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from lns.dedup.life import Lived
+from lns.dedup.session import Lived, Session
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import DevStatusAns
-from lns.uplink.end_device import Session
+from lns.outage import within
 from lns.uplink.reception import Reception
 
 
@@ -139,6 +140,27 @@ class Upstream(Protocol):
         """Take one message; UpstreamUnavailable when it cannot be made durable."""
 
 
+# How long the application may take: the copies of a frame wait for the fate of its first one.
+PUBLISH_US = 10_000_000
+
+
+class InTime:
+    """An `Upstream` that fails when another one takes `PUBLISH_US` or longer."""
+
+    def __init__(self, application: Upstream) -> None:
+        self._application = application
+
+    async def publish(self, message: ForApplication) -> None:
+        """Let the application have a message, durably; UpstreamUnavailable.
+
+        One that comes too late may become durable yet; the copy that takes its place has its id.
+        """
+        try:
+            await within(PUBLISH_US, self._application.publish(message))
+        except TimeoutError:
+            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None
+
+
 def message_of(
     lns: str,
     session: Session,
@@ -225,3 +247,27 @@ def _time(at: datetime) -> str:
 def _number(value: float) -> float:
     """A whole number without its ".0", as stations write it."""
     return int(value) if value == int(value) else value
+
+
+MESSAGES_MAX = 1000
+
+
+class MemoryUpstream:
+    """Keeps the newest messages and never refuses one; `numbered` counts each topic from 1."""
+
+    def __init__(self, messages_max: int = MESSAGES_MAX) -> None:
+        self._numbers: Counter[str] = Counter()
+        self._newest: deque[tuple[int, ForApplication]] = deque(maxlen=messages_max)
+        self.taken = 0
+
+    async def publish(self, message: ForApplication) -> None:
+        """Take one message."""
+        self.taken += 1
+        topic = message.topic
+        self._numbers[topic] += 1
+        self._newest.append((self._numbers[topic], message))
+
+    @property
+    def numbered(self) -> tuple[tuple[int, ForApplication], ...]:
+        """The newest messages, oldest first, each with its sequence number."""
+        return tuple(self._newest)

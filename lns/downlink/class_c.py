@@ -12,10 +12,11 @@ from functools import partial
 from typing import Protocol
 
 from lns.clock import now_us
+from lns.dedup.session import Session
 from lns.downlink.downlink_queue import DownlinkQueues, Waiting
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
-from lns.uplink.end_device import DeviceClass, Session
+from lns.uplink.end_device import DeviceClass
 from lns.uplink.registry import Registry
 
 log = logging.getLogger(__name__)

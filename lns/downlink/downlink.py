@@ -9,12 +9,20 @@ the station that heard it last. Source: Basics Station, `dnmsg`.
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from cachetools import FIFOCache
+from msgspec import Struct
+
 from lns.clock import Utc, now_us
 from lns.dedup.claiming import Claiming
+from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.downlink.class_c import ClassC
-from lns.downlink.device_status import StatusRequests
-from lns.downlink.downlink_frame import Content, DownlinkFrames
-from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
+from lns.downlink.downlink_queue import (
+    QUEUE_FULL,
+    ApplicationDownlink,
+    DownlinkQueues,
+    StatusRequests,
+    Waiting,
+)
 from lns.downlink.receive_window import (
     RX2_AFTER_RX1_US,
     Answer,
@@ -23,17 +31,137 @@ from lns.downlink.receive_window import (
     first_window,
     offer,
 )
-from lns.downlink.unreported import Scheduled, Unreported
 from lns.events import Downlink, Request
 from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.frame import MType, build_data
+from lns.lorawan.frame_counter import F_CNT_MAX
+from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import Region
-from lns.station.down_messages import CLASS_C
-from lns.station.messages import Dnmsg
+from lns.station.messages import CLASS_C, Dnmsg
 from lns.station.protocol import Transmitted
-from lns.uplink.end_device import AS_REGION_SAYS, Listening, Session
 from lns.uplink.reception import Reception
 from lns.uplink.registry import Registry
+
+UNREPORTED_MAX = 4096
+
+
+class Scheduled(Struct, frozen=True):
+    """A downlink that was handed to a station.
+
+    `xtime` and `rx1_delay_us` are those of the uplink it answers, None and 0 in class C;
+    `carries` is what it has of the application.
+    """
+
+    dev_eui: Eui
+    frame_id: str | None = None
+    xtime: int | None = None
+    rx1_delay_us: int = 0
+    f_cnt_down: int | None = None
+    dev_addr: DevAddr | None = None
+    carries: Waiting | None = None
+    pdu_bytes: int = 0
+
+
+class Unreported:
+    """Remembers the newest 4096 downlinks by station and `diid`, until they are reported."""
+
+    def __init__(self, lns: str, record: Callable[[Downlink], None]) -> None:
+        self._lns = lns
+        self._record = record
+        self._scheduled: FIFOCache[tuple[Eui, int], Scheduled] = FIFOCache(UNREPORTED_MAX)
+
+    def note(self, station: Eui, diid: int, scheduled: Scheduled) -> None:
+        """A station was handed a downlink."""
+        self._scheduled[station, diid] = scheduled
+
+    def reported(self, station: Eui, report: Transmitted) -> Scheduled | None:
+        """What a station reports on the air; None if it was not asked for it, or twice."""
+        scheduled = self._scheduled.get((station, report.diid))
+        if scheduled is None or scheduled.dev_eui != report.dev_eui:
+            return None
+        del self._scheduled[station, report.diid]
+        carried = scheduled.carries.downlink if scheduled.carries else None
+        self._record(
+            Downlink(
+                stage="transmitted",
+                lns=self._lns,
+                station=station,
+                dev_eui=report.dev_eui,
+                diid=report.diid,
+                window=_window(scheduled, report).value,
+                xtime=report.xtime,
+                frame_id=scheduled.frame_id,
+                f_port=carried.f_port if carried else None,
+                confirmed=carried.confirmed if carried else None,
+            )
+        )
+        return scheduled
+
+
+def _window(scheduled: Scheduled, report: Transmitted) -> Answer:
+    if scheduled.xtime is None:
+        return Answer.RX2
+    late_us = report.xtime - scheduled.xtime - scheduled.rx1_delay_us
+    return Answer.RX1 if late_us < RX2_AFTER_RX1_US // 2 else Answer.RX2
+
+
+class Content(Struct, frozen=True):
+    """What an answer carries besides its header: the ACK bit and MAC commands.
+
+    `due`: it is owed to the device even if the application has nothing to say. `f_cnt_down` is the
+    counter that the claim of its uplink brought; without one it takes its own.
+    """
+
+    ack: bool
+    commands: tuple[MacCommand, ...] = ()
+    due: bool = True
+    f_cnt_down: int | None = None
+
+
+class DownlinkFrames:
+    """Builds the data downlinks of the devices of one server.
+
+    The sessions of a device are made durable before a downlink counter is used, never after, or a
+    restarted server would use it again.
+    """
+
+    def __init__(self, registry: Registry, claiming: Claiming, queues: DownlinkQueues) -> None:
+        self._registry = registry
+        self._claiming = claiming
+        self._queues = queues
+
+    async def build(
+        self, session: Session, content: Content, carried: Waiting | None
+    ) -> tuple[bytes, int] | None:
+        """The bytes of a data downlink, and its counter, which is durable already.
+
+        None: another server owns the session, or its counters are used up. StoreUnavailable:
+        nothing may leave.
+        """
+        said = carried.downlink if carried else None
+        waiting = self._queues.waiting(session.dev_eui)
+        f_cnt_down = content.f_cnt_down
+        if f_cnt_down is None:
+            device = self._registry.device(session.dev_eui)
+            assert device is not None, "a session belongs to a device of this server"
+            f_cnt_down = await self._claiming.take_f_cnt_down(device, session)
+        if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
+            return None
+        await self._registry.keep(session.dev_eui)
+        pdu = build_data(
+            MType.CONFIRMED_DOWN if said and said.confirmed else MType.UNCONFIRMED_DOWN,
+            dev_addr=session.dev_addr,
+            f_cnt=f_cnt_down,
+            keys=session.keys,
+            f_port=said.f_port if said else None,
+            payload=said.payload if said else b"",
+            ack=content.ack,
+            f_opts=encode(content.commands),
+            f_pending=waiting > (1 if said else 0),
+        )
+        return pdu, f_cnt_down
+
 
 # MHDR, DevAddr, FCtrl, FCnt, FPort, MIC: what a frame has besides FOpts and payload.
 _FRAME_OVERHEAD_BYTES = 13
@@ -55,7 +183,7 @@ class Stations(Protocol):
 class Downlinks:
     """Builds and sends downlinks; numbers them with `diid`, from the milliseconds of UTC.
 
-    What a frame of data says, and with which counter, is up to `lns.downlink.downlink_frame`.
+    What a frame of data says, and with which counter, is up to `lns.downlink.downlink`.
     """
 
     def __init__(
@@ -222,8 +350,8 @@ class Downlinks:
         due = self._queues.due(dev_eui, now_us())
         if due is None:
             return None
-        size = len(due.downlink.payload)
-        if not self._offer(reception, window, size + len(content.f_opts), listening).is_empty:
+        size, f_opts = len(due.downlink.payload), len(encode(content.commands))
+        if not self._offer(reception, window, size + f_opts, listening).is_empty:
             return due
         fits_none = self._offer(reception, window, size, listening).is_empty
         if window.answer is Answer.RX1 and fits_none:

@@ -1,4 +1,4 @@
-"""What does the application want sent to a device, and what of it still waits?
+"""What waits for a device: what the application wants sent, and the wish for its status?
 
 An application asks on the MQTT topic `lorawan/<lns id>/<dev_eui>/down` with UTF-8 JSON, or calls
 `Downlinks.enqueue` itself:
@@ -6,9 +6,9 @@ An application asks on the MQTT topic `lorawan/<lns id>/<dev_eui>/down` with UTF
     {"fPort": 1..223, "payload": "<hex>", "confirmed": false}
     {"devStatus": true}
 
-`confirmed` may be left out; any other key is a mistake. The second asks the device for its status
-(`lns.downlink.device_status`). The queue is in memory: what still waits
-when the server ends is lost.
+`confirmed` may be left out; any other key is a mistake. The second asks the device for its status:
+DevStatusReq goes with the next answer to an uplink (LoRaWAN 1.0.4, 5.5). The queue is in memory:
+what still waits when the server ends is lost.
 """
 
 import asyncio
@@ -21,8 +21,82 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from lns.clock import now_us
 from lns.events import Request
 from lns.lorawan.identifiers import Eui, eui
+from lns.uplink.end_device import EndDevice
+
+ASKED_MAX = 3
+"""How often a device is asked for one status; one that never answers is left alone then."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A status that the application wants (`by_application`), or that is due by configuration."""
+
+    by_application: bool
+    askings: int = 0
+
+
+class StatusRequests:
+    """Which devices are to be asked, and when each has told its status last.
+
+    Remembers both for as long as the process lives; there is at most one entry a device.
+    """
+
+    def __init__(self, lns: str, record: Callable[[Request], None]) -> None:
+        self._lns = lns
+        self._record = record
+        self._wanted: dict[Eui, _Wanted] = {}
+        self._over_us: dict[Eui, int] = {}
+
+    def want(self, dev_eui: Eui) -> None:
+        """The application wants to know the status of a device."""
+        self._wanted[dev_eui] = _Wanted(by_application=True)
+        self._tell("queued", dev_eui)
+
+    def refuse(self, reason: str, dev_eui: Eui) -> None:
+        """Tell of a status that nobody is asked for."""
+        self._tell("refused", dev_eui, reason)
+
+    def is_due(self, device: EndDevice) -> bool:
+        """Whether the next answer to a device asks for its status."""
+        dev_eui = device.dev_eui
+        wanted = self._wanted.get(dev_eui)
+        if wanted is None and self._has_come_round(device):
+            wanted = self._wanted[dev_eui] = _Wanted(by_application=False)
+        if wanted is not None and wanted.askings >= ASKED_MAX:
+            self._end(dev_eui, "given_up", "NotAnswered")
+            return False
+        return wanted is not None
+
+    def asked(self, dev_eui: Eui) -> None:
+        """A station was handed a DevStatusReq for a device."""
+        wanted = self._wanted.get(dev_eui)
+        if wanted is not None:
+            wanted.askings += 1
+
+    def told(self, dev_eui: Eui) -> None:
+        """A device has told its status, whoever asked for it."""
+        self._end(dev_eui, "done")
+
+    def _has_come_round(self, device: EndDevice) -> bool:
+        if device.dev_status_s is None:
+            return False
+        over_us = self._over_us.get(device.dev_eui)
+        return over_us is None or now_us() - over_us >= device.dev_status_s * 1_000_000
+
+    def _end(self, dev_eui: Eui, stage: str, reason: str | None = None) -> None:
+        self._over_us[dev_eui] = now_us()
+        wanted = self._wanted.pop(dev_eui, None)
+        if wanted is not None and wanted.by_application:
+            self._tell(stage, dev_eui, reason)
+
+    def _tell(self, stage: str, dev_eui: Eui, reason: str | None = None) -> None:
+        self._record(
+            Request(stage=stage, lns=self._lns, dev_eui=dev_eui, wants="status", reason=reason)
+        )
+
 
 QUEUE_MAX = 16
 QUEUE_FULL = "QueueFull"

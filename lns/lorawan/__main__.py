@@ -13,10 +13,11 @@ from lns.lorawan.frame import (
     MalformedFrame,
     MType,
     RejoinRequest,
+    cf_list_channel_masks,
+    cf_list_frequencies_hz,
     open_join_accept,
     parse,
 )
-from lns.lorawan.join_accept import cf_list_channel_masks, cf_list_frequencies_hz
 from lns.lorawan.mac_commands import OtherCommand, parse_downlink, parse_uplink
 
 _EXAMPLES = """\

@@ -1,10 +1,16 @@
-"""What does a PHYPayload say, and which PHYPayload says it?
+"""Which frames does LoRaWAN 1.0.x have, what do they hold, and which bytes spell them?
 
-LoRaWAN 1.0.x; the frames of 1.1 have the same shape, but another MIC, which is not supported.
-A frame that cannot be read is a `MalformedFrame`: it is shorter than 12 bytes (unless proprietary)
-or longer than 255, has an RFU or major bit set in its MHDR, or has not the length that its type or
-its FOptsLen asks for.
+All multi-byte fields are little endian. A join-accept is encrypted behind its MHDR:
+
+    | MHDR 20 | JoinNonce 3 | NetID 3 | DevAddr 4 | DLSettings 1 | RxDelay 1 | CFList 0/16 | MIC 4 |
 """
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from msgspec import Struct
 
 from lns.lorawan.crypto import (
     Direction,
@@ -16,28 +22,311 @@ from lns.lorawan.crypto import (
     join_mic,
 )
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.join_accept import DlSettings, JoinAcceptFields, join_accept_fields
-from lns.lorawan.phy_payload import (
-    ACK_BIT,
-    ADR_ACK_REQ_BIT,
-    ADR_BIT,
-    DATA_FRAMES,
-    DATA_HEAD,
-    F_PENDING_BIT,
-    JOIN_REQUEST,
-    MIC_BYTES,
-    REJOIN_0_2,
-    REJOIN_1,
-    UPLINKS,
-    Data,
-    Frame,
-    JoinAccept,
-    JoinRequest,
-    MalformedFrame,
-    MType,
-    Proprietary,
-    RejoinRequest,
-)
+
+MIC_BYTES = 4
+DATA_HEAD = struct.Struct("<BIBH")
+JOIN_REQUEST = struct.Struct("<BQQH4s")
+REJOIN_0_2 = struct.Struct("<BB3sQH4s")
+REJOIN_1 = struct.Struct("<BBQQH4s")
+
+ADR_BIT = 0x80
+ADR_ACK_REQ_BIT = 0x40
+ACK_BIT = 0x20
+F_PENDING_BIT = 0x10
+
+
+class MalformedFrame(ValueError):
+    """These bytes are no LoRaWAN 1.0.x frame; the text says why."""
+
+
+class MType(IntEnum):
+    """The message type, bits 7..5 of the MHDR."""
+
+    JOIN_REQUEST = 0
+    JOIN_ACCEPT = 1
+    UNCONFIRMED_UP = 2
+    UNCONFIRMED_DOWN = 3
+    CONFIRMED_UP = 4
+    CONFIRMED_DOWN = 5
+    REJOIN_REQUEST = 6
+    PROPRIETARY = 7
+
+
+UPLINKS = (MType.UNCONFIRMED_UP, MType.CONFIRMED_UP)
+_CONFIRMED = (MType.CONFIRMED_UP, MType.CONFIRMED_DOWN)
+DATA_FRAMES = (*UPLINKS, MType.UNCONFIRMED_DOWN, MType.CONFIRMED_DOWN)
+
+
+class Data(Struct, frozen=True):
+    """A data frame as on the wire: `f_cnt` has 16 bits, `frm_payload` is encrypted.
+
+    `f_pending` is bit 4 of FCtrl (class B in uplinks, FPending in downlinks), `adr_ack_req` bit 6
+    (RFU in downlinks, kept). `f_port` None: neither FPort nor FRMPayload.
+    """
+
+    m_type: MType
+    dev_addr: DevAddr
+    adr: bool
+    adr_ack_req: bool
+    ack: bool
+    f_pending: bool
+    f_cnt: int
+    f_opts: bytes
+    f_port: int | None
+    frm_payload: bytes
+    mic: bytes
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the frame asks for an acknowledgement."""
+        return self.m_type in _CONFIRMED
+
+    @property
+    def is_uplink(self) -> bool:
+        """Whether a device sent it."""
+        return self.m_type in UPLINKS
+
+    @property
+    def direction(self) -> Direction:
+        """The direction as the ciphers spell it."""
+        return Direction.UP if self.m_type in UPLINKS else Direction.DOWN
+
+    @property
+    def frame_id(self) -> str:
+        """`dev_addr:f_cnt:mic`, the name of this frame in every capture."""
+        return f"{self.dev_addr}:{self.f_cnt}:{self.mic.hex().upper()}"
+
+    @property
+    def has_commands_twice(self) -> bool:
+        """MAC commands in FOpts and in FRMPayload at once (LoRaWAN 1.0.4, 4.3.1.6: not allowed).
+
+        Such a frame can be read, and stations pass it on; its receiver discards it.
+        """
+        return self.f_port == 0 and bool(self.f_opts)
+
+    def body(self) -> bytes:
+        """The bytes under the MIC, from MHDR to FRMPayload."""
+        f_ctrl = (
+            self.adr * ADR_BIT
+            | self.adr_ack_req * ADR_ACK_REQ_BIT
+            | self.ack * ACK_BIT
+            | self.f_pending * F_PENDING_BIT
+            | len(self.f_opts)
+        )
+        head = DATA_HEAD.pack(self.m_type << 5, int(self.dev_addr, 16), f_ctrl, self.f_cnt)
+        if self.f_port is None:
+            return head + self.f_opts
+        return b"%b%b%c%b" % (head, self.f_opts, self.f_port, self.frm_payload)
+
+    def to_bytes(self) -> bytes:
+        """The PHYPayload."""
+        return self.body() + self.mic
+
+    def mic_is_valid(self, nwk_s_key: bytes, f_cnt: int) -> bool:
+        """Whether the MIC fits this key and this 32-bit counter."""
+        mic = data_mic(nwk_s_key, self.direction, self.dev_addr, f_cnt, self.body())
+        return mic == self.mic
+
+    def payload(self, keys: SessionKeys, f_cnt: int) -> bytes:
+        """FRMPayload in clear, for this 32-bit counter; empty without FPort."""
+        key = keys.nwk_s_key if self.f_port == 0 else keys.app_s_key
+        return crypt_payload(key, self.direction, self.dev_addr, f_cnt, self.frm_payload)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A join-request: MHDR JoinEUI(8) DevEUI(8) DevNonce(2) MIC(4), 23 bytes."""
+
+    join_eui: Eui
+    dev_eui: Eui
+    dev_nonce: int
+    mic: bytes
+
+    @property
+    def frame_id(self) -> str:
+        """`join_eui:dev_eui:dev_nonce`, the name of this frame in every capture."""
+        return f"{self.join_eui}:{self.dev_eui}:{self.dev_nonce}"
+
+    def body(self) -> bytes:
+        """The bytes under the MIC, MHDR first."""
+        return self.to_bytes()[:-MIC_BYTES]
+
+    def to_bytes(self) -> bytes:
+        """The PHYPayload, 23 bytes."""
+        join_eui, dev_eui = int(self.join_eui, 16), int(self.dev_eui, 16)
+        return JOIN_REQUEST.pack(0x00, join_eui, dev_eui, self.dev_nonce, self.mic)
+
+    def mic_is_valid(self, app_key: bytes) -> bool:
+        """Whether the MIC fits this AppKey."""
+        return join_mic(app_key, self.body()) == self.mic
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAccept:
+    """A join-accept as on the air; `encrypted` is everything after the MHDR (16 or 32 bytes)."""
+
+    encrypted: bytes
+
+    def to_bytes(self) -> bytes:
+        """The PHYPayload, 17 or 33 bytes."""
+        return b"\x20" + self.encrypted
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinRequest:
+    """A rejoin-request of LoRaWAN 1.1: can be read, is never answered.
+
+    Types 0 and 2 (19 bytes) have a `net_id` (6 hexadecimal digits), type 1 (24) a `join_eui`.
+    """
+
+    rejoin_type: int
+    net_id: str | None
+    join_eui: Eui | None
+    dev_eui: Eui
+    rj_count: int
+    mic: bytes
+
+    def to_bytes(self) -> bytes:
+        """The PHYPayload, 19 or 24 bytes."""
+        dev_eui = int(self.dev_eui, 16)
+        if self.join_eui is not None:
+            join_eui = int(self.join_eui, 16)
+            return REJOIN_1.pack(0xC0, 1, join_eui, dev_eui, self.rj_count, self.mic)
+        net_id = bytes.fromhex(self.net_id or "")[::-1]
+        return REJOIN_0_2.pack(0xC0, self.rejoin_type, net_id, dev_eui, self.rj_count, self.mic)
+
+
+@dataclass(frozen=True, slots=True)
+class Proprietary:
+    """A proprietary frame; `payload` is everything after the MHDR, a MIC (if any) included."""
+
+    payload: bytes
+
+    def to_bytes(self) -> bytes:
+        """The PHYPayload."""
+        return b"\xe0" + self.payload
+
+
+Frame = Data | JoinRequest | JoinAccept | RejoinRequest | Proprietary
+
+
+CF_LIST_BYTES = 16
+_MHDR = 0x20
+_FIXED = struct.Struct("<B3s3sIBB")
+_CHANNELS = 5
+_FREQUENCIES = 0
+_CHANNEL_MASKS = 1
+_HZ_PER_STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DlSettings:
+    """How the device listens: RX1 data rate offset 0..7, RX2 data rate 0..15.
+
+    Bit 7 is RFU in 1.0.x (OptNeg in 1.1): not kept.
+    """
+
+    rx1_dr_offset: int = 0
+    rx2_dr: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAcceptFields:
+    """The clear content of a join-accept, without its MIC.
+
+    `join_nonce` has 24 bits, `net_id` is 6 hexadecimal digits (upper case, most significant
+    first), `rx_delay` is 0..15 seconds as on the wire, `cf_list` is empty or its 16 raw bytes.
+    """
+
+    join_nonce: int
+    net_id: str
+    dev_addr: DevAddr
+    dl_settings: DlSettings = DlSettings()
+    rx_delay: int = 1
+    cf_list: bytes = b""
+
+    @property
+    def receive_delay_us(self) -> int:
+        """RECEIVE_DELAY1 in microseconds; an RxDelay of 0 means one second."""
+        return max(self.rx_delay, 1) * 1_000_000
+
+    def body(self) -> bytes:
+        """The bytes under the MIC: MHDR to CFList; ValueError if a field does not fit."""
+        settings = self.dl_settings
+        if (
+            not 0 <= self.join_nonce < 1 << 24
+            or len(self.net_id) != 6
+            or not 0 <= settings.rx1_dr_offset <= 7
+            or not 0 <= settings.rx2_dr <= 15
+            or not 0 <= self.rx_delay <= 15
+            or len(self.cf_list) not in (0, CF_LIST_BYTES)
+        ):
+            raise ValueError(f"a field does not fit a join-accept: {self}")
+        return (
+            _FIXED.pack(
+                _MHDR,
+                self.join_nonce.to_bytes(3, "little"),
+                bytes.fromhex(self.net_id)[::-1],
+                int(self.dev_addr, 16),
+                settings.rx1_dr_offset << 4 | settings.rx2_dr,
+                self.rx_delay,
+            )
+            + self.cf_list
+        )
+
+
+def join_accept_fields(body: bytes) -> JoinAcceptFields:
+    """The fields of a clear join-accept without its MIC (13 or 29 bytes); RFU bits are ignored."""
+    _, join_nonce, net_id, dev_addr, dl_settings, rx_delay = _FIXED.unpack_from(body)
+    return JoinAcceptFields(
+        join_nonce=int.from_bytes(join_nonce, "little"),
+        net_id=net_id[::-1].hex().upper(),
+        dev_addr=DevAddr(f"{dev_addr:08X}"),
+        dl_settings=DlSettings(rx1_dr_offset=dl_settings >> 4 & 0x07, rx2_dr=dl_settings & 0x0F),
+        rx_delay=rx_delay & 0x0F,
+        cf_list=body[_FIXED.size :],
+    )
+
+
+def frequency_cf_list(freqs_hz: Sequence[int]) -> bytes:
+    """A CFList of type 0: up to five more channels, in hertz (EU868).
+
+    ValueError for more than five or for a frequency that is no multiple of 100 Hz in 24 bits.
+    """
+    if len(freqs_hz) > _CHANNELS:
+        raise ValueError(f"a CFList has {_CHANNELS} frequencies, not {len(freqs_hz)}")
+    steps = [divmod(freq_hz, _HZ_PER_STEP) for freq_hz in freqs_hz]
+    if any(rest or not 0 <= step < 1 << 24 for step, rest in steps):
+        raise ValueError(f"a CFList cannot spell {list(freqs_hz)} Hz")
+    listed = b"".join(step.to_bytes(3, "little") for step, _ in steps)
+    return listed.ljust(CF_LIST_BYTES - 1, b"\0") + bytes([_FREQUENCIES])
+
+
+def channel_mask_cf_list(masks: Sequence[int]) -> bytes:
+    """A CFList of type 1: up to five masks of 16 channels each, lowest channels first (US915).
+
+    ValueError for more than five masks or for one that has more than 16 bits.
+    """
+    if len(masks) > _CHANNELS or not all(0 <= mask <= 0xFFFF for mask in masks):
+        raise ValueError(f"a CFList has {_CHANNELS} masks of 16 bits, not {list(masks)}")
+    listed = b"".join(mask.to_bytes(2, "little") for mask in masks)
+    return listed.ljust(CF_LIST_BYTES - 1, b"\0") + bytes([_CHANNEL_MASKS])
+
+
+def cf_list_frequencies_hz(cf_list: bytes) -> tuple[int, ...]:
+    """The frequencies of a CFList of type 0 in hertz, unused ones left out; else none."""
+    if len(cf_list) != CF_LIST_BYTES or cf_list[-1] != _FREQUENCIES:
+        return ()
+    steps = (int.from_bytes(cf_list[at : at + 3], "little") for at in range(0, 15, 3))
+    return tuple(step * _HZ_PER_STEP for step in steps if step)
+
+
+def cf_list_channel_masks(cf_list: bytes) -> tuple[int, ...]:
+    """The five channel masks of a CFList of type 1, lowest channels first; else none."""
+    if len(cf_list) != CF_LIST_BYTES or cf_list[-1] != _CHANNEL_MASKS:
+        return ()
+    return tuple(int.from_bytes(cf_list[at : at + 2], "little") for at in range(0, 10, 2))
+
 
 __all__ = [
     "Data",

@@ -1,6 +1,6 @@
 """Which MAC commands do FOpts or an FPort 0 payload carry?
 
-LoRaWAN 1.0.4, section 5, and the commands of class B. The eight commands that this server and its
+LoRaWAN 1.0.4, section 5, and the commands of class B. The ten commands that this server and its
 virtual devices act on are values of their own; the others are kept as bytes, so that what follows
 them can be read. Multi-byte fields are little endian.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 _LINK_CHECK = 0x02
 _LINK_ADR = 0x03
 _DEV_STATUS = 0x06
+_TX_PARAM_SETUP = 0x09
 _DEVICE_TIME = 0x0D
 _LINK_ADR_REQ = struct.Struct("<BHB")
 _DEVICE_TIME_ANS = struct.Struct("<IB")
@@ -79,6 +80,24 @@ class DeviceTimeAns:
     fraction_256: int
 
 
+MAX_EIRPS_DBM = (8, 10, 12, 13, 14, 16, 18, 20, 21, 24, 26, 27, 29, 30, 33, 36)
+"""What MaxEIRP of TxParamSetupReq stands for (LoRaWAN 1.0.4, 5.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TxParamSetupReq:
+    """The server says whether 400 ms are the longest frame each way, and the highest EIRP."""
+
+    downlink_dwell: bool
+    uplink_dwell: bool
+    max_eirp_dbm: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxParamSetupAns:
+    """The device has done so; where its region has no dwell time, it does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class OtherCommand:
     """A command of the specification that nobody here acts on: its identifier and its bytes."""
@@ -96,6 +115,8 @@ MacCommand = (
     | DevStatusAns
     | DeviceTimeReq
     | DeviceTimeAns
+    | TxParamSetupReq
+    | TxParamSetupAns
     | OtherCommand
 )
 
@@ -108,7 +129,7 @@ _UPLINK_BYTES = {
     _DEV_STATUS: 2,
     0x07: 1,  # NewChannelAns
     0x08: 0,  # RXTimingSetupAns
-    0x09: 0,  # TxParamSetupAns
+    _TX_PARAM_SETUP: 0,
     0x0A: 1,  # DlChannelAns
     _DEVICE_TIME: 0,
     0x10: 1,  # PingSlotInfoReq
@@ -124,7 +145,7 @@ _DOWNLINK_BYTES = {
     _DEV_STATUS: 0,
     0x07: 5,  # NewChannelReq
     0x08: 1,  # RXTimingSetupReq
-    0x09: 1,  # TxParamSetupReq
+    _TX_PARAM_SETUP: 1,
     0x0A: 4,  # DlChannelReq
     _DEVICE_TIME: 5,
     0x10: 0,  # PingSlotInfoAns
@@ -176,6 +197,8 @@ def _uplink_command(cid: int, body: bytes) -> MacCommand:
         return DevStatusAns(battery=body[0], margin_db=((body[1] & 0x3F) ^ 0x20) - 0x20)
     if cid == _DEVICE_TIME:
         return DeviceTimeReq()
+    if cid == _TX_PARAM_SETUP:
+        return TxParamSetupAns()
     return OtherCommand(cid, body)
 
 
@@ -193,6 +216,9 @@ def _downlink_command(cid: int, body: bytes) -> MacCommand:
         )
     if cid == _DEV_STATUS:
         return DevStatusReq()
+    if cid == _TX_PARAM_SETUP:
+        eirp_dbm = MAX_EIRPS_DBM[body[0] & 0x0F]
+        return TxParamSetupReq(bool(body[0] & 0x20), bool(body[0] & 0x10), eirp_dbm)
     if cid == _DEVICE_TIME:
         return DeviceTimeAns(*_DEVICE_TIME_ANS.unpack(body))
     return OtherCommand(cid, body)
@@ -218,6 +244,11 @@ def _encode_one(command: MacCommand) -> bytes:
             return bytes([_DEV_STATUS, _fit(battery, 8), _fit(margin_db + 0x20, 6) ^ 0x20])
         case DeviceTimeReq():
             return bytes([_DEVICE_TIME])
+        case TxParamSetupAns():
+            return bytes([_TX_PARAM_SETUP])
+        case TxParamSetupReq(downlink_dwell, uplink_dwell, max_eirp_dbm):
+            power = MAX_EIRPS_DBM.index(max_eirp_dbm)
+            return bytes([_TX_PARAM_SETUP, downlink_dwell << 5 | uplink_dwell << 4 | power])
         case DeviceTimeAns(gps_s, fraction_256):
             return bytes([_DEVICE_TIME]) + _DEVICE_TIME_ANS.pack(
                 _fit(gps_s, 32), _fit(fraction_256, 8)

@@ -1,25 +1,34 @@
 """What does a region allow: data rates, channels, receive windows, sizes, airtime?
 
-Source: LoRaWAN Regional Parameters (RP002), EU863-870 and US902-928. Frequencies in hertz.
+Source: LoRaWAN Regional Parameters (RP002), EU863-870, US902-928 and AS923 (group 1). Frequencies
+in hertz.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from lns.lorawan.data_rate import FSK, DataRate, FskDataRate
+from lns.lorawan.airtime import FSK, DataRate, FskDataRate
 
 __all__ = [
+    "AS923_1",
     "EU868",
     "FSK",
+    "REGIONS",
     "US915",
     "Channel",
     "DataRate",
     "DutyCycleBand",
+    "DwellTimes",
     "FskDataRate",
     "Region",
+    "RegionName",
+    "StationRadio",
     "region",
     "us915_sub_band",
 ]
+
+RegionName = Literal["EU868", "US915", "AS923-1"]
 
 MAC_OVERHEAD_BYTES = 8
 """DevAddr, FCtrl, FCnt and FPort: what a MACPayload adds to an application payload."""
@@ -46,6 +55,33 @@ class DutyCycleBand:
         return any(low <= freq_hz <= high for low, high in self.ranges_hz)
 
 
+@dataclass(frozen=True, slots=True)
+class DwellTimes:
+    """What a device of the region is told by TxParamSetupReq: whether 400 ms are the longest."""
+
+    uplink: bool
+    downlink: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StationRadio:
+    """How the stations of a region listen: two radios, and modems each within 400 kHz of one.
+
+    `centres_hz` are the radios; a modem names its radio, and its distance from that centre (Hz).
+    `standard` hears one data rate only, the eight of `multi_sf` every one of 125 kHz.
+    """
+
+    centres_hz: tuple[int, int]
+    multi_sf: tuple[tuple[int, int], ...]
+    standard: tuple[int, int, DataRate]
+    fsk: tuple[int, int] | None = None
+
+    @property
+    def channels_hz(self) -> tuple[int, ...]:
+        """The channels of 125 kHz that are heard."""
+        return tuple(self.centres_hz[radio] + offset_hz for radio, offset_hz in self.multi_sf)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
     """The rules of one region.
@@ -53,7 +89,9 @@ class Region:
     `data_rates`: index = DR, None = undefined. `max_payloads`, `max_payloads_no_repeater`: the
     largest application payload per DR (bytes, FOpts empty). `duty_cycle_bands`: the first that
     contains a frequency counts; empty = no duty cycle. `uplink_dwell_us`: longest allowed uplink,
-    None = no limit. `downlink_channels_hz`: empty = RX1 on the frequency of the uplink.
+    None = no limit. `downlink_channels_hz`: empty = RX1 on the frequency of the uplink. `ch_mask`:
+    the first 16 channels of a device that the stations listen to. `more_channels_max`: how many
+    others a join accept may name (CFList). `dwell_times`: None where no device is told any.
     """
 
     name: str
@@ -72,6 +110,10 @@ class Region:
     duty_cycle_bands: tuple[DutyCycleBand, ...]
     uplink_dwell_us: int | None
     max_eirp_dbm: int
+    ch_mask: int
+    station_radio: StationRadio
+    more_channels_max: int = 0
+    dwell_times: DwellTimes | None = None
     receive_delay_us: int = 1_000_000
     join_accept_delay_us: int = 5_000_000
 
@@ -122,9 +164,9 @@ class Region:
 
 def region(name: str) -> Region:
     """The region of this name; ValueError, naming the known ones, otherwise."""
-    if name not in _REGIONS:
-        raise ValueError(f"unknown region {name!r}; known: {', '.join(_REGIONS)}")
-    return _REGIONS[name]
+    if name not in REGIONS:
+        raise ValueError(f"unknown region {name!r}; known: {', '.join(REGIONS)}")
+    return REGIONS[name]
 
 
 def us915_sub_band(number: int) -> tuple[Channel, ...]:
@@ -140,6 +182,15 @@ def us915_sub_band(number: int) -> tuple[Channel, ...]:
 
 def _eu868_rx1_freq_hz(freq_hz: int) -> int:
     return freq_hz
+
+
+def _as923_rx1_freq_hz(freq_hz: int) -> int:
+    return freq_hz
+
+
+def _as923_rx1_dr(dr: int, offset: int) -> int:
+    """Offsets 6 and 7 are -1 and -2: RX1 is faster than the uplink."""
+    return max(dr - offset, 0) if offset < 6 else min(dr + offset - 5, 7)
 
 
 def _us915_rx1_freq_hz(freq_hz: int) -> int:
@@ -177,6 +228,17 @@ EU868 = Region(
     ),
     uplink_dwell_us=None,
     max_eirp_dbm=16,
+    ch_mask=0x0007,
+    station_radio=StationRadio(
+        centres_hz=(867_500_000, 868_500_000),
+        multi_sf=(
+            *((1, -400_000), (1, -200_000), (1, 0)),
+            *((0, -400_000), (0, -200_000), (0, 0), (0, 200_000), (0, 400_000)),
+        ),
+        standard=(1, -200_000, DataRate(7, 250_000)),
+        fsk=(1, 300_000),
+    ),
+    more_channels_max=5,
 )
 
 _US_125_KHZ = tuple(Channel(902_300_000 + 200_000 * n, 0, 3) for n in range(64))
@@ -220,6 +282,50 @@ US915 = Region(
     duty_cycle_bands=(),
     uplink_dwell_us=400_000,
     max_eirp_dbm=30,
+    ch_mask=0xFF00,  # sub-band 2
+    station_radio=StationRadio(
+        centres_hz=(904_300_000, 905_000_000),
+        multi_sf=(
+            *((0, -400_000), (0, -200_000), (0, 0), (0, 200_000)),
+            *((1, -300_000), (1, -100_000), (1, 100_000), (1, 300_000)),
+        ),
+        standard=(0, 300_000, DataRate(8, 500_000)),
+    ),
 )
 
-_REGIONS = {known.name: known for known in (EU868, US915)}
+_AS_CHANNELS = tuple(Channel(freq_hz, 0, 5) for freq_hz in (923_200_000, 923_400_000))
+
+AS923_1 = Region(
+    name="AS923-1",
+    data_rates=EU868.data_rates,
+    downlink_only_drs=(),
+    uplink_channels=_AS_CHANNELS,
+    join_channels=tuple(Channel(channel.freq_hz, 2, 5) for channel in _AS_CHANNELS),
+    downlink_channels_hz=(),
+    rx1_drs=tuple(tuple(_as923_rx1_dr(dr, offset) for offset in range(8)) for dr in range(8)),
+    rx1_freq_hz=_as923_rx1_freq_hz,
+    rx2_dr=2,
+    rx2_freq_hz=923_200_000,
+    # Without a dwell time of the downlink, as devices are told.
+    max_payloads=(51, 51, 115, 115, 222, 222, 222, 222),
+    max_payloads_no_repeater=(51, 51, 115, 115, 242, 242, 242, 242),
+    freq_range_hz=(915_000_000, 928_000_000),
+    duty_cycle_bands=(DutyCycleBand(((915_000_000, 928_000_000),), 10),),
+    uplink_dwell_us=400_000,
+    max_eirp_dbm=16,
+    ch_mask=0x0003,
+    station_radio=StationRadio(
+        centres_hz=(923_600_000, 924_600_000),
+        multi_sf=(
+            *((0, -400_000), (0, -200_000), (0, 0), (0, 200_000), (0, 400_000)),
+            *((1, -400_000), (1, -200_000), (1, 0)),
+        ),
+        standard=(1, -100_000, DataRate(7, 250_000)),
+        fsk=(1, 200_000),
+    ),
+    more_channels_max=5,
+    dwell_times=DwellTimes(uplink=True, downlink=False),
+)
+
+REGIONS = {known.name: known for known in (EU868, US915, AS923_1)}
+"""All regions, by their names."""

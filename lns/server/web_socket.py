@@ -15,12 +15,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from lns.clock import now_us
-from lns.deadline import rest_of
 from lns.lorawan.identifiers import Eui
-from lns.server.access import Shown
+from lns.outage import rest_of
+from lns.server.access import Shown, shown_certificate
 from lns.server.doors import Doors, host_of, peer_of
-from lns.server.tls import shown_certificate
-from lns.station.link import LinkClosed
+from lns.station.protocol import LinkClosed
 
 _SOCKET_BUFFER_BYTES = 65_536
 # About 1 ms of work; a turn of its own for each message would cost an eighth more.
@@ -109,7 +108,7 @@ class WebSocket(ServerConnection):
 
 
 class WebSocketLink:
-    """The link of one station over its WebSocket; see `lns.station.link.TextLink`."""
+    """The link of one station over its WebSocket; see `lns.station.protocol.TextLink`."""
 
     def __init__(self, connection: WebSocket) -> None:
         self._connection = connection

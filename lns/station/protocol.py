@@ -7,30 +7,23 @@ A remote shell or a command (`rmtsh`, `runcmd`) is never asked for, and nothing 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 from lns.clock import Utc
+from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.station.events import (
-    Configured,
-    DownlinkWanted,
-    Event,
-    Passed,
-    Rejected,
-    TimeTold,
-    Transmitted,
-    Uplink,
-    Versioned,
-    XtimeSample,
-)
+from lns.station.json_fields import Malformed
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
     GetXtime,
     Ignored,
     Jreq,
-    Malformed,
     Propdf,
     RouterConfig,
     Timesync,
@@ -39,18 +32,121 @@ from lns.station.messages import (
     UpInfo,
     Version,
     XtimeReport,
+    parse_down,
+    parse_up,
+)
+from lns.station.router_config import router_config
+from lns.station.spelling import (
     dnmsg_text,
     dntxed_text,
     frame_text,
     getxtime_text,
-    parse_down,
-    parse_up,
+    router_config_text,
     timesync_answer_text,
     version_text,
     xtime_report_text,
 )
-from lns.station.router_config import router_config
-from lns.station.spelling import router_config_text
+
+
+class LinkClosed(Exception):
+    """The other side of a station link is gone."""
+
+
+class TextLink(Protocol):
+    """One station connection; LinkClosed when it is over."""
+
+    async def send(self, text: str) -> None:
+        """Hand one text to the other side."""
+
+    async def receive(self) -> str:
+        """The next text of the other side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A station introduced itself."""
+
+    station_version: str
+    features: tuple[str, ...]
+
+
+class Uplink(Struct, frozen=True):
+    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request.
+
+    `gps_us` is its end in GPS time, 0 where the station does not know it.
+    """
+
+    phy: bytes
+    dr: int
+    freq_hz: int
+    xtime: int
+    rctx: int
+    rssi_dbm: float
+    snr_db: float
+    join: bool
+    gps_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Transmitted:
+    """A downlink is on the air; `xtime` is its start on the station's clock."""
+
+    diid: int
+    dev_eui: Eui
+    dr: int
+    freq_hz: int
+    xtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class XtimeSample:
+    """What the station's clock showed just now; 0: its radio has not shown any time yet."""
+
+    xtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A message that cannot be read; `reception`: it stands for a frame that was heard."""
+
+    why: str
+    msgtype: str
+    reception: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A message without use here."""
+
+    msgtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """The server's channel plan: a station's radio starts anew."""
+
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DownlinkWanted:
+    """The server asks for a transmission."""
+
+    dnmsg: Dnmsg
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTold:
+    """The server's time in seconds UTC, from any message that carries MuxTime."""
+
+    mux_time: float
+
+
+Event = (
+    Versioned | Uplink | Transmitted | XtimeSample | Rejected | Passed
+    | Configured | DownlinkWanted | TimeTold
+)  # fmt: skip
+
 
 __all__ = [
     "Configured",

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
-from lns.station.down_messages import Dnmsg
-from lns.station.up_messages import NO_PORT, UpInfo
+from lns.station.messages import NO_PORT, Dnmsg, UpInfo
 
 _encode = msgspec.json.Encoder().encode
 _HEAD = struct.Struct("<BiBH")

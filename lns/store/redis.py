@@ -2,6 +2,7 @@
 
 Any server that speaks its protocol will do. How long it outlives a crash of its own is up to its
 configuration (`appendonly yes`, https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/).
+The braces put the keys of a device into one slot of a cluster, so that one script reaches them.
 """
 
 import asyncio
@@ -13,19 +14,56 @@ from types import TracebackType
 
 import msgspec
 
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.dedup.session import Session
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import StoreUnavailable
-from lns.store.redis_keys import (
-    claim_of,
-    dev_nonces_of,
-    devices_with,
-    f_cnt_down_of,
-    frames_of,
-    join_nonce_of,
-    sessions_of,
-)
 from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
-from lns.uplink.end_device import Session
+
+
+def sessions_of(dev_eui: Eui) -> str:
+    """JSON: the sessions of a device, newest first."""
+    return f"lns:{{{dev_eui}}}:sessions"
+
+
+def dev_nonces_of(dev_eui: Eui) -> str:
+    """A hash: every DevNonce that was ever accepted, and the server that used it."""
+    return f"lns:{{{dev_eui}}}:dev_nonces"
+
+
+def join_nonce_of(dev_eui: Eui) -> str:
+    """The newest JoinNonce that any server took for a device."""
+    return f"lns:{{{dev_eui}}}:join_nonce"
+
+
+def claim_of(dev_eui: Eui, dev_addr: DevAddr) -> str:
+    """A hash that expires: how far a session came (`lns.dedup.session`), its `owner`, or `over`."""
+    return f"lns:{{{dev_eui}}}:claim:{dev_addr}"
+
+
+def frame_of(dev_eui: Eui, dev_addr: DevAddr, f_cnt: int, mic: Mic) -> str:
+    """In which life a frame lies that was claimed; it expires after the retention."""
+    return f"lns:{{{dev_eui}}}:frame:{dev_addr}:{f_cnt}:{mic}"
+
+
+def keys_of(dev_eui: Eui) -> str:
+    """A pattern: all that is known of a device by its DevEUI."""
+    return f"lns:{{{dev_eui}}}:*"
+
+
+def frames_of(dev_eui: Eui) -> str:
+    """A pattern: all frames of a device that were claimed lately."""
+    return f"lns:{{{dev_eui}}}:frame:*"
+
+
+def f_cnt_down_of(dev_eui: Eui) -> str:
+    """A hash: the next downlink counter by DevAddr, for as long as a session lives."""
+    return f"lns:{{{dev_eui}}}:f_cnt_down"
+
+
+def devices_with(dev_addr: DevAddr) -> str:
+    """A set: the devices that a join gave this DevAddr."""
+    return f"lns:dev_addr:{dev_addr}"
+
 
 _AT_ONCE = 500  # devices read in one round trip
 _OPENING_US = 5_000_000
@@ -125,7 +163,7 @@ class RedisStore:
     too slow (`patience_us` a round trip) or refuses; it is asked again with the next call.
 
     What another server kept since is read with `refresh`, and never undone by a later write of
-    this one. Keys: `lns.store.redis_keys`.
+    this one. Keys: `lns.store.redis`.
     """
 
     def __init__(

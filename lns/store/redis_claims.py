@@ -10,11 +10,11 @@ from typing import Any
 from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
-from lns.dedup.life import LIVES_MAX, Counter, Lived
+from lns.dedup.session import LIVES_MAX, Counter, Lived
 from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import Mic
 from lns.outage import StoreUnavailable
-from lns.store.redis_keys import claim_of, f_cnt_down_of, frame_of
+from lns.store.redis import claim_of, f_cnt_down_of, frame_of
 from lns.store.redis_wire import RedisServer, RedisWire, Script
 
 PATIENCE_US = 200_000  # a claim, a write and the way to the station end before RX1 opens

@@ -1,18 +1,25 @@
 """What goes to Redis together, and what if it is away?
 
-One connection. Commands that arrive while a round trip is under way go together into the next
-one, so they reach Redis in the order they were given, and a thousand of them cost few round trips.
+One connection, to the server of a URL or to the master that Sentinels name. Commands that arrive
+while a round trip is under way go together into the next one, so they reach Redis in the order they
+were given, and a thousand of them cost few round trips.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha1
 from typing import Any, TypeAlias
 
-from redis.exceptions import NoScriptError, RedisError
+from redis.asyncio import Connection, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 
 from lns.outage import StoreUnavailable
-from lns.store.redis_master import Command, RedisMaster, Script, Word
-from lns.store.redis_server import RedisServer, redis_server
+from lns.store.redis_server import Address, RedisServer, redis_server
 
 __all__ = ["PATIENCE_US", "Command", "RedisServer", "RedisWire", "Script", "redis_server"]
 
@@ -20,6 +27,19 @@ PATIENCE_US = 250_000  # two round trips end before RX1 opens
 _AT_ONCE = 500  # more of them could take longer than patience lasts
 
 Waiter: TypeAlias = "asyncio.Future[Any]"
+
+
+class Script:
+    """A script that Redis runs in one step; sent once a connection, then named by its digest."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+Word = str | int | bytes
+Command = tuple[Word | Script, ...]
+"""A script, as the first word, stands for running it."""
 
 
 class ScriptUnknown(StoreUnavailable):
@@ -40,7 +60,7 @@ class RedisWire:
         self._patience_us = patience_us
         self._waiting: list[tuple[Command, Waiter]] = []
         self._round_trip = asyncio.Lock()
-        self._master = RedisMaster(server, search_us=patience_us // 2)
+        self._master = _Master(server, search_us=patience_us // 2)
 
     async def do(self, *command: Word) -> Any:
         """The reply to a command that may be done twice; StoreUnavailable when there is none.
@@ -86,7 +106,7 @@ class RedisWire:
 
     async def close(self) -> None:
         """End the connection."""
-        await self._master.close()
+        await self._master.leave()
 
     async def _send(self, batch: Sequence[tuple[Command, Waiter]]) -> None:
         """One round trip; afterwards everyone in it knows the reply, or why there is none."""
@@ -115,3 +135,145 @@ class RedisWire:
             waiter.set_exception(reply)
         else:
             waiter.set_result(reply)
+
+
+class _Master:
+    """The connection to a server, or to whichever the Sentinels call the master.
+
+    Kept until it is lost or its server says that it is no master any more (READONLY: replicas
+    refuse every write); then the Sentinels are asked again. Those that say nothing within
+    `search_us` are away.
+    """
+
+    def __init__(self, server: RedisServer, *, search_us: int) -> None:
+        self._server = server
+        self._search_us = search_us
+        self._connection: Connection | None = None
+        self._sentinels: Sentinel | None = None
+        self._scripts_known: set[Script] = set()
+
+    async def replies(self, commands: Sequence[Command]) -> list[object]:
+        """The replies to commands that may be done twice, refusals among them, in one round trip.
+
+        RedisError or OSError when there is no master, or it is lost before all have answered.
+        """
+        if self._connection is not None:
+            # It may have ended since the last command, or with this one.
+            with suppress(NotConnected, OSError):
+                replies = await self._exchange(self._connection, commands)
+                if not any(isinstance(reply, ReadOnlyError) for reply in replies):
+                    return replies
+            await self.close()
+        self._connection = await self._find()
+        return await self._exchange(self._connection, commands)
+
+    async def close(self) -> None:
+        """End the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        self._scripts_known.clear()
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+    async def leave(self) -> None:
+        """End all connections."""
+        await self.close()
+        sentinels, self._sentinels = self._sentinels, None
+        if sentinels is not None:
+            await sentinels.aclose()
+
+    async def _exchange(self, connection: Connection, commands: Sequence[Command]) -> list[object]:
+        try:
+            packed = b"".join(_packed(self._words(command)) for command in commands)
+            await connection.send_packed_command(packed, check_health=False)
+            replies = [await _reply(connection) for _ in commands]
+        except BaseException:
+            # What is still on its way would answer the next command.
+            await self.close()
+            raise
+        for command, reply in zip(commands, replies, strict=True):
+            self._learn(command[0], reply)
+        return replies
+
+    def _words(self, command: Command) -> Command:
+        """A script is sent whole until it ran: what waits behind it must not overtake it."""
+        script, rest = command[0], command[1:]
+        if not isinstance(script, Script):
+            return command
+        if script in self._scripts_known:
+            return ("EVALSHA", script.digest, *rest)
+        return ("EVAL", script.text, *rest)
+
+    def _learn(self, first: Word | Script, reply: object) -> None:
+        if not isinstance(first, Script):
+            return
+        if isinstance(reply, NoScriptError):
+            self._scripts_known.discard(first)
+        elif not isinstance(reply, ResponseError):
+            self._scripts_known.add(first)
+
+    async def _find(self) -> Connection:
+        """A new connection to the master; RedisError when there is none."""
+        server = self._server
+        address = server.host, server.port
+        if server.service:
+            address = await self._told_by_sentinels()
+        connection = self._connection_to(address)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
+
+    async def _told_by_sentinels(self) -> Address:
+        """Where the master is, as the first Sentinel says that knows one; each has its share of
+        `search_us`.
+        """
+        server = self._server
+        if self._sentinels is None:
+            self._sentinels = Sentinel(  # type: ignore[no-untyped-call]
+                server.sentinels,
+                sentinel_kwargs={
+                    "ssl": server.tls,
+                    "protocol": 2,
+                    "retry": Retry(NoBackoff(), 0),
+                    "socket_timeout": self._search_us / len(server.sentinels) / 1_000_000,
+                    "socket_connect_timeout": self._search_us / len(server.sentinels) / 1_000_000,
+                },
+            )
+        try:
+            host, port = await self._sentinels.discover_master(server.service)
+            return host, port
+        except MasterNotFoundError:
+            raise NotConnected(f"no Sentinel knows a master of {server.service}") from None
+
+    def _connection_to(self, address: Address) -> Connection:
+        server = self._server
+        kind = SSLConnection if server.tls else Connection
+        host, port = address
+        return kind(
+            host=host,
+            port=port,
+            db=server.database,
+            username=server.user,
+            password=server.password,
+            protocol=2,
+            # Whoever asks says how long it may take.
+            socket_timeout=None,
+            socket_connect_timeout=None,
+        )
+
+
+def _packed(command: Command) -> bytes:
+    """A command as servers read it; what `redis` does for this takes a quarter of a claim."""
+    parts = [part if isinstance(part, bytes) else str(part).encode() for part in command]
+    octets = [b"$%d\r\n%b\r\n" % (len(part), part) for part in parts]
+    return b"*%d\r\n%b" % (len(parts), b"".join(octets))
+
+
+async def _reply(connection: Connection) -> object:
+    try:
+        reply: object = await connection.read_response()
+        return reply
+    except ResponseError as refused:
+        return refused

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
+from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.sqlite_file import Change, FileUnusable, Kind, SqliteFile
-from lns.uplink.end_device import Session
 
 T = TypeVar("T")
 

@@ -1,20 +1,22 @@
 """What becomes of a data uplink?
 
-The path as a list of steps: who sent it, which copy it is, what the policy says, the application
-first, then the device, one outcome. Level 1 stands after the DevAddr and MIC matching and before
-counter validation and anything external (ADR 007, "General notes").
+`Uplinks.receive` and `_act` are the path as a list of steps: who sent it, which copy it is, what
+the policy says; level 2, the application, the device; one outcome. Level 1 stands after the DevAddr
+and MIC matching and before counter validation and anything external (ADR 007, "General notes").
 """
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lns.clock import Utc, now_us
-from lns.deadline import within
-from lns.dedup.claim import Bid, Level2, OnOutage
+from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
-from lns.dedup.life import Standing
+from lns.dedup.session import Before, Lived, Standing
 from lns.dedup.session_refresh import SessionRefresh
 from lns.dedup.strategy import (
     Disposition,
@@ -28,30 +30,112 @@ from lns.dedup.strategy import (
     status_of,
     too_far,
 )
+from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import (
-    ForApplication,
     UpstreamUnavailable,
     message_of,
     status_of_device,
 )
-from lns.delivery.publisher import Upstream as Application
-from lns.downlink.downlink import Downlinks
-from lns.downlink.downlink_frame import Content
+from lns.downlink.downlink import Content, Downlinks
 from lns.downlink.receive_window import Answer
 from lns.events import Outcome
 from lns.lorawan.frame import Data
-from lns.lorawan.mac_commands import DevStatusReq, encode
+from lns.lorawan.identifiers import Mic
+from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
 from lns.station.protocol import gps_time_us
 from lns.uplink import mac_layer
-from lns.uplink.end_device import Session
-from lns.uplink.facts import Facts, Fate, mic_of, outcome, refusal
+from lns.uplink.mac_layer import Requests
 from lns.uplink.reception import Reception
 from lns.uplink.registry import Match, Registry
 
-# How long the application may take: the copies of a frame wait for the fate of its first one.
-PUBLISH_US = 10_000_000
+
+class Facts(Struct, frozen=True):
+    """All that was found out about one reception, and what the policy makes of it.
+
+    `looks`: it is refused here, but perhaps not elsewhere. `lived` is which frame it is, where that
+    is known. `bid` is what level 2 was asked, if it was.
+    """
+
+    reception: Reception
+    frame: Data
+    match: Match
+    key: DataKey
+    requests: Requests
+    status: Status
+    disposition: Disposition
+    claim: Claim = NOBODY_ASKED
+    looks: bool = False
+    lived: Lived | None = None
+    bid: Bid | None = None
+
+    @property
+    def carries_data(self) -> bool:
+        """FPort 0 is for the network: nothing of it goes to the application."""
+        return self.frame.f_port != 0
+
+    @property
+    def withheld(self) -> Answer:
+        """The word for a reception that is not answered."""
+        return Answer.SUPPRESSED if self.requests.wants_answer else Answer.NOT_ASKED
+
+    @property
+    def is_first_message(self) -> bool:
+        """FCnt 0 or 1 of a relaxed ABP device: it may have restarted (ADR 007)."""
+        return self.match.device.may_restart_counter and self.match.f_cnt <= 1
+
+    @property
+    def owned(self) -> bool:
+        """Whether nobody else handles this frame, as far as anybody can say."""
+        return self.claim.level2 in (Level2.NOT_ASKED, Level2.OWNER)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody has delivered this frame before, as far as anybody can say."""
+        if self.claim.level2 is Level2.NOT_OWNER:
+            return False
+        advances = self.disposition.advances and self.status is Status.NON_DUPLICATE
+        return advances or self.claim.given_back
+
+    @property
+    def named(self) -> Lived:
+        """Which frame this is; of one that nobody remembers, as its session tells."""
+        if self.lived is not None:
+            return self.lived
+        session = self.match.session
+        is_newest = session.f_cnt_up == self.match.f_cnt and session.mic in (None, self.key.mic)
+        return Lived(session.life, odd=not is_newest)
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether there is nothing to bring, to answer or to count."""
+        done = self.disposition
+        return done.upstream is Upstream.DROPPED and not (done.answers or done.advances)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether level 2 lets nothing become of it, here or later."""
+        done = self.disposition
+        return done.upstream is Upstream.DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER
+
+
+@dataclass(slots=True)
+class Fate:
+    """What happens to a first copy that is on its way upstream.
+
+    `lost`: nobody has it; `refused`: its counter is none that this server takes.
+    """
+
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: bool = False
+    refused: bool = False
+
+    def of(self, became: Outcome) -> Outcome:
+        """What became of the first copy is known."""
+        self.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+        self.refused = became.reason is Reason.INVALID_FRAME_COUNTER
+        return became
 
 
 class Uplinks:
@@ -74,7 +158,7 @@ class Uplinks:
         downlinks: Downlinks,
         utc: Utc,
         evicted: Callable[[Eviction], None],
-        elsewhere: SessionRefresh | None = None,
+        refresh: SessionRefresh | None = None,
     ) -> None:
         self._lns = lns
         self._region = region
@@ -86,19 +170,17 @@ class Uplinks:
         self._downlinks = downlinks
         self._utc = utc
         self._evicted = evicted
-        self._elsewhere = elsewhere
+        self._refresh = refresh
         self._undecided: dict[DataKey, Fate] = {}
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
-        match = self._registry.match(frame)
-        if self._elsewhere is not None:
-            match = await self._match_again(self._elsewhere, frame, match)
+        match = await self._match(frame)
         if isinstance(match, Reason):
             return refusal(self._lns, reception, frame, match)
         if match.device.server not in (None, self._lns):
             return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
-        key = self._key(match, frame)
+        key = _key(match, frame)
         copy = self._note(key, reception)
         waited = False
         while (first := self._undecided.get(key)) is not None:
@@ -111,10 +193,7 @@ class Uplinks:
             return await self._act(facts)
         fate = self._undecided[key] = Fate()
         try:
-            became = await self._act(facts)
-            fate.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
-            fate.refused = became.reason is Reason.INVALID_FRAME_COUNTER
-            return became
+            return fate.of(await self._act(facts))
         except Exception:
             fate.lost = True
             raise
@@ -122,17 +201,46 @@ class Uplinks:
             del self._undecided[key]
             fate.decided.set()
 
-    async def _match_again(
-        self, elsewhere: SessionRefresh, frame: Data, match: Match | Reason
-    ) -> Match | Reason:
-        """The sender, if another server has met it since; never asked for a copy."""
-        seen = isinstance(match, Match) and self._key(match, frame) in self._sightings
-        if elsewhere.may_help(match, seen=seen) and await elsewhere.ask(frame.dev_addr, match):
-            return self._registry.match(frame)
-        return match
+    async def _act(self, facts: Facts) -> Outcome:
+        """Level 2, the application, the device: each may end it."""
+        done, session = facts.disposition, facts.match.session
+        before = session.before() if done.advances or facts.looks else None
+        if facts.looks:
+            facts = await self._look(facts)
+        if facts.ends_here:
+            return self._pass_by(facts)
+        if facts.bid is None:
+            facts = await self._claim(self._count(facts))
+        if facts.claim.outdated:
+            self._registry.end(facts.match)
+            return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
+        if facts.disposition.reason is Reason.STORE_UNAVAILABLE:
+            return self._lost(facts, before, Reason.STORE_UNAVAILABLE)
+        if facts.is_refused:
+            return self._became(facts, facts.withheld)
+        try:
+            await self._publish(facts)
+        except Exception as error:
+            became = self._lost(facts, before, Reason.UPSTREAM_UNAVAILABLE)
+            if facts.is_first and facts.bid is not None:
+                await self._claiming.give_back(facts.claim, facts.bid)
+            if not isinstance(error, UpstreamUnavailable):
+                raise
+            return became
+        if facts.status is Status.NON_DUPLICATE:
+            self._settle(facts)
+        return self._became(facts, await self._keep_and_answer(facts))
 
-    def _key(self, match: Match, frame: Data) -> DataKey:
-        return DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)
+    async def _match(self, frame: Data) -> Match | Reason:
+        """The sender; no copy asks the store whether another server has met it since."""
+        match = self._registry.match(frame)
+        if self._refresh is None:
+            return match
+        seen = isinstance(match, Match) and _key(match, frame) in self._sightings
+        if self._refresh.may_help(match, seen=seen):
+            if await self._refresh.ask(frame.dev_addr, match):
+                return self._registry.match(frame)
+        return match
 
     def _note(self, key: DataKey, reception: Reception) -> Copy:
         copy = self._sightings.note(key, reception.station)
@@ -197,52 +305,31 @@ class Uplinks:
             resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,
         )
 
-    async def _act(self, facts: Facts) -> Outcome:
-        before = facts.match.session.before() if facts.disposition.advances else None
-        bid: Bid | None = None
-        if facts.looks:
-            before = facts.match.session.before()
-            facts, bid = await self._look(facts)
+    def _pass_by(self, facts: Facts) -> Outcome:
+        if facts.status is Status.NON_DUPLICATE and (
+            facts.looks or facts.match.device.may_restart_counter
+        ):
+            # The device may begin again before a copy of this one comes.
+            self._sightings.place(facts.key, facts.named)
+        return self._became(facts, facts.withheld)
+
+    def _lost(self, facts: Facts, before: Before | None, reason: Reason) -> Outcome:
+        self._roll_back(facts, before)
+        return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
+
+    def _became(self, facts: Facts, answer: Answer) -> Outcome:
         done = facts.disposition
-        if not done.answers and done.upstream is Upstream.DROPPED and not done.advances:
-            if facts.status is Status.NON_DUPLICATE and (
-                facts.looks or facts.match.device.may_restart_counter
-            ):
-                # The device may begin again before a copy of this one comes.
-                self._sightings.place(facts.key, facts.named)
-            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
-        if bid is None:
-            facts = self._count(facts)
-            facts, bid = await self._claim(facts)
-        if facts.claim.outdated:
-            self._registry.end(facts.match)
-            return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
-        done = facts.disposition
-        if done.reason is Reason.STORE_UNAVAILABLE:
-            self._roll_back(facts, before)
-            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
-        if done.upstream is Upstream.DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER:
-            return outcome(self._lns, facts, done.upstream, done.reason, facts.withheld)
-        try:
-            await self._publish(facts)
-        except Exception as error:
-            self._roll_back(facts, before)
-            if facts.is_first and bid is not None:
-                await self._claiming.give_back(facts.claim, bid)
-            if not isinstance(error, UpstreamUnavailable):
-                raise
-            reason = Reason.UPSTREAM_UNAVAILABLE
-            return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
-        if facts.status is Status.NON_DUPLICATE:
-            self._registry.settle(facts.match)
-            mac_layer.apply(facts.requests, facts.match.device, facts.match.session)
-            if facts.requests.status is not None:
-                self._downlinks.statuses.told(facts.match.device.dev_eui)
-            heard_by, ack = facts.reception.station, facts.frame.ack
-            self._downlinks.heard(facts.match.device.dev_eui, heard_by, ack=ack)
-        answer = await self._keep_and_answer(facts)
         upstream = done.upstream if facts.carries_data else Upstream.DROPPED
         return outcome(self._lns, facts, upstream, done.reason, answer)
+
+    def _settle(self, facts: Facts) -> None:
+        """A new frame has been accepted: what it says of its device holds from now on."""
+        device = facts.match.device
+        self._registry.settle(facts.match)
+        mac_layer.apply(facts.requests, device, facts.match.session)
+        if facts.requests.status is not None:
+            self._downlinks.statuses.told(device.dev_eui)
+        self._downlinks.heard(device.dev_eui, facts.reception.station, ack=facts.frame.ack)
 
     async def _keep_and_answer(self, facts: Facts) -> Answer:
         """Make the counters durable, with the FCntDown of the answer before that leaves.
@@ -260,32 +347,32 @@ class Uplinks:
             self._give_back(facts)
             return facts.withheld
 
-    async def _look(self, facts: Facts) -> tuple[Facts, Bid | None]:
+    async def _look(self, facts: Facts) -> Facts:
         """Find out whether others have heard what this server has not; else nobody was asked."""
         bid = self._bid(facts, takes_f_cnt_down=False)
         frame_id, session = facts.frame.frame_id, facts.match.session
         claim = await self._claiming.look(facts.reception, frame_id, bid, session)
         if claim.level2 is Level2.NOT_ASKED:
-            return replace(facts, lived=claim.lived), None
+            return replace(facts, lived=claim.lived)
         known = claim.level2 is Level2.OWNER and not claim.is_new
         standing = Standing.EQUAL if known else Standing.NEWER
         disposition = self._decide(facts.frame, facts.match, facts.status, standing)
-        facts = replace(facts, claim=claim, disposition=disposition)
-        return self._after_claim(self._count(facts)), bid
+        facts = replace(facts, claim=claim, disposition=disposition, bid=bid)
+        return self._after_claim(self._count(facts))
 
-    async def _claim(self, facts: Facts) -> tuple[Facts, Bid | None]:
+    async def _claim(self, facts: Facts) -> Facts:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
         done = facts.disposition
         if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(
             facts.match.device
         ):
-            return facts, None
+            return facts
         if not done.answers and done.upstream is Upstream.DROPPED:
-            return facts, None
+            return facts
         bid = self._bid(facts, takes_f_cnt_down=done.answers and self._may_answer(facts))
         frame_id = facts.frame.frame_id
         claim = await self._claiming.ask(facts.reception, frame_id, bid, facts.match.session)
-        return self._after_claim(replace(facts, claim=claim)), bid
+        return self._after_claim(replace(facts, claim=claim, bid=bid))
 
     def _bid(self, facts: Facts, *, takes_f_cnt_down: bool) -> Bid:
         is_first = facts.status is Status.NON_DUPLICATE
@@ -333,7 +420,7 @@ class Uplinks:
     def _may_answer(self, facts: Facts) -> bool:
         device, session = facts.match.device, facts.match.session
         asks = facts.status is Status.NON_DUPLICATE and (
-            mac_layer.wants_repetitions(facts.requests, device, session)
+            mac_layer.has_wishes(facts.requests, device, session, self._region)
             or self._downlinks.statuses.is_due(device)
         )
         return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
@@ -369,18 +456,17 @@ class Uplinks:
     async def _publish(self, facts: Facts) -> None:
         done, status = facts.disposition, facts.requests.status
         if status is not None and facts.is_first:
-            await self._bring(
-                status_of_device(
-                    self._lns,
-                    facts.match.session,
-                    facts.match.f_cnt,
-                    facts.named,
-                    status,
-                    facts.reception,
-                    received_at=self._utc(),
-                    unverified=facts.claim.level2 is Level2.UNAVAILABLE,
-                )
+            told = status_of_device(
+                self._lns,
+                facts.match.session,
+                facts.match.f_cnt,
+                facts.named,
+                status,
+                facts.reception,
+                received_at=self._utc(),
+                unverified=facts.claim.level2 is Level2.UNAVAILABLE,
             )
+            await self._application.publish(told)
         if done.upstream is Upstream.DROPPED or not facts.carries_data:
             return
         message = message_of(
@@ -395,17 +481,9 @@ class Uplinks:
             dup_msg=done.upstream is Upstream.MARKED,
             unverified=facts.claim.level2 is Level2.UNAVAILABLE,
         )
-        await self._bring(message)
+        await self._application.publish(message)
 
-    async def _bring(self, message: ForApplication) -> None:
-        """Let the application have a message, durably; UpstreamUnavailable."""
-        try:
-            await within(PUBLISH_US, self._application.publish(message))
-        except TimeoutError:
-            # It may become durable yet; the copy that takes its place has the same id.
-            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None
-
-    def _roll_back(self, facts: Facts, before: Session | None) -> None:
+    def _roll_back(self, facts: Facts, before: Before | None) -> None:
         """What was not delivered was not heard: the next copy of it is a first one."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
         self._give_back(facts)
@@ -426,18 +504,18 @@ class Uplinks:
             session.resubmissions[f_cnt] -= 1
 
     async def _answer(self, facts: Facts) -> Answer:
+        if not self._may_answer(facts):
+            return Answer.NOT_ASKED
         device, session = facts.match.device, facts.match.session
         asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
-        commands = mac_layer.answers(asked, reception, self._region, self._gps_us(reception))
+        said = mac_layer.answers(asked, reception, self._region, lambda: self._gps_us(reception))
         asks_status = False
         if facts.status is Status.NON_DUPLICATE:
-            commands += mac_layer.wishes(asked, device, session, reception, self._region)
+            said += mac_layer.wishes(asked, device, session, reception, self._region)
             asks_status = statuses.is_due(device)
-            commands += [DevStatusReq()] if asks_status else []
-        due = facts.requests.wants_answer or bool(commands)
-        if not (due or self._downlinks.wait_for(device.dev_eui)):
-            return Answer.NOT_ASKED
-        content = Content(facts.requests.ack, encode(commands), due, facts.claim.f_cnt_down)
+            said += [DevStatusReq()] if asks_status else []
+        due = asked.wants_answer or bool(said)
+        content = Content(asked.ack, tuple(said), due, facts.claim.f_cnt_down)
         sent = await self._downlinks.answer(reception, session, facts.frame.frame_id, content)
         if asks_status and sent in (Answer.RX1, Answer.RX2):
             statuses.asked(device.dev_eui)
@@ -449,3 +527,57 @@ class Uplinks:
             return reception.gps_us
         ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
         return gps_time_us(self._utc()) - (now_us() - ended_us)
+
+
+def _key(match: Match, frame: Data) -> DataKey:
+    return DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)
+
+
+def mic_of(frame: Data) -> Mic:
+    """The MIC of a frame, as events spell it."""
+    return Mic(frame.mic.hex().upper())
+
+
+def refusal(
+    lns: str, reception: Reception, frame: Data, reason: Reason, match: Match | None = None
+) -> Outcome:
+    """The outcome of a frame that level 1 never saw."""
+    asked = mac_layer.requests(frame, match.session, match.f_cnt) if match else None
+    return Outcome(
+        station=reception.station,
+        lns=lns,
+        frame_id=frame.frame_id,
+        dev_eui=match.device.dev_eui if match else None,
+        dev_addr=frame.dev_addr,
+        f_cnt=match.f_cnt if match else None,
+        mic=mic_of(frame),
+        confirmed=frame.confirmed,
+        strategy=match.device.strategy if match else None,
+        upstream=Upstream.DROPPED,
+        reason=reason,
+        answer=Answer.SUPPRESSED if asked and asked.wants_answer else Answer.NOT_ASKED,
+        xtime=reception.xtime,
+    )
+
+
+def outcome(
+    lns: str, facts: Facts, upstream: Upstream, reason: Reason | None, answer: Answer
+) -> Outcome:
+    """The outcome of a frame whose sender is known."""
+    return Outcome(
+        station=facts.reception.station,
+        lns=lns,
+        frame_id=facts.frame.frame_id,
+        dev_eui=facts.match.device.dev_eui,
+        dev_addr=facts.frame.dev_addr,
+        f_cnt=facts.match.f_cnt,
+        mic=facts.key.mic,
+        confirmed=facts.frame.confirmed,
+        strategy=facts.match.device.strategy,
+        status=facts.status,
+        upstream=upstream,
+        reason=reason,
+        answer=answer,
+        level2=facts.claim.level2,
+        xtime=facts.reception.xtime,
+    )

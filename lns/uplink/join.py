@@ -8,18 +8,24 @@ import random
 from collections.abc import Callable
 
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
+from lns.dedup.session import Session
 from lns.dedup.session_refresh import SessionRefresh
 from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink.downlink import Downlinks
 from lns.downlink.receive_window import Answer
 from lns.events import Outcome
 from lns.lorawan.crypto import derive_session_keys
-from lns.lorawan.frame import DlSettings, JoinAcceptFields, JoinRequest, build_join_accept
+from lns.lorawan.frame import (
+    DlSettings,
+    JoinAcceptFields,
+    JoinRequest,
+    build_join_accept,
+    frequency_cf_list,
+)
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
-from lns.lorawan.join_accept import frequency_cf_list
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
-from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion
 from lns.uplink.reception import Reception
 from lns.uplink.registry import Registry
 

@@ -4,9 +4,12 @@ MAC commands travel in FOpts or as the payload of FPort 0 (LoRaWAN 1.0.x, 5). Th
 applied once, by the first copy of a frame.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from lns.lorawan.data_rate import DataRate
+from lns.dedup.session import Session
+from lns.lorawan.airtime import DataRate
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import (
     DeviceTimeAns,
@@ -17,15 +20,15 @@ from lns.lorawan.mac_commands import (
     LinkCheckAns,
     LinkCheckReq,
     MacCommand,
+    TxParamSetupAns,
+    TxParamSetupReq,
     parse_uplink,
 )
 from lns.lorawan.region import Region
-from lns.uplink.end_device import EndDevice, Session
+from lns.uplink.end_device import EndDevice
 from lns.uplink.reception import Reception
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
-# The first 16 channels that stations are told to listen to: US915 is sub-band 2.
-_CH_MASKS = {"EU868": 0x0007, "US915": 0xFF00}
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 
 
@@ -57,7 +60,9 @@ class Requests(Struct, frozen=True):
 def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
     """The requests in a frame whose MIC was proven."""
     octets = frame.payload(session.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
-    commands = parse_uplink(octets) if octets else ()
+    if not octets:
+        return Requests(frame.confirmed, False, False, frame.adr_ack_req, frame.adr, ())
+    commands = parse_uplink(octets)
     return Requests(
         ack=frame.confirmed,
         link_check=any(isinstance(command, LinkCheckReq) for command in commands),
@@ -75,16 +80,30 @@ def apply(asked: Requests, device: EndDevice, session: Session) -> None:
             session.nb_trans_asked = False
             if command.power_ack and command.dr_ack and command.ch_mask_ack:
                 session.nb_trans = device.nb_trans
+        elif isinstance(command, TxParamSetupAns):
+            session.knows_dwell_times = True
 
 
-def answers(asked: Requests, reception: Reception, region: Region, gps_us: int) -> list[MacCommand]:
-    """The commands that answer those of a frame; `gps_us` is when it ended."""
+def answers(
+    asked: Requests, reception: Reception, region: Region, gps_us: Callable[[], int]
+) -> list[MacCommand]:
+    """The commands that answer those of a frame; `gps_us` tells when it ended."""
     said: list[MacCommand] = []
     if asked.link_check:
         said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
     if asked.device_time:
-        said.append(device_time(gps_us))
+        said.append(device_time(gps_us()))
     return said
+
+
+def has_wishes(asked: Requests, device: EndDevice, session: Session, region: Region) -> bool:
+    """Whether the network wants something by itself."""
+    return wants_repetitions(asked, device, session) or wants_dwell_times(session, region)
+
+
+def wants_dwell_times(session: Session, region: Region) -> bool:
+    """Whether the device is to be told how long a frame may be; what it begins with is unsure."""
+    return region.dwell_times is not None and not session.knows_dwell_times
 
 
 def wants_repetitions(asked: Requests, device: EndDevice, session: Session) -> bool:
@@ -98,13 +117,18 @@ def wants_repetitions(asked: Requests, device: EndDevice, session: Session) -> b
 def wishes(
     asked: Requests, device: EndDevice, session: Session, reception: Reception, region: Region
 ) -> list[MacCommand]:
-    """What the network wants by itself; asks for repetitions until they are granted."""
-    if not wants_repetitions(asked, device, session):
-        return []
-    session.nb_trans_asked = True
-    more_channels = len(session.more_channels_hz or ())
-    dr = reception.dr
-    return [repetitions(device.nb_trans, dr=dr, region=region, more_channels=more_channels)]
+    """What the network wants by itself; it asks again until it is granted."""
+    wanted: list[MacCommand] = []
+    if wants_repetitions(asked, device, session):
+        session.nb_trans_asked = True
+        more = len(session.more_channels_hz or ())
+        wanted.append(
+            repetitions(device.nb_trans, dr=reception.dr, region=region, more_channels=more)
+        )
+    if region.dwell_times is not None and not session.knows_dwell_times:
+        dwell = region.dwell_times
+        wanted.append(TxParamSetupReq(dwell.downlink, dwell.uplink, region.max_eirp_dbm))
+    return wanted
 
 
 def device_time(gps_us: int) -> DeviceTimeAns:
@@ -122,7 +146,7 @@ def repetitions(nb_trans: int, *, dr: int, region: Region, more_channels: int = 
     return LinkADRReq(
         dr=dr,
         tx_power=KEEP_TX_POWER,
-        ch_mask=_CH_MASKS[region.name] | more,
+        ch_mask=region.ch_mask | more,
         nb_trans=nb_trans,
     )
 

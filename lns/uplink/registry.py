@@ -11,12 +11,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from lns.dedup.session import Session
 from lns.dedup.strategy import Reason
 from lns.lorawan.frame import Data
 from lns.lorawan.frame_counter import candidates
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import Patience
-from lns.uplink.end_device import Activation, EndDevice, Session
+from lns.uplink.end_device import Activation, EndDevice
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from cryptography import x509
 
 from bench.certificates import Authority, write_server_files, write_station_files
 from lns.lorawan.identifiers import Eui
-from lns.server.tls import dns_names, server_context
-from lns.station.credentials import StationFiles
+from lns.server.access import dns_names, server_context
+from lns.station.cups import StationFiles
 
 WEST = Eui("0016C001F1500001")
 AUTHORITY = Authority()

@@ -28,12 +28,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from lns.delivery import Detectors, Inbox, Incoming, MessageIdWindow
-from lns.delivery.broker import broker
-from lns.delivery.effect import Effect
-from lns.delivery.held_subscription import HeldSubscription
-from lns.delivery.json_lines import JsonLinesFile
-from lns.store.inbox_entries import InboxStore, Transaction
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.delivery.effect import Effect, JsonLinesFile
+from lns.delivery.mqtt_session import broker
+from lns.delivery.subscription import HeldSubscription
+from lns.store.inbox_entries import InboxStore, MemoryInboxStore, Transaction
 from lns.store.inbox_sqlite import SqliteInboxStore
 from tests.benchmarks.upstream import DEVICES, IN_FLIGHT, RUNS, in_own_process, message
 from tests.broker import Mosquitto

@@ -25,7 +25,8 @@ from lns.lorawan.identifiers import Mic, dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.station.json_fields import json_object
-from lns.station.messages import UpInfo, updf_text
+from lns.station.messages import UpInfo
+from lns.station.spelling import updf_text
 from lns.station.xtime import join
 from lns.store.memory import MemoryStore
 from lns.uplink.end_device import Activation, EndDevice

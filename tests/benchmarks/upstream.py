@@ -26,8 +26,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from lns.delivery.broker import broker
-from lns.delivery.mqtt import MqttUpstream
+from lns.delivery.mqtt_sender import MqttUpstream
+from lns.delivery.mqtt_session import broker
 from lns.delivery.publisher import Message
 from tests.broker import Mosquitto
 

@@ -18,8 +18,7 @@ from time import perf_counter
 
 from bench.host.valkey import Valkey
 from lns.delivery import Incoming, MessageIdWindow
-from lns.store.inbox_entries import Batch, InboxStore
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.store.inbox_entries import Batch, InboxStore, MemoryInboxStore
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server

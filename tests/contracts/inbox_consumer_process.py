@@ -11,10 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from lns.delivery.detectors import Detectors
+from lns.delivery.detectors import Detectors, RemoveDuplicatesKeys
 from lns.delivery.inbox import Inbox
 from lns.delivery.incoming import Incoming
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.store.inbox_entries import Transaction
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis_server import redis_server

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from bench.host.valkey import Valkey
 from lns.dedup.claim import Bid, Claim, Claims, Level2
-from lns.dedup.life import LIVES_MAX, Counter, Lived
+from lns.dedup.session import LIVES_MAX, Counter, Lived
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.store.memory_claims import MemoryClaims
+from lns.store.memory import MemoryClaims
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from tests.sizes import size

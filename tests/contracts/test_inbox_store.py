@@ -17,14 +17,25 @@ from hypothesis.stateful import (
 )
 
 from bench.host.valkey import Valkey
-from lns.delivery.detection import ConfigurationError, Duplicate
-from lns.delivery.detectors import Detectors
+from lns.delivery.detectors import (
+    ConfigurationError,
+    Detectors,
+    Duplicate,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+)
 from lns.delivery.incoming import Incoming, Stream
-from lns.delivery.message_id_window import MessageIdWindow
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
-from lns.delivery.sequence_tracker import SequenceTracker
-from lns.store.inbox_entries import Batch, InboxStore, Mark, ParkedMessage, Place, Size, Table
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.store.inbox_entries import (
+    Batch,
+    InboxStore,
+    Mark,
+    MemoryInboxStore,
+    ParkedMessage,
+    Place,
+    Size,
+    Table,
+)
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server

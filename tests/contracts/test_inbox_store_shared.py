@@ -16,12 +16,9 @@ from pathlib import Path
 import pytest
 
 from bench.host.valkey import Valkey
-from lns.delivery.detectors import Detectors
-from lns.delivery.inbox import Inbox
-from lns.delivery.inbox_events import Accepted, Event, Ignored
+from lns.delivery.detectors import Detectors, MessageIdWindow, RemoveDuplicatesKeys
+from lns.delivery.inbox import Accepted, Event, Ignored, Inbox
 from lns.delivery.incoming import Incoming
-from lns.delivery.message_id_window import MessageIdWindow
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import Batch, Mark, Place, Table, Transaction
 from lns.store.inbox_redis import RedisInboxStore

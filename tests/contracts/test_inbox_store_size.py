@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.host.valkey import Valkey
+from lns.delivery.detectors import MessageIdWindow
 from lns.delivery.incoming import Incoming
-from lns.delivery.message_id_window import MessageIdWindow
-from lns.store.inbox_entries import Batch, InboxStore, Mark, Place
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.store.inbox_entries import Batch, InboxStore, Mark, MemoryInboxStore, Place
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server

@@ -9,13 +9,13 @@ from typing import TypeVar
 import pytest
 
 from bench.host.valkey import Valkey
+from lns.dedup.session import Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.memory import MemoryStore
 from lns.store.redis import RedisStore
 from lns.store.redis_wire import RedisServer, RedisWire, redis_server
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Session
 from lns.uplink.registry import SessionStore
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")

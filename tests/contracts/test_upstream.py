@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from bench.rig.application import Application
-from lns.delivery.broker import broker
-from lns.delivery.memory import MemoryUpstream
-from lns.delivery.mqtt import MqttUpstream
-from lns.delivery.publisher import Upstream
+from lns.delivery.mqtt_sender import MqttUpstream
+from lns.delivery.mqtt_session import broker
+from lns.delivery.publisher import MemoryUpstream, Upstream
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import ALPHA, BETA, message
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, parse_request
-from lns.server.http_request import parse_head
+from lns.server.cups_server import parse_head
 from lns.station import cups
 from lns.station.json_fields import Malformed
 from tests.fuzz.mutation import mutated

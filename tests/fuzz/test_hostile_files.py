@@ -19,8 +19,7 @@ from bench.traffic.file_format import read
 from bench.traffic.recording import TrafficError
 from lns.complaints import without_controls
 from lns.lorawan.identifiers import Eui, eui, eui_dashed, eui_id6
-from lns.server.access import Access, Certificate, Shown
-from lns.server.tls import read_certificate
+from lns.server.access import Access, Certificate, Shown, read_certificate
 from tests.bench.traffic.traffic_files import CONFORMANCE, SAINT_EYNARD
 from tests.fuzz.mutation import mutated
 

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.frame import MalformedFrame, parse
-from lns.station.discovery import refusal_text, router_asked_for
+from lns.station.json_fields import Malformed, is_reception
 from lns.station.messages import (
     Dnmsg,
     Jreq,
-    Malformed,
     Propdf,
     Updf,
-    dnmsg_text,
-    is_reception,
     parse_down,
     parse_up,
+    refusal_text,
+    router_asked_for,
 )
+from lns.station.spelling import dnmsg_text
 from tests.fuzz.mutation import mutated
 
 RECORDED = json.loads(

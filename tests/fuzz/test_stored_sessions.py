@@ -12,11 +12,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lns.dedup.session import Session
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Session
 from tests.fuzz.mutation import mutated
 from tests.fuzz.test_station_messages import JSON
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field, replace
 from bench.chance import stream
 from bench.clock import run
 from lns.clock import now_us
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import Message
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, MalformedFrame, parse
 from lns.lorawan.identifiers import DevAddr
-from lns.station.messages import UpInfo, frame_text
+from lns.station.messages import UpInfo
+from lns.station.spelling import frame_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
 from tests.lns.served_network import (
     ALPHA,
     DEV_ADDR,

@@ -23,16 +23,9 @@ from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region
 from lns.network_server import NetworkServer
-from lns.station.link import LinkClosed
-from lns.station.messages import (
-    Dnmsg,
-    GetXtime,
-    UpInfo,
-    frame_text,
-    parse_down,
-    version_text,
-    xtime_report_text,
-)
+from lns.station.messages import Dnmsg, GetXtime, UpInfo, parse_down
+from lns.station.protocol import LinkClosed
+from lns.station.spelling import frame_text, version_text, xtime_report_text
 from lns.store.memory import MemoryStore
 from lns.uplink.end_device import Activation, EndDevice
 from lns.uplink.registry import SessionStore

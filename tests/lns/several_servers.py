@@ -16,8 +16,7 @@ from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, OnOutage
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.outage import StoreUnavailable
-from lns.store.memory import MemoryStore
-from lns.store.memory_claims import MemoryClaims
+from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIMS_US
 from lns.store.redis_claims import RedisClaims

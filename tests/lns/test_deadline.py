@@ -7,7 +7,7 @@ import pytest
 
 from bench import clock
 from lns.clock import now_us
-from lns.deadline import within
+from lns.outage import within
 
 LIMIT_US = 1_000_000
 

@@ -31,8 +31,9 @@ from lns.lorawan.frame import (
     parse,
 )
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.station.link import LinkClosed
-from lns.station.messages import Dnmsg, UpInfo, frame_text
+from lns.station.messages import Dnmsg, UpInfo
+from lns.station.protocol import LinkClosed
+from lns.station.spelling import frame_text
 from tests.broker import Listener, Mosquitto
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket

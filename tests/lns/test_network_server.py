@@ -10,7 +10,7 @@ from bench.station.link import link_pair
 from lns.dedup.claim import Level2
 from lns.events import UnreadableMessage
 from lns.lorawan.region import US915
-from lns.station.messages import xtime_report_text
+from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import (
     GAMMA,
     WEST,

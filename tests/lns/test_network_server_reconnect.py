@@ -6,7 +6,7 @@ import pytest
 
 from bench.station.link import link_pair
 from lns.connections import COMPLAINTS_MAX, RECEPTIONS_MAX
-from lns.station.messages import xtime_report_text
+from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait
 
 GOOD = ("west", "NonDuplicate", "forwarded", "-", "RX1")

@@ -9,8 +9,8 @@ import pytest
 
 from bench import clock
 from lns.clock import now_us
-from lns.reception_tasks import ReceptionTasks
-from lns.station.link import LinkClosed
+from lns.connections import ReceptionTasks
+from lns.station.protocol import LinkClosed
 
 
 class Station:

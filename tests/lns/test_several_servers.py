@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.lorawan.frame_counter import MAX_GAP
-from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS, Network, uplink
 from tests.lns.several_servers import Servers, ServeTwo, serve_both
 from tests.lns.uplink.test_join import request as join_request

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from bench.cli import inbox
 from lns.config import DeviceSection, UpstreamSection
 from lns.dedup.strategy import DISPOSITIONS, Disposition, Status, Strategy, Upstream
-from lns.delivery.detection import Detector, duration
-from lns.delivery.sequence_tracker import PERFORMS
+from lns.delivery.detectors import PERFORMS, Detector, duration
 from tests.lns.delivery.sending import message
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,8 @@ import pytest
 
 from bench.certificates import Authority, write_server_files, write_station_files
 from lns.config import ConfigError, load
-from lns.delivery.memory import MemoryUpstream
-from lns.delivery.mqtt import MqttUpstream
-from lns.delivery.publisher import Upstream
+from lns.delivery.mqtt_sender import MqttUpstream
+from lns.delivery.publisher import MemoryUpstream, Upstream
 from lns.lorawan.identifiers import Eui
 from lns.server.access import Access
 from lns.startup import Startup, prepare

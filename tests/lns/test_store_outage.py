@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
 from tests.lns.uplink.test_join import request, session_of
 

@@ -10,13 +10,13 @@ COMBINED = "scenarios/test_levels_combined.py"
 SEVERAL = "scenarios/test_several_servers.py"
 DECISION = "tests/lns/dedup/test_claim.py"
 STORES = "tests/contracts/test_claim_store.py"
-LIVES = "tests/lns/test_lives.py"
+LIVES = "tests/lns/dedup/test_lives.py"
 
 CLAIM = "lns/dedup/claim.py"
-LIFE = "lns/dedup/life.py"
-MEMORY = "lns/store/memory_claims.py"
+LIFE = "lns/dedup/session.py"
+MEMORY = "lns/store/memory.py"
 REDIS = "lns/store/redis_claims.py"
-KEYS = "lns/store/redis_keys.py"
+KEYS = "lns/store/redis.py"
 
 # What is decided, in Python and in Lua.
 DECIDED = (
@@ -198,7 +198,7 @@ DECIDED = (
     Mutant(
         "ended session claimed",
         MEMORY,
-        "        if self._is_over(session):\n            return Claim",
+        "        if session in self._over:\n            return Claim",
         "        if False:\n            return Claim",
         SEVERAL,
     ),
@@ -336,7 +336,7 @@ REMEMBERED = (
     Mutant(
         "FCntDown without a claim for anybody",
         MEMORY,
-        "if self._is_over(session) or (state is not None and state.owner != bid.lns):",
+        "if session in self._over or (state is not None and state.owner != bid.lns):",
         "if self._is_over(session):",
         STORES,
     ),

@@ -23,7 +23,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids of all topics together",
-        "lns/delivery/message_id_window.py",
+        "lns/delivery/detectors.py",
         'name = f"{len(bus)}:{bus}:{len(channel)}:{channel}:{self._id(message)}"',
         "name = self._id(message)",
         DETECTORS,
@@ -37,35 +37,35 @@ MUTANTS = (
     ),
     Mutant(
         "new length of the window for the new consumer only",
-        "lns/delivery/decisions.py",
+        "lns/delivery/inbox.py",
         "        self._detectors = self._detectors.as_kept(tx)\n",
         "",
         "tests/lns/delivery/test_inbox.py",
     ),
     Mutant(
         "sessions that are no partitions",
-        "lns/delivery/message_id_window.py",
+        "lns/delivery/detectors.py",
         "return not self._sessions or ",
         "return True or ",
         DETECTORS,
     ),
     Mutant(
         "ids of an older store forgotten",
-        "lns/delivery/message_id_window.py",
+        "lns/delivery/detectors.py",
         "        return self.place(message), Place(Table.WINDOW, self._id(message))",
         "        return (self.place(message),)",
         "tests/contracts/test_inbox_store.py",
     ),
     Mutant(
         "number of an ignored message not noted",
-        "lns/delivery/sequence_tracker.py",
+        "lns/delivery/detectors.py",
         "            self.remember(entries, message, now_us, position)\n        return False",
         "        return False",
         DETECTORS,
     ),
     Mutant(
         "duplicate numbers behind the window not counted",
-        "lns/delivery/decisions.py",
+        "lns/delivery/inbox.py",
         "counts[NUM_DUP_MSGS_RCVD] += self._detectors.ignore(tx, message, at_us, duplicate)",
         "ignore = self._detectors.ignore(tx, message, at_us, duplicate)\n"
         '            counts[NUM_DUP_MSGS_RCVD] += ignore and duplicate.by == "sequence"',
@@ -73,21 +73,21 @@ MUTANTS = (
     ),
     Mutant(
         "duplicate numbers shown though nobody looks",
-        "lns/delivery/inbox_figures.py",
+        "lns/delivery/inbox.py",
         "        checks_sequence = bool(numbers.get(PERFORMS, 1))",
         "        checks_sequence = True",
         "tests/lns/delivery/test_inbox_figures.py",
     ),
     Mutant(
         "min_msg_time forgotten over a restart",
-        "lns/delivery/remove_duplicates_keys.py",
+        "lns/delivery/detectors.py",
         "            entries.add(MIN_MSG_TIME, by)",
         "            pass",
         "tests/lns/delivery/test_min_msg_time.py",
     ),
     Mutant(
         "min_msg_time before what the broker still has",
-        "lns/delivery/held_subscription.py",
+        "lns/delivery/subscription.py",
         "                return held.pass_by(message.mid, lambda: self._told(topic, payload))",
         "                self._told(topic, payload)\n"
         "                return held.pass_by(message.mid, lambda: None)",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "retained statements kept for who is away",
-        "lns/delivery/held_subscription.py",
+        "lns/delivery/subscription.py",
         "        wire.client.unsubscribe(self._retained)",
         "        pass",
         HELD,
@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "written to when it is opened",
-        "lns/store/sqlite_kind.py",
+        "lns/store/sqlite_file.py",
         "    if is_new:",
         "    if is_new or path:",
         "tests/lns/delivery/test_outbox_disk_full.py",

@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "status asked for without end",
-        "lns/downlink/device_status.py",
+        "lns/downlink/downlink_queue.py",
         "wanted.askings >= ASKED_MAX",
         "False",
         STATUS,
@@ -88,13 +88,13 @@ MUTANTS = (
     Mutant(
         "status asked for although it is told",
         "lns/uplink/data.py",
-        "                self._downlinks.statuses.told(facts.match.device.dev_eui)\n",
-        "                pass\n",
+        "            self._downlinks.statuses.told(device.dev_eui)\n",
+        "            pass\n",
         MAC,
     ),
     Mutant(
         "status asked for with every answer",
-        "lns/downlink/device_status.py",
+        "lns/downlink/downlink_queue.py",
         "return over_us is None or now_us() - over_us >= device.dev_status_s * 1_000_000",
         "return True",
         MAC,

@@ -20,7 +20,7 @@ MUTANTS = (
     ),
     Mutant(
         "FCntDown used again",
-        "lns/uplink/end_device.py",
+        "lns/dedup/session.py",
         "        self.f_cnt_down += 1\n",
         "",
     ),
@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "answered before the counter is kept",
-        "lns/downlink/downlink_frame.py",
+        "lns/downlink/downlink.py",
         "await self._registry.keep(session.dev_eui)",
         "pass",
     ),
@@ -156,20 +156,20 @@ MUTANTS = (
     Mutant(
         "a copy that failed unexpectedly shadows",
         "lns/uplink/data.py",
-        "        except Exception as error:\n            self._roll_back",
-        "        except UpstreamUnavailable as error:\n            self._roll_back",
+        "        except Exception as error:\n            became",
+        "        except UpstreamUnavailable as error:\n            became",
         UNEXPECTED,
     ),
     Mutant(
         "downlink counter of a store not checked",
-        "lns/uplink/end_device.py",
+        "lns/dedup/session.py",
         "    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0",
         "    f_cnt_down: int = 0",
         "tests/lns/store/test_sqlite.py",
     ),
     Mutant(
         "report of any station believed",
-        "lns/downlink/unreported.py",
+        "lns/downlink/downlink.py",
         "        scheduled = self._scheduled.get((station, report.diid))\n"
         "        if scheduled is None or scheduled.dev_eui != report.dev_eui:\n"
         "            return None\n"

@@ -6,9 +6,9 @@ The devices of the bench have a codec of their own: what one end gets wrong, the
 from tests.mutants.mutant import Mutant
 
 CIPHERS = "lns/lorawan/crypto.py"
-LAYOUT = "lns/lorawan/phy_payload.py"
+LAYOUT = "lns/lorawan/frame.py"
 FRAMES = "lns/lorawan/frame.py"
-ACCEPT = "lns/lorawan/join_accept.py"
+ACCEPT = "lns/lorawan/frame.py"
 COMMANDS = "lns/lorawan/mac_commands.py"
 REGION = "lns/lorawan/region.py"
 
@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         "RX1 of EU868 one data rate lower",
         REGION,
-        "max(dr - offset, 0)",
-        "max(dr - offset - 1, 0)",
+        "tuple(max(dr - offset, 0) for offset in range(6))",
+        "tuple(max(dr - offset - 1, 0) for offset in range(6))",
         ANSWERS,
     ),
     Mutant(

@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "no gap check",
-        "lns/dedup/life.py",
+        "lns/dedup/session.py",
         "return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR",
         "return Standing.NEWER",
     ),
@@ -123,17 +123,17 @@ MUTANTS = (
     ),
     Mutant(
         "copies of a former life numbered anew",
-        "lns/uplink/end_device.py",
-        "            self.nb_trans, self.nb_trans_asked = 1, False\n        self.f_cnt_up",
+        "lns/dedup/session.py",
+        "            self.knows_dwell_times = False\n        self.f_cnt_up",
         "            self.nb_trans, self.nb_trans_asked, self.copies = 1, False, {}\n"
         "        self.f_cnt_up",
         noticed_by="tests/bench/traffic/test_importing.py",
     ),
     Mutant(
         "copies of an older frame numbered anew",
-        "lns/uplink/end_device.py",
+        "lns/dedup/session.py",
         "        for old in others[: max(0, len(others) + 1 - COPIED_MAX)]:",
         "        for old in others:",
-        noticed_by="tests/lns/uplink/test_end_device.py",
+        noticed_by="tests/lns/dedup/test_session.py",
     ),
 )

@@ -8,7 +8,7 @@ DECISION = "tests/lns/dedup/test_claim.py"
 SERVERS = "tests/lns/test_several_servers.py"
 OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
 OUTAGE = "tests/lns/test_claims_outage.py"
-LIVES = "tests/lns/test_lives.py"
+LIVES = "tests/lns/dedup/test_lives.py"
 HISTORIES = "tests/lns/test_histories.py"
 EXPLORED = "tests/bench/explore/test_explore.py"
 SESSIONS = "tests/contracts/test_session_store.py"
@@ -21,8 +21,8 @@ MUTANTS = (
     Mutant(
         "claim after publish",
         UPLINK,
-        "            facts, bid = await self._claim(facts)\n        if facts.claim.outdated:",
-        "            pass\n        if facts.claim.outdated:",
+        "facts = await self._claim(self._count(facts))",
+        "facts = self._count(facts)",
         COMBINED,
     ),
     Mutant(
@@ -226,7 +226,7 @@ MUTANTS = (
     ),
     Mutant(
         "two messages with one id",
-        "lns/uplink/facts.py",
+        "lns/uplink/data.py",
         "if self.claim.level2 is Level2.NOT_OWNER:",
         "if False:",
         COMBINED,
@@ -234,7 +234,7 @@ MUTANTS = (
     Mutant(
         "undelivered frame stays claimed",
         UPLINK,
-        "if facts.is_first and bid is not None:",
+        "if facts.is_first and facts.bid is not None:",
         "if False:",
         SERVERS,
     ),

@@ -26,14 +26,14 @@ MUTANTS = (
     ),
     Mutant(
         "a certificate that is not made for clients",
-        "lns/server/tls.py",
+        "lns/server/access.py",
         "for_clients=ExtendedKeyUsageOID.CLIENT_AUTH in usages",
         "for_clients=True",
         noticed_by=CUPS,
     ),
     Mutant(
         "a certificate of two names",
-        "lns/server/tls.py",
+        "lns/server/access.py",
         'str(names[0].value) if len(names) == 1 else ""',
         'str(names[0].value) if names else ""',
         noticed_by=TLS,
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "an MQTT packet of any size",
-        "lns/delivery/mqtt_wire.py",
+        "lns/delivery/mqtt_session.py",
         "        properties.MaximumPacketSize = self._packet_bytes_max\n",
         "",
         noticed_by=SUBSCRIPTION,

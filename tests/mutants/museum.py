@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "museum: an answer repeated with its counter",
-        "lns/uplink/end_device.py",
+        "lns/dedup/session.py",
         "        self.f_cnt_down += 1\n",
         "",
         MUSEUM,

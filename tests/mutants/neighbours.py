@@ -10,14 +10,14 @@ LATE = "tests/lns/test_late_stations.py"
 MUTANTS = (
     Mutant(
         "a station that cannot answer is never named",
-        "lns/late_stations.py",
+        "lns/connections.py",
         "        row.number += 1",
         "        row.number = 1",
         LATE,
     ),
     Mutant(
         "TooLate logged for each uplink",
-        "lns/late_stations.py",
+        "lns/connections.py",
         "            self._named[station] = True",
         "            pass",
         LATE,

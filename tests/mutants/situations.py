@@ -12,13 +12,13 @@ OWNERS = "scenarios/test_ownership.py"
 
 DOWNLINK = "lns/downlink/downlink.py"
 QUEUE = "lns/downlink/downlink_queue.py"
-FRAME = "lns/downlink/downlink_frame.py"
-END_DEVICE = "lns/uplink/end_device.py"
+FRAME = "lns/downlink/downlink.py"
+END_DEVICE = "lns/dedup/session.py"
 JOIN = "lns/uplink/join.py"
 LEVEL_1 = "lns/dedup/concentrator.py"
 UPLINK = "lns/uplink/data.py"
-DECISIONS = "lns/delivery/decisions.py"
-WINDOW = "lns/delivery/message_id_window.py"
+DECISIONS = "lns/delivery/inbox.py"
+WINDOW = "lns/delivery/detectors.py"
 
 MUTANTS = (
     Mutant(
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "a device never heard may begin anywhere",
-        "lns/dedup/life.py",
+        "lns/dedup/session.py",
         "gap = f_cnt - (newest or 0)",
         "gap = f_cnt - (f_cnt - 1 if newest is None else newest)",
         COUNTERS,
@@ -167,8 +167,8 @@ MUTANTS = (
     Mutant(
         "request for repetitions takes channels away",
         "lns/uplink/mac_layer.py",
-        "        ch_mask=_CH_MASKS[region.name] | more,",
-        "        ch_mask=_CH_MASKS[region.name],",
+        "        ch_mask=region.ch_mask | more,",
+        "        ch_mask=region.ch_mask,",
         ANSWERS,
     ),
     Mutant(
@@ -252,21 +252,21 @@ MUTANTS = (
     ),
     Mutant(
         "application may take half a minute",
-        UPLINK,
+        "lns/delivery/publisher.py",
         "PUBLISH_US = 10_000_000",
         "PUBLISH_US = 30_000_000",
         APPLICATION,
     ),
     Mutant(
         "application has to be quick",
-        UPLINK,
+        "lns/delivery/publisher.py",
         "PUBLISH_US = 10_000_000",
         "PUBLISH_US = 9_000_000",
         APPLICATION,
     ),
     Mutant(
         "what hung counts as delivered",
-        UPLINK,
+        "lns/delivery/publisher.py",
         '            raise UpstreamUnavailable(f"not durable within {PUBLISH_US} us") from None',
         "            return",
         APPLICATION,

@@ -9,7 +9,7 @@ import pytest
 from bench.verdict.expectation import Due, words
 from lns.dedup.claim import Level2, OnOutage
 from lns.dedup.concentrator import Copy
-from lns.dedup.life import Standing
+from lns.dedup.session import Standing
 from lns.dedup.strategy import Disposition, Strategy, after_claim, decide, status_of
 from scenarios import test_levels_combined
 from scenarios.two_levels import (

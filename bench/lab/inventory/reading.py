@@ -19,8 +19,8 @@ from bench.lab.inventory.entries import (
     ReportTo,
 )
 from bench.lab.inventory.sections import BenchFile, DeviceSection, GatewaySection, RadioSection
+from lns.lorawan.airtime import DataRate
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.data_rate import DataRate
 from lns.lorawan.region import Region, region
 from lns.server.address import host_and_port, is_everywhere
 from lns.toml_file import ConfigError, mistake, read_model

@@ -1,6 +1,6 @@
 """Which channels, data rates and windows has a device in a region?
 
-Source: LoRaWAN Regional Parameters RP002-1.0.3, 2.4 (EU863-870) and 2.5 (US902-928).
+Source: LoRaWAN Regional Parameters RP002-1.0.3, 2.4 (EU863-870), 2.5 (US902-928) and 2.10 (AS923).
 """
 
 from dataclasses import dataclass
@@ -56,6 +56,7 @@ class ChannelPlan:
 
     `payload_max`: octets of an application in a frame without FOpts, no repeater. `offsets`: how
     many RX1DROffset there are. `downlinks_hz`: empty where RX1 is on the channel of the uplink.
+    `tx_params`: what TxParamSetupReq says; None where no device obeys or answers it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ChannelPlan:
     eirp_max_dbm: int
     power_index_max: int
     channels_max: int
+    tx_params: int | None = None
 
     @property
     def own_channels(self) -> tuple[UpChannel, ...]:
@@ -83,6 +85,8 @@ class ChannelPlan:
 
     def rx1_dr(self, up_dr: int, offset: int) -> int:
         """The data rate of RX1 after an uplink."""
+        if self.offsets == 8 and offset > 5:  # AS923: these two make RX1 faster
+            return min(7, up_dr + offset - 5)
         if not self.downlinks_hz:
             return up_dr - offset if up_dr > offset else 0
         # 10 with SF10/125, one more for each faster DR; never beyond 13, never below 8.
@@ -163,7 +167,26 @@ US915 = ChannelPlan(
     channels_max=72,
 )
 
-PLANS = {plan.name: plan for plan in (EU868, US915)}
+AS923_1 = ChannelPlan(
+    name="AS923-1",
+    data_rates=EU868.data_rates,
+    up_drs=range(8),
+    default_channels=tuple(UpChannel(923_200_000 + n * 200_000, range(6)) for n in range(2)),
+    join_drs=tuple(range(2, 6)),
+    downlinks_hz=(),
+    offsets=8,
+    rx2_dr=2,
+    rx2_freq_hz=923_200_000,
+    payload_max=(51, 51, 115, 115, 242, 242, 242, 242),
+    limits_hz=(915_000_000, 928_000_000),
+    bands=(Band(((915_000_000, 928_000_000),), 10),),
+    eirp_max_dbm=16,
+    power_index_max=7,
+    channels_max=16,
+    tx_params=0x15,  # 400 ms for uplinks, 16 dBm (LoRaWAN 1.0.4, 5.8)
+)
+
+PLANS = {plan.name: plan for plan in (EU868, US915, AS923_1)}
 
 
 def channel_plan(region: str) -> ChannelPlan:

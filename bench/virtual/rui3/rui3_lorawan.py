@@ -13,7 +13,7 @@ from bench.virtual.rui3.rui3_values import VALUES, Rui3Memory, Rui3Version, Stat
 from bench.virtual.session import NEVER_COUNTED, Session, last_down
 from bench.virtual.stack import LORAMAC_44, LORAMAC_NODE
 
-BANDS = {4: "EU868", 5: "US915"}
+BANDS = {4: "EU868", 5: "US915", 8: "AS923-1"}
 HARDWARE_DBM_MAX = 22
 SUB_BAND_2_MASK = "0002"
 _ZEROES_MAC = ("DEVADDR", "NWKSKEY", "APPSKEY")

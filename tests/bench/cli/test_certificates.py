@@ -31,8 +31,7 @@ from lns.config import load
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from lns.startup import prepare
-from lns.station.credentials import StationFiles
-from lns.station.cups import NO_CHANGE
+from lns.station.cups import NO_CHANGE, StationFiles
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_S = 60

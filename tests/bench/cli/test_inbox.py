@@ -18,9 +18,8 @@ from paho.mqtt import publish
 
 from bench.cli.program import main
 from bench.host.valkey import Valkey
-from lns.delivery.broker import broker
 from lns.delivery.min_msg_time import statement
-from lns.delivery.posting import post
+from lns.delivery.mqtt_session import broker, post
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import message, way
 

@@ -11,7 +11,7 @@ from bench.device.replayer import Replayer
 from bench.device.rui3 import Rui3Device
 from bench.device.rui3_p2p import Rui3P2p
 from bench.device.serial_line import SerialLine
-from lns.lorawan.data_rate import DataRate
+from lns.lorawan.airtime import DataRate
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from tests.bench.device.far_end import TRANSCRIPTS, WHOLE, FarEnd, Transcript

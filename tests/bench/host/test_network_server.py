@@ -13,7 +13,7 @@ from bench.host.program import ProgramDied
 from bench.station.link import LinkClosed
 from bench.station.web_socket import StationLinks, discover
 from lns.lorawan.identifiers import Eui
-from lns.station.messages import version_text
+from lns.station.spelling import version_text
 
 WEST = Eui("0016C001F1500001")
 KEY = "00112233445566778899AABBCCDDEEFF"

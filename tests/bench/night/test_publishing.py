@@ -10,7 +10,7 @@ import pytest
 from bench.host.ports import free_port
 from bench.lab.inventory.entries import ReportTo
 from bench.night.publishing import publish
-from lns.delivery.broker import broker
+from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import Subscription
 from tests.bench.night.web_hook import Hook, serving
 from tests.broker import Mosquitto

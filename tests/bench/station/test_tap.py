@@ -9,7 +9,8 @@ from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.tap import Tap
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
-from lns.station.messages import Updf, UpInfo, parse_up, updf_text
+from lns.station.messages import Updf, UpInfo, parse_up
+from lns.station.spelling import updf_text
 
 NEAR, FAR = Eui("B827EBFFFE000001"), Eui("B827EBFFFE000002")
 DNMSG = '{"msgtype":"dnmsg","diid":1}'

@@ -15,9 +15,8 @@ from bench.station.tap_server import TapServer
 from bench.station.web_socket import StationLinks, connect, discover
 from bench.station.web_socket_link import WebSocketLink
 from lns.lorawan.identifiers import Eui
-from lns.server.access import Access
-from lns.server.tls import server_context
-from lns.station.messages import version_text
+from lns.server.access import Access, server_context
+from lns.station.spelling import version_text
 from tests.lns.server.listening import listening
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")

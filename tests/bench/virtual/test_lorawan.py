@@ -148,7 +148,7 @@ def test_what_no_station_reports_is_no_frame(vector: dict[str, Any]) -> None:
 # --- the whole of each region, told twice
 
 
-@pytest.mark.parametrize("name", ["EU868", "US915"])
+@pytest.mark.parametrize("name", ["EU868", "US915", "AS923-1"])
 def test_a_region_is_the_same_from_both_ends(name: str) -> None:
     plan, other = channel_plan(name), region(name)
     assert [(c.freq_hz, c.drs[0], c.drs[-1]) for c in plan.default_channels] == [

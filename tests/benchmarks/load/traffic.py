@@ -13,7 +13,8 @@ from time import monotonic_ns
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.station.messages import UpInfo, updf_text, version_text, xtime_report_text
+from lns.station.messages import UpInfo
+from lns.station.spelling import updf_text, version_text, xtime_report_text
 from lns.station.xtime import join
 
 KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))

@@ -21,7 +21,7 @@ from lns.dedup.claim import (
     decide,
     released,
 )
-from lns.dedup.life import Counter, Lived
+from lns.dedup.session import Counter, Lived
 from lns.dedup.strategy import Disposition, Reason, Strategy, Upstream, after_claim, known_before
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 
 from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
-from lns.dedup.life import Lived
+from lns.dedup.session import Lived
 from lns.lorawan.identifiers import Eui, Mic
 from tests.sizes import size
 

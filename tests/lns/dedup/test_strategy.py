@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from lns.dedup.concentrator import Copy
-from lns.dedup.life import Standing
+from lns.dedup.session import Standing
 from lns.dedup.strategy import (
     DISPOSITIONS,
     RESUBMISSIONS_MAX,

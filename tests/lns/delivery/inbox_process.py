@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from lns.delivery import Detectors, Inbox, RemoveDuplicatesKeys
-from lns.delivery.inbox_events import Event, Unread
-from lns.delivery.json_lines import JsonLinesFile
+from lns.delivery.effect import JsonLinesFile
+from lns.delivery.inbox import Event, Unread
 from lns.store.inbox_sqlite import SqliteInboxStore
 from tests.lns.delivery.arriving import TOPIC, payload
 

@@ -7,11 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.host import relay
-from lns.delivery.back_off import BackOff
-from lns.delivery.broker import broker
-from lns.delivery.mqtt import MqttUpstream
-from lns.delivery.mqtt_sender import Producer
-from lns.delivery.mqtt_wire import Patience
+from lns.delivery.mqtt_sender import MqttUpstream, Producer
+from lns.delivery.mqtt_session import BackOff, Patience, broker
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import Message
 

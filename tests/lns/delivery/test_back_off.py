@@ -7,7 +7,7 @@ import pytest
 
 from bench import clock
 from lns.clock import now_us
-from lns.delivery.back_off import Attempts, BackOff
+from lns.delivery.mqtt_session import Attempts, BackOff
 
 
 @pytest.mark.parametrize(

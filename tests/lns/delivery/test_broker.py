@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.broker import Broker, broker
+from lns.delivery.mqtt_session import Broker, broker
 
 
 @pytest.mark.parametrize(

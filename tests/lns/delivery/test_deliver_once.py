@@ -25,13 +25,14 @@ from bench.chance import stream
 from bench.host.mosquitto import Mosquitto
 from bench.host.network_server import LnsProcess
 from bench.host.program import Program
-from lns.delivery.inbox_figures import Figures, figures_in
-from lns.delivery.outbox_state import state_of
+from lns.delivery.inbox import Figures, figures_in
+from lns.delivery.outbox import state_of
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.station.link import LinkClosed
-from lns.station.messages import Dnmsg, UpInfo, frame_text
+from lns.station.messages import Dnmsg, UpInfo
+from lns.station.protocol import LinkClosed
+from lns.station.spelling import frame_text
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size

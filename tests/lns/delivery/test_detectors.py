@@ -1,15 +1,20 @@
 """The detectors together: who decides, and who remembers what."""
 
+import doctest
+
 import pytest
 
-from lns.delivery.detection import Detector, Duplicate
-from lns.delivery.detectors import Detectors
+from lns.delivery import detectors
+from lns.delivery.detectors import (
+    Detector,
+    Detectors,
+    Duplicate,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+)
 from lns.delivery.incoming import Incoming
-from lns.delivery.message_id_window import MessageIdWindow
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
-from lns.delivery.sequence_tracker import SequenceTracker
-from lns.store.inbox_entries import Table
-from lns.store.inbox_memory import MemoryEntries
+from lns.store.inbox_entries import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 ALL = Detectors(
@@ -35,6 +40,11 @@ class Consumed:
 
 def message(message_id: str, number: int | None, key: str | None) -> Incoming:
     return incoming(message_id, sequence_number=number, remove_duplicates_key=key)
+
+
+def test_the_examples_of_the_documentation() -> None:
+    found = doctest.testmod(detectors)
+    assert found.failed == 0 and found.attempted > 3
 
 
 @pytest.mark.parametrize(

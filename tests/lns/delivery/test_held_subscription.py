@@ -8,9 +8,8 @@ import pytest
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from lns.delivery.broker import broker
-from lns.delivery.held_subscription import Delivery, HeldSubscription
-from lns.delivery.mqtt_wire import Patience
+from lns.delivery.mqtt_session import Patience, broker
+from lns.delivery.subscription import Delivery, HeldSubscription
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
 from tests.lns.delivery.test_subscription import publish

@@ -13,20 +13,25 @@ import pytest
 
 from bench.host.valkey import Valkey
 from lns.delivery import Accepted, Detectors, Ignored, Inbox, Parked, Unread
-from lns.delivery.decisions import Tries
-from lns.delivery.detection import ConfigurationError, Detector
-from lns.delivery.effect import Effect, EffectUnavailable
-from lns.delivery.inbox_events import Event
-from lns.delivery.inbox_figures import figures_in, figures_of
-from lns.delivery.incoming import Incoming, Unfit
-from lns.delivery.json_lines import JsonLinesFile
-from lns.delivery.message_id_window import MessageIdWindow
-from lns.delivery.remove_duplicates_keys import RemoveDuplicatesKeys
-from lns.delivery.sequence_tracker import SequenceTracker
-from lns.delivery.waiting_messages import InboxFull
+from lns.delivery.detectors import (
+    ConfigurationError,
+    Detector,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+)
+from lns.delivery.effect import Effect, EffectUnavailable, JsonLinesFile
+from lns.delivery.inbox import Event, Tries, figures_in, figures_of
+from lns.delivery.incoming import InboxFull, Incoming, Unfit
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import EffectMustNotWait, InboxStore, NoTables, Size, Transaction
-from lns.store.inbox_memory import MemoryInboxStore
+from lns.store.inbox_entries import (
+    EffectMustNotWait,
+    InboxStore,
+    MemoryInboxStore,
+    NoTables,
+    Size,
+    Transaction,
+)
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_sqlite import SqliteInboxStore
 from lns.store.redis_server import redis_server

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from lns.delivery import Detectors, Inbox, SequenceTracker
-from lns.delivery.decisions import Tries
-from lns.delivery.inbox_figures import figures_in
+from lns.delivery.inbox import Tries, figures_in
 from lns.delivery.incoming import Incoming
 from lns.outage import StoreUnavailable
 from lns.store.inbox_entries import Transaction

@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.effect import EffectUnavailable
-from lns.delivery.json_lines import JsonLinesFile, JsonLinesStream, json_line, json_lines
-from lns.store.inbox_memory import MemoryEntries
+from lns.delivery.effect import (
+    EffectUnavailable,
+    JsonLinesFile,
+    JsonLinesStream,
+    json_line,
+    json_lines,
+)
+from lns.store.inbox_entries import MemoryEntries
 from tests.lns.delivery.arriving import TOPIC, incoming
 
 

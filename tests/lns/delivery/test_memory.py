@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from lns.delivery.memory import MemoryUpstream
-from lns.delivery.publisher import Message
+from lns.delivery.publisher import MemoryUpstream, Message
 
 MESSAGE = Message(
     message_id="70B3D57ED0000001-01ABCDEF-42",

@@ -1,14 +1,16 @@
 """The window of message ids: its limits, its edges, what is compared (edge cases J01 to J04)."""
 
-import doctest
-
 import pytest
 
-from lns.delivery import message_id_window
-from lns.delivery.detection import ConfigurationError, Detector, Duplicate
-from lns.delivery.message_id_window import WINDOW_MAX_US, WINDOW_MIN_US, MessageIdWindow
-from lns.store.inbox_entries import Table
-from lns.store.inbox_memory import MemoryEntries
+from lns.delivery.detectors import (
+    WINDOW_MAX_US,
+    WINDOW_MIN_US,
+    ConfigurationError,
+    Detector,
+    Duplicate,
+    MessageIdWindow,
+)
+from lns.store.inbox_entries import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 WINDOW = MessageIdWindow(20 * SECOND_US)
@@ -18,11 +20,6 @@ def accepted(*times_us: int, window: MessageIdWindow = WINDOW) -> list[bool]:
     """Whether each of several messages with one id is accepted."""
     entries = MemoryEntries()
     return [window.take(entries, incoming("X"), at_us) is None for at_us in times_us]
-
-
-def test_the_example_of_the_documentation() -> None:
-    found = doctest.testmod(message_id_window)
-    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lns.delivery.min_msg_time import (
     time_us,
     topic_of,
 )
-from lns.store.inbox_memory import MemoryEntries
+from lns.store.inbox_entries import MemoryEntries
 
 A, B = topic_of("lns-a"), topic_of("lns-b")
 NOW_US = 1_795_140_030_393_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.mqtt_wire import Patience
+from lns.delivery.mqtt_session import Patience
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Heard, Listener, Mosquitto

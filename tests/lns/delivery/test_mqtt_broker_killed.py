@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.host.mosquitto import Mosquitto
-from lns.delivery.broker import broker
-from lns.delivery.held_subscription import Delivery, HeldSubscription
-from lns.delivery.outbox_state import state_of
+from lns.delivery.mqtt_session import broker
+from lns.delivery.outbox import state_of
+from lns.delivery.subscription import Delivery, HeldSubscription
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
 
 pytestmark = pytest.mark.broker

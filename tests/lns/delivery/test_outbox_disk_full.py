@@ -15,7 +15,7 @@ STORY = """
 import asyncio, json, subprocess, sys
 from pathlib import Path
 from lns.delivery.outbox import Outbox
-from lns.delivery.outbox_state import state_of
+from lns.delivery.outbox import state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.lns.delivery.sending import message
 

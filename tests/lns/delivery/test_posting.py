@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.broker import broker
-from lns.delivery.mqtt_wire import BrokerLost
-from lns.delivery.posting import post
+from lns.delivery.mqtt_session import BrokerLost, broker, post
 from tests.broker import Listener, Mosquitto
 
 pytestmark = pytest.mark.broker

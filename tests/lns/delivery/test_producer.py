@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from lns.delivery.min_msg_time import statement, topic_of
-from lns.delivery.mqtt import MqttUpstream
-from lns.delivery.mqtt_sender import Producer
-from lns.delivery.outbox import Entry, Outbox
-from lns.delivery.outbox_state import state_of
+from lns.delivery.mqtt_sender import MqttUpstream, Producer
+from lns.delivery.outbox import Entry, Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import RECEIVED_AT, Relay, message, until, way

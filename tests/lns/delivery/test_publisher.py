@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from lns.dedup.life import Lived
+from lns.dedup.session import Lived, Session
 from lns.delivery.publisher import Message, message_of, remove_duplicates_key
 from lns.lorawan.frame import Data, parse
-from lns.uplink.end_device import Session
 from lns.uplink.reception import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
 

@@ -1,14 +1,15 @@
 """The Remove Duplicates keys and when they may go (edge cases J17, J18, J20, J21 and J22)."""
 
-import doctest
-
 import pytest
 
-from lns.delivery import remove_duplicates_keys
-from lns.delivery.detection import ConfigurationError, Detector, Duplicate
-from lns.delivery.remove_duplicates_keys import RETENTION_MAX_US, RemoveDuplicatesKeys
-from lns.store.inbox_entries import Table
-from lns.store.inbox_memory import MemoryEntries
+from lns.delivery.detectors import (
+    RETENTION_MAX_US,
+    ConfigurationError,
+    Detector,
+    Duplicate,
+    RemoveDuplicatesKeys,
+)
+from lns.store.inbox_entries import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 RETENTION_US, RETRY_US, NETWORK_US = 100 * SECOND_US, 20 * SECOND_US, 3 * SECOND_US
@@ -24,11 +25,6 @@ def consumed(*at_us: int, keys: RemoveDuplicatesKeys = KEYS) -> list[bool]:
         found.append(keys.take(entries, message, now_us) is None)
         keys.forget(entries, now_us, at_most=8)
     return found
-
-
-def test_the_example_of_the_documentation() -> None:
-    found = doctest.testmod(remove_duplicates_keys)
-    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 def test_the_same_key_is_consumed_once_whatever_the_message_ids_are() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from lns.delivery import Inbox
-from lns.delivery.broker import broker
-from lns.delivery.effect import EffectUnavailable
+from lns.delivery.effect import EffectUnavailable, Republishing
 from lns.delivery.incoming import Incoming
 from lns.delivery.mqtt_sender import MqttSender
-from lns.delivery.republishing import Republishing
+from lns.delivery.mqtt_session import broker
 from lns.store.inbox_entries import Batch
 from lns.store.inbox_sqlite import SqliteInboxStore
 from tests.broker import Heard, Listener, Mosquitto

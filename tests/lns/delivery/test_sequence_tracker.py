@@ -1,14 +1,10 @@
 """The sequence numbers of a stream (edge cases J11, J12, J15 and J16)."""
 
-import doctest
-
 import pytest
 
-from lns.delivery import sequence_tracker
-from lns.delivery.detection import Detector, Duplicate
+from lns.delivery.detectors import Detector, Duplicate, SequenceTracker
 from lns.delivery.incoming import NUMBER_MAX
-from lns.delivery.sequence_tracker import SequenceTracker
-from lns.store.inbox_memory import MemoryEntries
+from lns.store.inbox_entries import MemoryEntries
 from tests.lns.delivery.arriving import incoming
 
 
@@ -22,11 +18,6 @@ def accepted(numbers: list[int], *, checking: bool = True) -> list[int]:
     ]
     assert tracker.num_dup_msgs_rcvd(entries) == len(numbers) - len(found)
     return found
-
-
-def test_the_example_of_the_documentation() -> None:
-    found = doctest.testmod(sequence_tracker)
-    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from lns.delivery.broker import broker
-from lns.delivery.mqtt_wire import BrokerLost
+from lns.delivery.mqtt_session import BrokerLost, broker
 from lns.delivery.subscription import Subscription
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import ALPHA, BETA, QUICK, Relay, message, until, way

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lns.delivery.waiting_messages import InboxFull, Offered, WaitingMessages
+from lns.delivery.incoming import InboxFull, Offered, WaitingMessages
 from tests.lns.delivery.arriving import incoming
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lns.dedup.session import Session
 from lns.downlink.class_c import ACK_US, REPORT_US
 from lns.downlink.downlink_queue import SENDINGS_MAX, ApplicationDownlink
 from lns.events import Request
@@ -13,9 +14,10 @@ from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import US915
 from lns.outage import StoreUnavailable
-from lns.station.messages import Dnmsg, dntxed_text
+from lns.station.messages import Dnmsg
+from lns.station.spelling import dntxed_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import DeviceClass, Session
+from lns.uplink.end_device import DeviceClass
 from tests.lns.served_network import (
     ALPHA,
     APP_S_KEY,

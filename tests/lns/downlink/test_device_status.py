@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import StatusMessage
-from lns.downlink.device_status import ASKED_MAX
+from lns.downlink.downlink_queue import ASKED_MAX
 from lns.events import Request
 from lns.lorawan.mac_commands import DevStatusReq, LinkCheckAns, parse_downlink
 from lns.uplink.end_device import EndDevice

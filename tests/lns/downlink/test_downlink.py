@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from lns.downlink.unreported import UNREPORTED_MAX
+from lns.dedup.session import Session
+from lns.downlink.downlink import UNREPORTED_MAX
 from lns.lorawan.crypto import Direction, data_mic
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
-from lns.station.messages import Dnmsg, dntxed_text, xtime_report_text
+from lns.station.messages import Dnmsg
+from lns.station.spelling import dntxed_text, xtime_report_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Session
 from tests.lns.served_network import (
     ALPHA,
     DEV_ADDR,

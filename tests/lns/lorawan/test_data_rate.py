@@ -1,6 +1,6 @@
 import pytest
 
-from lns.lorawan.data_rate import FSK, DataRate, data_rate
+from lns.lorawan.airtime import FSK, DataRate, data_rate
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,20 @@ from typing import Any
 
 import pytest
 
-from lns.lorawan.frame import MalformedFrame, build_join_accept, open_join_accept, parse
-from lns.lorawan.identifiers import dev_addr
-from lns.lorawan.join_accept import (
+from lns.lorawan.frame import (
     DlSettings,
     JoinAcceptFields,
+    MalformedFrame,
+    build_join_accept,
     cf_list_channel_masks,
     cf_list_frequencies_hz,
     channel_mask_cf_list,
     frequency_cf_list,
     join_accept_fields,
+    open_join_accept,
+    parse,
 )
+from lns.lorawan.identifiers import dev_addr
 from tests.lns.lorawan.vectors import each, vectors
 
 APP_KEY = bytes.fromhex("98929b92c49edba9676d646d3b612456")

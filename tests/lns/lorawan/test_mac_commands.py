@@ -13,6 +13,8 @@ from lns.lorawan.mac_commands import (
     LinkCheckReq,
     MacCommand,
     OtherCommand,
+    TxParamSetupAns,
+    TxParamSetupReq,
     encode,
     parse_downlink,
     parse_uplink,
@@ -32,7 +34,7 @@ UPLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
     ("0301", (LinkADRAns(power_ack=False, dr_ack=False, ch_mask_ack=True),)),
     ("0D020307", (DeviceTimeReq(), LinkCheckReq(), LinkADRAns())),
     ("050702", (OtherCommand(0x05, b"\x07"), LinkCheckReq())),
-    ("091103", (OtherCommand(0x09, b""), OtherCommand(0x11, b"\x03"))),
+    ("091103", (TxParamSetupAns(), OtherCommand(0x11, b"\x03"))),
 ]  # fmt: skip
 
 DOWNLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
@@ -47,6 +49,10 @@ DOWNLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
         "03FF020073",
         (LinkADRReq(dr=15, tx_power=15, ch_mask=2, ch_mask_cntl=7, nb_trans=3),),
     ),
+    # ChirpStack: index 5 is 16 dBm, index 10 is 26 dBm; dwell times of 400 ms.
+    ("0915", (TxParamSetupReq(downlink_dwell=False, uplink_dwell=True, max_eirp_dbm=16),)),
+    ("0935", (TxParamSetupReq(downlink_dwell=True, uplink_dwell=True, max_eirp_dbm=16),)),
+    ("091A", (TxParamSetupReq(downlink_dwell=False, uplink_dwell=True, max_eirp_dbm=26),)),
     ("080506", (OtherCommand(0x08, b"\x05"), DevStatusReq())),
     # brocaar/lorawan, mac_commands_test.go (MIT): one second; one second and two 256ths.
     ("0D0100000000", (DeviceTimeAns(gps_s=1, fraction_256=0),)),

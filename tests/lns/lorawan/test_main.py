@@ -5,9 +5,14 @@ import pytest
 
 from lns.lorawan.__main__ import main
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame import MType, build_data, build_join_accept
+from lns.lorawan.frame import (
+    JoinAcceptFields,
+    MType,
+    build_data,
+    build_join_accept,
+    channel_mask_cf_list,
+)
 from lns.lorawan.identifiers import dev_addr
-from lns.lorawan.join_accept import JoinAcceptFields, channel_mask_cf_list
 
 FRAME = "40F17DBE4900020001954378762B11FF0D"
 NWK_S_KEY = "44024241ED4CE9A68C6A8BC055233FD3"

@@ -1,7 +1,29 @@
+import json
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.region import EU868, FSK, US915, Channel, DataRate, region, us915_sub_band
+from lns.lorawan.region import (
+    AS923_1,
+    EU868,
+    FSK,
+    REGIONS,
+    US915,
+    Channel,
+    DataRate,
+    DwellTimes,
+    RegionName,
+    region,
+    us915_sub_band,
+)
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "lorawan"
+
+
+def test_the_configuration_knows_every_region() -> None:
+    assert get_args(RegionName) == tuple(REGIONS)
 
 
 def test_regions_are_found_by_name() -> None:
@@ -11,7 +33,7 @@ def test_regions_are_found_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["", "eu868", "AS923"])
 def test_an_unknown_region_names_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match="known: EU868, US915"):
+    with pytest.raises(ValueError, match="known: EU868, US915, AS923-1"):
         region(name)
 
 
@@ -231,3 +253,35 @@ def test_the_largest_us915_uplink_fits_its_dwell_time(dr: int) -> None:
     phy_bytes = US915.max_mac_payload(dr) + 5
     assert US915.uplink_dwell_us is not None
     assert frame_airtime_us(data_rate, phy_bytes, crc=True) <= US915.uplink_dwell_us
+
+
+def test_as923_is_as_a_stack_of_end_devices_has_it() -> None:
+    found = json.loads((VECTORS / "as923.json").read_text())
+    assert list(AS923_1.default_channels_hz) == found["default_channels_hz"]
+    drs = {(channel.dr_min, channel.dr_max) for channel in AS923_1.uplink_channels}
+    assert drs == {tuple(found["channel_drs"])}
+    assert {channel.dr_min for channel in AS923_1.join_channels} == {found["join_dr_min"]}
+    assert AS923_1.rx2() == (found["rx2_dr"], found["rx2_freq_hz"])
+    assert AS923_1.max_eirp_dbm == found["max_eirp_dbm"]
+    assert list(AS923_1.max_payloads) == found["payload_max_repeater"]
+    assert list(AS923_1.max_payloads_no_repeater) == found["payload_max"]
+    assert [list(drs) for drs in AS923_1.rx1_drs] == found["rx1_drs"]
+    lora = zip(found["spreading_factors"], found["bandwidths_hz"], strict=True)
+    assert AS923_1.data_rates == (*(DataRate(sf, bw_hz) for sf, bw_hz in lora), FSK)
+    assert AS923_1.more_channels_max == found["cf_list_channels"]
+    assert AS923_1.dwell_times == DwellTimes(
+        uplink=bool(found["uplink_dwell_time"]), downlink=bool(found["downlink_dwell_time"])
+    )
+
+
+def test_the_longest_uplinks_of_as923_keep_the_dwell_time() -> None:
+    """What the specification allows at each data rate lasts 400 ms at most; one more would not."""
+    found = json.loads((VECTORS / "as923.json").read_text())
+    assert AS923_1.uplink_dwell_us is not None
+    for dr in range(2, 5):
+        longest = found["uplink_payload_max"][dr] + 13
+        data_rate = AS923_1.data_rates[dr]
+        assert data_rate is not None
+        assert frame_airtime_us(data_rate, longest, crc=True) <= AS923_1.uplink_dwell_us
+    slow = AS923_1.data_rates[1]
+    assert slow is not None and frame_airtime_us(slow, 13, crc=True) > AS923_1.uplink_dwell_us

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from bench.chance import stream
 from lns.clock import utc_of_this_host
-from lns.delivery.memory import MemoryUpstream
+from lns.delivery.publisher import MemoryUpstream
 from lns.events import Connection, Event, Outcome
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.server.access import Access
-from lns.server.limits import Limits
+from lns.server.doors import Limits
 from lns.server.station_server import StationServer
 from lns.store.memory import MemoryStore
 from lns.uplink.end_device import EndDevice

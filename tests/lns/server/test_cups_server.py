@@ -13,13 +13,10 @@ import pytest
 from bench.certificates import CLIENT, Authority, Pair, write_server_files
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import eui_dashed
-from lns.server.access import Access
-from lns.server.cups_server import CupsServer, StationSetup
-from lns.server.http_request import parse_head
-from lns.server.limits import Limits
-from lns.server.tls import server_context
-from lns.station.credentials import StationFiles
-from lns.station.cups import NO_CHANGE, Category
+from lns.server.access import Access, server_context
+from lns.server.cups_server import CupsServer, StationSetup, parse_head
+from lns.server.doors import Limits
+from lns.station.cups import NO_CHANGE, Category, StationFiles
 from tests.lns.served_network import EAST, WEST
 
 AUTHORITY = Authority()

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bench.chance import stream
-from lns.server.limits import Limits
-from lns.station.link import LinkClosed
+from lns.server.doors import Limits
+from lns.station.protocol import LinkClosed
 from tests.host_time import Watch
 from tests.lns.served_network import EAST, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket

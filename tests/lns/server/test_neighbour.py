@@ -25,8 +25,9 @@ from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import build_join_request
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.station.link import LinkClosed
-from lns.station.messages import UpInfo, frame_text
+from lns.station.messages import UpInfo
+from lns.station.protocol import LinkClosed
+from lns.station.spelling import frame_text
 from tests.broker import Mosquitto
 from tests.lns.served_network import APP_KEY, EAST, JOIN_EUI, WEST, uplink
 from tests.lns.server.basics_station import CLOSE, BasicsStation, StationSocket, UpgradeRefused

@@ -14,7 +14,7 @@ from cryptography.x509 import load_der_x509_certificate
 
 from bench.certificates import Authority
 from lns.lorawan.identifiers import Eui
-from lns.station.credentials import StationFiles
+from lns.station.cups import StationFiles
 
 AUTHORITY = Authority()
 CLIENT = AUTHORITY.client(Eui("0016C001F1500001"))

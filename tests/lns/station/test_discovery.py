@@ -3,7 +3,7 @@
 import pytest
 
 from lns.lorawan.identifiers import Eui
-from lns.station.discovery import refusal_text, router_asked_for
+from lns.station.messages import refusal_text, router_asked_for
 
 WEST = Eui("0016C001F1500001")
 

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.identifiers import Eui
+from lns.station.json_fields import Malformed, is_reception
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
     GetXtime,
     Ignored,
     Jreq,
-    Malformed,
     Propdf,
     RouterConfig,
     RouterInfoAnswer,
@@ -23,13 +23,14 @@ from lns.station.messages import (
     UpInfo,
     Version,
     XtimeReport,
+    parse_down,
+    parse_up,
+)
+from lns.station.spelling import (
     dnmsg_text,
     dntxed_text,
     frame_text,
-    is_reception,
     jreq_text,
-    parse_down,
-    parse_up,
     propdf_text,
     router_info_answer_text,
     router_info_text,

@@ -1,11 +1,8 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from lns.lorawan.region import EU868, US915
-from lns.station.router_config import listens_at_hz, router_config
+from lns.lorawan.region import AS923_1, EU868, REGIONS, US915
+from lns.station.router_config import router_config
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "station"
 
@@ -37,19 +34,24 @@ def test_us915_listens_on_sub_band_2() -> None:
 
 
 def test_every_intermediate_frequency_fits_its_radio() -> None:
-    for region in (EU868, US915):
+    for region in REGIONS.values():
         radio = router_config(region)["sx1301_conf"][0]
         offsets_hz = [chan["if"] for chan in radio.values() if "if" in chan]
         assert all(abs(offset_hz) <= 400_000 for offset_hz in offsets_hz)
 
 
-def test_a_region_without_plan_is_refused() -> None:
-    with pytest.raises(ValueError, match="XX999"):
-        router_config(replace(EU868, name="XX999"))
-
-
 def test_stations_of_europe_listen_at_eight_channels() -> None:
-    assert set(listens_at_hz(EU868)) == {
+    assert set(EU868.station_radio.channels_hz) == {
         868_100_000, 868_300_000, 868_500_000,
         867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000,
     }  # fmt: skip
+
+
+def test_as923_is_called_as_basics_station_calls_it() -> None:
+    """Any other name, such as AS923, and a station drops every downlink (s2e.c)."""
+    config = router_config(AS923_1)
+    assert config["region"] == "AS923-1"
+    assert set(AS923_1.station_radio.channels_hz) == {
+        923_200_000 + 200_000 * number for number in range(8)
+    }
+    assert config["DRs"][:8] == router_config(EU868)["DRs"][:8]

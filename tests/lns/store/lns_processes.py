@@ -14,7 +14,8 @@ from bench.host.network_server import LnsProcess
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.station.messages import UpInfo, frame_text
+from lns.station.messages import UpInfo
+from lns.station.spelling import frame_text
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 
 UNTIL_S = 60

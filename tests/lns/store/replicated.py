@@ -1,42 +1,86 @@
-"""Two real stores, of which one follows the other, and what becomes of them."""
+"""Two real stores, of which one follows the other, and the Sentinels that watch them."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
-from bench.host.valkey import Valkey
+from bench.host.listener import PolledListener
+from bench.host.ports import LOOPBACK
+from bench.host.valkey import Valkey, valkey_program
 
-FOLLOWS_S = 30
+FOLLOWS_S = 60
+TRIES = 5
+SERVICE = "the-store"
+QUORUM = 2
 # A replica is served at once, not after five seconds in which more of them could come.
 _AT_ONCE = "repl-diskless-sync-delay 0"
 
 
+class SentinelProgram(PolledListener):
+    """One Sentinel of three; two of them make a master of a replica."""
+
+    def __init__(self, folder: Path, master: Valkey, password: str | None) -> None:
+        super().__init__("sentinel", folder / "sentinel.log")
+        self._folder = folder
+        self._master = master
+        self._password = password
+
+    def _begin(self) -> None:
+        lines = [f"bind {LOOPBACK}", f"port {self.port}", f'dir "{self._folder}"']
+        lines += [f"sentinel monitor {SERVICE} {LOOPBACK} {self._master.port} {QUORUM}"]
+        lines += [f"sentinel down-after-milliseconds {SERVICE} 1000"]
+        lines += [f"sentinel failover-timeout {SERVICE} 5000"]
+        lines += [f"sentinel auth-pass {SERVICE} {self._password}"] if self._password else []
+        config = self._folder / "sentinel.conf"
+        config.write_text("\n".join(lines) + "\n")
+        self.launch([valkey_program(), str(config), "--sentinel"])
+
+    def _is_ready(self) -> bool:
+        return "+monitor master" in self.tail()
+
+
 async def told(valkey: Valkey, *command: Any) -> Any:
-    """What a store says to one command."""
+    """What a store says to one command; a Sentinel that demotes it ends all its connections."""
+    for _ in range(TRIES - 1):
+        with suppress(RedisError):
+            return await _told(valkey, *command)
+    return await _told(valkey, *command)
+
+
+async def _told(valkey: Valkey, *command: Any) -> Any:
     async with Redis.from_url(valkey.url) as client:
         return await client.execute_command(*command)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`first` is the master and `second` its replica, until somebody says otherwise."""
+    """`first` is the master and `second` its replica, until the Sentinels say otherwise."""
 
     first: Valkey
     second: Valkey
+    sentinels: tuple[SentinelProgram, ...]
+    password: str | None
 
     @property
     def url(self) -> str:
-        """Both, the master first."""
-        return self.first.url.replace("/0", f",127.0.0.1:{self.second.port}/0")
+        """That of the Sentinels."""
+        login = f":{self.password}@" if self.password else ""
+        hosts = ",".join(f"{LOOPBACK}:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{login}{hosts}/{SERVICE}"
 
     async def follow(self, replica: Valkey, master: Valkey) -> None:
         """Make one a replica, and wait until it has everything."""
         await told(replica, "REPLICAOF", "127.0.0.1", master.port)
+        await self.until_following(replica, master)
+
+    async def until_following(self, replica: Valkey, master: Valkey) -> None:
+        """Wait until one has everything of the other."""
         async with asyncio.timeout(FOLLOWS_S):
             while not await self._follows(replica):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.02)
@@ -44,7 +88,7 @@ class Pair:
 
     async def _follows(self, replica: Valkey) -> bool:
         said = await told(replica, "INFO", "replication")
-        return bool(said["master_link_status"] == "up")
+        return bool(said["role"] == "slave" and said["master_link_status"] == "up")
 
     async def replicated(self, master: Valkey) -> None:
         """Wait until its replica has what was written by now."""
@@ -54,24 +98,77 @@ class Pair:
             assert await client.wait(1, FOLLOWS_S * 1000) == 1
 
     async def promote(self, replica: Valkey) -> None:
-        """Make it a master."""
-        await told(replica, "REPLICAOF", "NO", "ONE")
+        """Wait until the Sentinels, who have lost the master, have made it one."""
+        async with asyncio.timeout(FOLLOWS_S):
+            while not await self._is_master(replica):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.02)
+
+    async def change_places(self, master: Valkey, replica: Valkey) -> None:
+        """Have the Sentinels make a living master a replica, as for its maintenance."""
+        async with asyncio.timeout(FOLLOWS_S):
+            while True:
+                try:
+                    await self._ask("SENTINEL", "FAILOVER", SERVICE)
+                    break
+                except RedisError:  # no good replica yet, or the last failover is not over
+                    await asyncio.sleep(0.1)
+        await self.promote(replica)
+        await self.until_following(master, replica)
+
+    async def _is_master(self, store: Valkey) -> bool:
+        """For itself, and for all Sentinels."""
+        [role, *_] = await told(store, "ROLE")
+        port = str(store.port).encode()
+        named = [
+            await self._ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE, number=number)
+            for number in range(len(self.sentinels))
+        ]
+        return bool(role == b"master" and all(address[1] == port for address in named))
+
+    async def _ask(self, *command: str, number: int = 0) -> Any:
+        async with Redis(host=LOOPBACK, port=self.sentinels[number].port) as client:
+            return await client.execute_command(*command)
+
+    async def known(self) -> None:
+        """Wait until the Sentinels know the replica, and each other."""
+        async with asyncio.timeout(FOLLOWS_S):
+            while not await self._are_known():  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.05)
+
+    async def _are_known(self) -> bool:
+        for number in range(len(self.sentinels)):
+            async with Redis(host=LOOPBACK, port=self.sentinels[number].port) as client:
+                state = (await client.sentinel_masters())[SERVICE]
+                if (state["num-slaves"], state["num-other-sentinels"]) != (1, 2):
+                    return False
+        return True
 
 
 @asynccontextmanager
-async def pair_in(folder: Path, password: str | None = None) -> AsyncIterator[Pair]:
-    """Both running, the second one with everything the first one has."""
+async def pair_in(
+    folder: Path, password: str | None = None, *, watched: bool = True
+) -> AsyncIterator[Pair]:
+    """All running, the second one with everything the first one has; Sentinels if `watched`."""
     lines = [_AT_ONCE] + ([f"masterauth {password}"] if password else [])
-    stores = []
+    stores, sentinels = [], []
+    started: list[SentinelProgram] = []
     for name in ("first", "second"):
         (folder / name).mkdir()
         stores.append(Valkey(folder / name, *lines, password=password))
-    pair = Pair(*stores)
+    for number in range(3):
+        (folder / f"sentinel-{number}").mkdir()
+        sentinels.append(SentinelProgram(folder / f"sentinel-{number}", stores[0], password))
+    pair = Pair(stores[0], stores[1], tuple(sentinels), password)
     try:
         for store in stores:
             await store.start()
         await pair.follow(pair.second, pair.first)
+        for sentinel in sentinels if watched else ():
+            await sentinel.start()
+            started.append(sentinel)
+        if watched:
+            await pair.known()
         yield pair
     finally:
-        for store in stores:
-            await store.kill()
+        for program in (*started, *stores):
+            await program.kill()

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Session
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA = Eui("70B3D57ED0000001")

@@ -14,12 +14,12 @@ import pytest
 from bench.certificates import Authority, write_server_files
 from bench.host.valkey import Valkey
 from lns.dedup.claim import Bid, Level2
+from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_server import RedisServer, redis_server
-from lns.uplink.end_device import Session
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA = Eui("70B3D57ED0000001")

@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lns.dedup.session import Session
 from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Session
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bench.chance import stream
+from lns.dedup.session import Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     DlSettings,
@@ -18,7 +19,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion, Session
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
 from tests.lns.served_network import (
     ALPHA,
     APP_KEY,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from lns.dedup.session import Session
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.mac_commands import (
@@ -14,10 +15,11 @@ from lns.lorawan.mac_commands import (
     LinkADRReq,
     LinkCheckAns,
     LinkCheckReq,
+    TxParamSetupReq,
 )
-from lns.lorawan.region import EU868, US915, Region
+from lns.lorawan.region import AS923_1, EU868, US915, Region
 from lns.uplink import mac_layer
-from lns.uplink.end_device import EndDevice, Session
+from lns.uplink.end_device import EndDevice
 from lns.uplink.mac_layer import Requests
 from lns.uplink.reception import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, uplink
@@ -159,10 +161,22 @@ def test_nothing_is_asked_of_a_device_that_would_not_do_it(session: Session) -> 
 )
 def test_the_time_is_told_in_256ths_of_a_second(gps_us: int, answer: DeviceTimeAns) -> None:
     wants = structs.replace(NOTHING, device_time=True)
-    assert mac_layer.answers(wants, reception(), EU868, gps_us) == [answer]
+    assert mac_layer.answers(wants, reception(), EU868, lambda: gps_us) == [answer]
 
 
 def test_the_newest_status_counts(session: Session) -> None:
     assert asked(uplink(10), session, 10).status is None
     found = asked(uplink(10, f_opts=bytes.fromhex("06FE1F06733F")), session, 10)
     assert found.status == DevStatusAns(battery=115, margin_db=-1)
+
+
+def test_a_device_in_as923_is_told_its_dwell_times_until_it_says_so(session: Session) -> None:
+    """What it begins with depends on the version of the regional parameters it was built for."""
+    assert mac_layer.wishes(NOTHING, ALPHA, session, reception(), EU868) == []
+    for _ in range(2):
+        assert mac_layer.has_wishes(NOTHING, ALPHA, session, AS923_1)
+        [said] = mac_layer.wishes(NOTHING, ALPHA, session, reception(), AS923_1)
+        assert said == TxParamSetupReq(downlink_dwell=False, uplink_dwell=True, max_eirp_dbm=16)
+    mac_layer.apply(asked(uplink(10, f_opts=b"\x09"), session, 10), ALPHA, session)
+    assert not mac_layer.has_wishes(NOTHING, ALPHA, session, AS923_1)
+    assert mac_layer.wishes(NOTHING, ALPHA, session, reception(), AS923_1) == []

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from lns.dedup.session import Session
 from lns.dedup.strategy import Reason
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, Session
+from lns.uplink.end_device import EndDevice
 from lns.uplink.registry import PENDING_MAX, Match, Registry
 from tests.lns.served_network import ALPHA, APP_S_KEY, DEV_ADDR, GAMMA, KEYS, uplink
 

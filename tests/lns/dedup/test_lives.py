@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Session
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, Network, serve, uplink, wait
 from tests.lns.several_servers import Servers, ServeTwo
 from tests.lns.test_several_servers import BY_STRATEGY, words

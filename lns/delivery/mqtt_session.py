@@ -1,19 +1,23 @@
-"""How does one connection to a broker live without a thread, from CONNECT until it is lost?
+"""Where is the broker, how does one log in, and how is a connection to it held?
 
-The event loop says when the socket can be read or written, and paho-mqtt does the rest. Only the
-connecting itself runs in a thread, for paho resolves the name, connects and shakes hands in one
-blocking call. What goes over the wire is up to whoever holds it.
+The event loop says when the socket can be read or written, and paho-mqtt does the rest, without a
+thread. Only the connecting itself runs in one, for paho resolves the name, connects and shakes
+hands in one blocking call. What goes over the wire is up to whoever holds it.
 """
 
 import asyncio
 import os
+import random
+import re
 import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import unquote, urlsplit
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
@@ -21,7 +25,136 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from lns.delivery.broker import Broker
+from lns.clock import now_us
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883}  # IANA: mqtt, secure-mqtt
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as its URL names it; neither `str` nor `repr` shows user or password."""
+
+    host: str
+    port: int
+    tls: bool = False
+    ca: Path | None = None
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What proves the broker's identity; None for mqtt://. ValueError for an unusable `ca`."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            context.sslsocket_class = _HandshakingSocket
+            return context
+        except ssl.SSLError as error:
+            raise ValueError(f"{self.ca} holds no certificate (PEM)") from error
+        except OSError as error:
+            raise ValueError(f"{self.ca} cannot be read: {error.strerror}") from error
+
+
+class _HandshakingSocket(ssl.SSLSocket):
+    """Closes itself when the handshake fails: paho drops it as it is."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """As in `ssl`."""
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
+
+
+def broker(url: str, ca: Path | None = None) -> Broker:
+    """The broker of `mqtt[s]://[user[:password]@]host[:port]`; ValueError, without the password.
+
+    `ca` is a PEM file with the certificates that may vouch for the broker, mqtts:// only;
+    without it, those of the system may.
+    """
+    shape = "mqtt://[user:password@]host[:port], or mqtts://"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"not the URL of a broker; it is {shape}") from None
+    if parts.scheme not in _PORTS:
+        raise ValueError(f"a broker's URL begins with mqtt:// or mqtts://; it is {shape}")
+    if not parts.hostname or not re.fullmatch(r"[A-Za-z0-9._:%-]{1,253}", parts.hostname):
+        raise ValueError(f"the URL of the broker names no host; it is {shape}")
+    if port == 0:
+        raise ValueError("the port of a broker is 1 to 65535")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(
+            f"the URL of a broker ends after its port; it is {shape}"
+            " (write / ? # @ in a password as %2F %3F %23 %40)"
+        )
+    if parts.password and not parts.username:
+        raise ValueError("MQTT takes a password only with a user; write user:password@")
+    tls = parts.scheme == "mqtts"
+    if ca is not None and not tls:
+        raise ValueError("a ca is for mqtts:// only")
+    found = Broker(
+        host=parts.hostname,
+        port=port or _PORTS[parts.scheme],
+        tls=tls,
+        ca=ca,
+        user=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+    )
+    found.tls_context()
+    return found
+
+
+def doubled_us(first_us: int, max_us: int, failures: int) -> int:
+    """The wait after the n-th failure in a row, n from 1: doubled each time, up to a bound."""
+    return min(max_us, first_us << min(failures - 1, 32))
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Waits before another connection: doubled with every failure, and half of each is chance."""
+
+    first_us: int = 500_000
+    max_us: int = 30_000_000
+
+    def wait_us(self, failures: int, chance: random.Random) -> int:
+        """The wait after the n-th failure in a row, n from 1, in µs."""
+        whole_us = doubled_us(self.first_us, self.max_us, failures)
+        return chance.randint(whole_us // 2, whole_us)
+
+
+class Attempts:
+    """Attempts to hold a connection; remembers how many in a row came to nothing.
+
+    One that lasted longer than the longest wait came to something, and the waits begin anew.
+    """
+
+    def __init__(self, back_off: BackOff, chance: random.Random) -> None:
+        self._back_off = back_off
+        self._chance = chance
+        self._failures = 0
+        self._began_us = 0
+
+    def begin(self) -> None:
+        """Another attempt begins now."""
+        self._began_us = now_us()
+
+    def next_wait_us(self, *, useful: bool = False) -> int:
+        """The attempt is over, and was `useful` or not: how long to wait before the next, in µs."""
+        proved = useful or now_us() - self._began_us > self._back_off.max_us
+        self._failures = 1 if proved else self._failures + 1
+        return self._back_off.wait_us(self._failures, self._chance)
+
+    async def wait(self, *, useful: bool = False) -> None:
+        """The attempt is over: wait until the next one is due."""
+        await asyncio.sleep(self.next_wait_us(useful=useful) / 1_000_000)
+
 
 _AT_ONCE = 65_536  # octets
 _UNSPECIFIED = "Unspecified error"
@@ -43,7 +176,7 @@ class Patience:
     in_flight_max: int = 200
 
 
-class MqttWire:
+class MqttSession:
     """One connection of one paho client; used once, MQTT 5.0.
 
     `after_read` is called after every turn in which something may have arrived. With
@@ -275,3 +408,27 @@ def _said(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return error.strerror or str(error) or type(error).__name__
+
+
+async def post(
+    broker: Broker, topic: str, body: bytes, *, patience: Patience | None = None
+) -> None:
+    """Publish one message (MQTT 5.0, QoS 1); the broker has it when this returns, or BrokerLost."""
+    patience = patience or Patience()
+    taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    wire = MqttSession(broker, "", patience, lambda: None)
+
+    def published(client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
+        if said.is_failure:
+            wire.lose(f"refuses a message on {topic}: {said}")
+        elif not taken.done():
+            taken.set_result(None)
+
+    wire.client.on_publish = published
+    try:
+        await wire.open()
+        wire.client.publish(topic, body, qos=1)
+        wire.write_when_possible()
+        await wire.until(taken, f"no PUBACK within {patience.connect_us} us")
+    finally:
+        wire.close()
