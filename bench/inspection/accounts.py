@@ -20,7 +20,7 @@ ASKINGS_MAX = 3
 _IN_A_ROW = 5
 _MARGIN_US = 300_000
 """How much a server may err in how long before a window it decided."""
-LONGEST = {"EU868": 222, "US915": 242}
+LONGEST = {"EU868": 222, "US915": 242, "AS923-1": 222}
 """The longest payload that any data rate of a region takes, with room for a repeater."""
 Key = tuple[str, int]
 """A downlink: its station and its `diid`."""
