@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 from bench.clock import run
+from lns.dedup.session import Session
 from lns.delivery.publisher import Message
 from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Failure
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice, Session
+from lns.uplink.end_device import Activation, DeviceClass, EndDevice
 from tests.lns.served_network import ALPHA, START_US, Application, Network, uplink, wait
 
 OTHER_KEYS = SessionKeys(bytes(16), bytes(range(16)))
