@@ -17,8 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -41,6 +40,7 @@ class ForkServer(Program):
         self._modules = modules
         self._env = env
         self._beginning = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._channel: socket.socket | None = None
 
     async def ready(self) -> None:
@@ -58,9 +58,12 @@ class ForkServer(Program):
             except BaseException:
                 ours.close()
                 raise
+            # What loses its parent below this process becomes a child of it.
+            _prctl(_SET_CHILD_SUBREAPER, 1)
+            ours.setblocking(False)
             self._channel = ours
 
-    def fork(
+    async def fork(
         self, words: Sequence[str], env: Mapping[str, str] | None, log: IO[bytes], *, speaks: bool
     ) -> Process:
         """`python -m` with these words; HostError when the server is gone.
@@ -68,25 +71,39 @@ class ForkServer(Program):
         What it says is appended to `log`; with `speaks` its standard output goes to a pipe.
         """
         assert self._channel is not None, "it is not ready"
-        told, said = os.pipe() if speaks else (None, os.dup(log.fileno()))
         wanted = {
             "words": list(words),
             "env": dict(os.environ if env is None else env),
             "folder": os.getcwd(),
             "parent": os.getpid(),
         }
-        handles = [said, log.fileno()]
+        told, said = os.pipe() if speaks else (None, os.dup(log.fileno()))
+        output = None if told is None else os.fdopen(told, "rb", 0)
+        asked = asyncio.ensure_future(self._ask(json.dumps(wanted).encode(), [said, log.fileno()]))
         try:
-            with _adopting():
-                socket.send_fds(self._channel, [json.dumps(wanted).encode()], handles)
-                answer = self._channel.recv(_ANSWER_BYTES)
-        except OSError as error:
-            raise HostError(f"{self.name} starts nothing any more: {error}") from error
+            return _Adopted(await asyncio.shield(asked), output)
+        except BaseException as error:
+            if output is not None:
+                output.close()
+            if isinstance(error, asyncio.CancelledError):
+                _Adopted(await asked, None).kill()
+            raise
         finally:
             os.close(said)
+
+    async def _ask(self, wanted: bytes, handles: Sequence[int]) -> int:
+        """The number of the process that the server has started so; HostError."""
+        assert self._channel is not None
+        try:
+            async with self._asking:
+                socket.send_fds(self._channel, [wanted], handles)
+                loop = asyncio.get_running_loop()
+                answer = await loop.sock_recv(self._channel, _ANSWER_BYTES)
+        except OSError as error:
+            raise HostError(f"{self.name} starts nothing any more: {error}") from error
         if not answer:
             raise HostError(f"{self.name} has ended; the end of {self.log}:\n{self.tail()}")
-        return _Adopted(int(answer), None if told is None else os.fdopen(told, "rb", 0))
+        return int(answer)
 
     async def stop(self, limit_s: float = 10) -> None:
         await super().stop(limit_s)
@@ -126,15 +143,9 @@ class _Adopted:
         if self.poll() is None:
             os.kill(self.pid, sig)
 
-
-@contextmanager
-def _adopting() -> Iterator[None]:
-    """While it lasts, this process becomes the parent of those below it that lose theirs."""
-    _prctl(_SET_CHILD_SUBREAPER, 1)
-    try:
-        yield
-    finally:
-        _prctl(_SET_CHILD_SUBREAPER, 0)
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 def _prctl(option: int, value: int) -> None:

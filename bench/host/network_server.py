@@ -68,9 +68,7 @@ class LnsProcess(Listener):
     async def _serve(self) -> None:
         """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
         self._write_files()
-        if self.starter is not None:
-            await self.starter.ready()
-        self.launch(
+        await self.begin(
             [*self._command, str(self.folder / "lns.toml")],
             speaks=True,
             env=self._env,

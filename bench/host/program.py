@@ -84,7 +84,7 @@ class Starter(Protocol):
     async def ready(self) -> None:
         """Wait until it can; ProgramDied, ProgramSilent."""
 
-    def fork(
+    async def fork(
         self, words: Sequence[str], env: Mapping[str, str] | None, log: IO[bytes], *, speaks: bool
     ) -> Process:
         """`python -m` with these words, its output on `log` or a pipe; HostError."""
@@ -95,8 +95,7 @@ class Program:
 
     Start it from the thread that lives as long as the bench: it is killed when that thread ends.
     `died`: the end of the last process, if nobody here asked for it, as soon as the loop that
-    started it has seen it. What is `python -m` of something is started by `starter`, if given,
-    which has to be ready.
+    started it has seen it. With `starter`, `begin` lets it start what is `python -m` of something.
     """
 
     def __init__(self, name: str, log: Path, *, starter: Starter | None = None) -> None:
@@ -138,17 +137,30 @@ class Program:
         assert not self.running, f"{self.name} runs already"
         self.died, self._asked_to_end = None, False
         environ = None if env is None else {**os.environ, **env}
-        if self.starter is not None and list(command[:2]) == [sys.executable, "-m"]:
-            with self.log.open("ab", buffering=0) as log:
-                self._process = self.starter.fork(command[2:], environ, log, speaks=speaks)
-            self._watch_end()
-            return
         program = shutil.which(command[0])
         if program is None:
             raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
         launcher += [" ".join(map(str, told)) for told in (REFUSED_WAITS_S, _MOMENTARY)]
         self._process = self._begun([*launcher, program, *command], speaks, environ, handles)
+        self._watch_end()
+
+    async def begin(
+        self,
+        command: Sequence[str],
+        *,
+        speaks: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`launch`, by way of the starter if there is one."""
+        if self.starter is None or list(command[:2]) != [sys.executable, "-m"]:
+            return self.launch(command, speaks=speaks, env=env)
+        assert not self.running, f"{self.name} runs already"
+        self.died, self._asked_to_end = None, False
+        environ = None if env is None else {**os.environ, **env}
+        await self.starter.ready()
+        with self.log.open("ab", buffering=0) as log:
+            self._process = await self.starter.fork(command[2:], environ, log, speaks=speaks)
         self._watch_end()
 
     def _begun(

@@ -73,9 +73,7 @@ class WiredConsumer:
     async def start(self) -> None:
         """Start it, and wait until the broker knows it; ConfigurationError, ProgramDied."""
         said_before = self._said().count(_SUBSCRIBED)
-        if self._starter is not None:
-            await self._starter.ready()
-        self.program.launch(self._command(), env=_environment())
+        await self.program.begin(self._command(), env=_environment())
         try:
             await self.program.until(lambda: self._said().count(_SUBSCRIBED) > said_before, START_S)
         except ProgramDied as died:

@@ -48,6 +48,11 @@ def told_of(pid: int) -> str:
     return file.read_text() if file.exists() else ""
 
 
+def children() -> list[int]:
+    """The processes that this thread has begun or adopted."""
+    return [int(pid) for pid in Path("/proc/thread-self/children").read_text().split()]
+
+
 def speaker(*words: str) -> list[str]:
     return [sys.executable, "-m", "speaker", *words]
 
@@ -58,7 +63,7 @@ def test_a_fork_is_a_program_like_any_other(tmp_path: Path) -> None:
         async with starting(tmp_path) as server:
             program = Program("speaker", tmp_path / "log", starter=server)
             for end in (program.stop, program.kill):
-                program.launch(speaker("a", "b"), speaks=True, env={"WORD": "c"})
+                await program.begin(speaker("a", "b"), speaks=True, env={"WORD": "c"})
                 said = await program.first_line(PATIENCE_S)
                 assert said == f"a b c {os.getcwd()} __main__"
                 pid = program.pid
@@ -79,7 +84,7 @@ def test_without_a_pipe_all_that_it_says_is_in_its_log(tmp_path: Path) -> None:
     async def main() -> None:
         async with starting(tmp_path) as server:
             program = Program("speaker", tmp_path / "log", starter=server)
-            program.launch(speaker("ends"), env={"WORD": "c"})
+            await program.begin(speaker("ends"), env={"WORD": "c"})
             with pytest.raises(ProgramDied, match=r"with exit code 3[\s\S]*on stderr\nends c "):
                 await program.watch()
 
@@ -93,7 +98,7 @@ def test_its_end_is_told_with_how_it_came(word: str, how: str, tmp_path: Path) -
     async def main() -> None:
         async with starting(tmp_path) as server:
             program = Program("speaker", tmp_path / "log", starter=server)
-            program.launch(speaker(word), env={"WORD": "c"}, speaks=True)
+            await program.begin(speaker(word), env={"WORD": "c"}, speaks=True)
             await program.first_line(PATIENCE_S)
             if not word:
                 os.kill(program.pid, signal.SIGKILL)
@@ -107,7 +112,7 @@ def test_what_is_no_module_is_started_as_ever(tmp_path: Path) -> None:
     async def main() -> None:
         async with starting(tmp_path) as server:
             program = Program("sleeper", tmp_path / "log", starter=server)
-            program.launch([sys.executable, "-c", "print('ready')"], speaks=True)
+            await program.begin([sys.executable, "-c", "print('ready')"], speaks=True)
             assert await program.first_line(PATIENCE_S) == "ready"
             await program.stop()
 
@@ -120,7 +125,7 @@ def test_one_that_is_gone_starts_nothing(tmp_path: Path) -> None:
             await server.kill()
             program = Program("speaker", tmp_path / "log", starter=server)
             with pytest.raises(HostError, match="fork server"):
-                program.launch(speaker(), env={"WORD": "c"})
+                await program.begin(speaker(), env={"WORD": "c"})
 
     asyncio.run(main())
 
@@ -139,12 +144,33 @@ def test_what_a_program_imports_is_there_before_it_starts(tmp_path: Path) -> Non
         await server.ready()
         program = Program("speaking", tmp_path / "log", starter=server)
         for _ in range(2):
-            program.launch([sys.executable, "-m", "speaking"], speaks=True)
+            await program.begin([sys.executable, "-m", "speaking"], speaks=True)
             said = await program.first_line(PATIENCE_S)
             assert said == f"{server.pid} {program.pid}"
             await program.stop()
         assert program.log.read_text() == ""
         await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with starting(tmp_path) as server:
+            files = len(os.listdir("/proc/self/fd"))
+            given_up = Program("speaker", tmp_path / "log", starter=server)
+            start = asyncio.create_task(given_up.begin(speaker(), speaks=True, env={"WORD": "c"}))
+            await asyncio.sleep(0)
+            start.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await start
+            assert not given_up.running
+            assert len(os.listdir("/proc/self/fd")) == files
+            assert children() == [server.pid]
+            program = Program("speaker", tmp_path / "log", starter=server)
+            await program.begin(speaker("d"), speaks=True, env={"WORD": "c"})
+            assert (await program.first_line(PATIENCE_S)).startswith("d c")
+            await program.stop()
 
     asyncio.run(main())
 
@@ -170,7 +196,7 @@ async def main():
     server = ForkServer(folder / "server.log", [], {})
     await server.ready()
     program = Program("speaker", folder / "log", starter=server)
-    program.launch([sys.executable, "-m", "speaker"], speaks=True, env={"WORD": "c"})
+    await program.begin([sys.executable, "-m", "speaker"], speaks=True, env={"WORD": "c"})
     await program.first_line(60)
     print(server.pid, program.pid, flush=True)
     os.kill(os.getpid(), 9)
