@@ -38,11 +38,11 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 
 LNS = "lns-a"
-AT_ONCE = 60
+AT_ONCE = 80
 SERVER_IMPORTS = ("lns.__main__",)
 CONSUMER_IMPORTS = ("bench.cli.inbox",)
-PLACES_OF_A_PROGRAM = 2
-"""A program that only one case uses takes memory, and a second of a processor to start."""
+PLACES_OF_A_PROGRAM = 1
+"""A program that only one case uses takes memory, and is more to do for this host."""
 BETWEEN_BEGINS_S = 0.1
 """Cases begin one after another: all at once would make this host stall."""
 

@@ -5,7 +5,8 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
 from bench.rig.emulated import EmulatedRig
-from bench.rig.wired_bench import WiredBench
+from bench.rig.wired_bench import AT_ONCE, WiredBench
+from bench.run.dry_run import DryRun
 from bench.run.play import Play, Turn, perform, repeated
 from bench.run.record import RunRecord
 from bench.run.settings import RETENTION_S, RunSettings
@@ -52,9 +53,22 @@ class EmulatedRun:
             self._bench.start()
             self._is_open = True
         self._bench.call(lambda bench: bench.expect(len(plays)))
-        # What starts programs lasts longest: at the end the bench would wait for nothing else.
-        for play in sorted(plays, key=lambda play: not _has_own_server(play)):
+        for play in self._longest_first(plays):
             self._begin(play)
+
+    def _longest_first(self, plays: list[Play]) -> list[Play]:
+        """In which order to begin: at the end the bench is not to wait for a single long case.
+
+        How long a case lasts is what it takes without a bench. Where all begin at once, who needs
+        programs of its own is the first to have them.
+        """
+        if len(plays) <= AT_ONCE:
+            return sorted(plays, key=lambda play: not _has_own_server(play))
+        dry = DryRun(seed=self._record.seed, retention_s=self._retention_us // 1_000_000)
+        for play in plays:
+            dry.play(play)
+        lasting_us = {name: case.duration_us for name, case in dry.planned.items()}
+        return sorted(plays, key=lambda play: -lasting_us.get(play.title.case, 0))
 
     def play(self, play: Play) -> Verdict:
         """The verdict of one case, as soon as there is one."""

@@ -30,6 +30,7 @@ from bench.verdict.found import Found
 from bench.verdict.mistake import ScenarioMistake, place_in
 from bench.verdict.owner import Owner
 from lns.dedup.strategy import Strategy
+from lns.outage import StoreUnavailable
 
 BENCH = Owner.BENCH
 SERVING = (Owner.LNS, Owner.APPLICATION)
@@ -42,6 +43,8 @@ DEVICE_ERRORS = (
 """What a board does that the bench can do nothing about."""
 GATEWAY_ERRORS = (GatewayAway, GatewayFailed, GatewaysAway)
 """What a gateway does."""
+LATE_ERRORS = (*DEVICE_ERRORS, *GATEWAY_ERRORS, StoreUnavailable)
+"""What may come of a host that was late: an accept after its window, an answer after its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +66,25 @@ class Play:
 class Turn:
     """The number of an attempt, and how many there may be while the stimulus fails to come about.
 
-    What this host broke is played `BROKEN_MAX` times in all, whatever else is allowed.
+    What this host broke is played `BROKEN_MAX` times in all, whatever else is allowed; so is what a
+    device, a station or a store did not do in a case in which this host stalled.
     """
 
     number: int = 1
     attempts_max: int = 1
     again: bool = True
 
-    def follows(self, verdict: Verdict, cause: BaseException | None) -> bool:
+    def follows(
+        self, verdict: Verdict, cause: BaseException | None, *, stalled: bool = False
+    ) -> bool:
         """Whether another attempt follows one that ended so."""
         if verdict.result is Result.INCONCLUSIVE:
             return self.number < self.attempts_max
         if verdict.result is not Result.ERROR or cause is None or not self.again:
             return False
-        return self.number < BROKEN_MAX and is_of_host(cause)
+        if self.number >= BROKEN_MAX:
+            return False
+        return is_of_host(cause) or (stalled and isinstance(cause, LATE_ERRORS))
 
 
 NOT_JOINED = "AT_NO_NETWORK_JOINED"
@@ -117,7 +125,10 @@ async def perform(case: Case, rig: Stimulation, play: Play, turn: Turn = ONLY) -
         found = _found(cause, error, owner, case.in_order())
         if found is not None:
             case.find(found)
-    return case.end(error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause))
+    stalled = any(event["kind"] == "host.stalled" for event in case.events)
+    return case.end(
+        error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause, stalled=stalled)
+    )
 
 
 def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:
