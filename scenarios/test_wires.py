@@ -76,9 +76,17 @@ async def test_a_pause_does_not_make_a_copy_new(rig, strategy, confirmed):
 
 @pytest.mark.fault("lns", "killed")
 async def test_what_was_heard_during_a_crash_is_told_afterwards(rig, strategy, confirmed):
-    """The stations keep what they hear while nobody listens; it comes late, and only once."""
+    """A station keeps what it hears until it looks for its server again; told late, and once.
+
+    It looks again 1, 2, 4 and 8 s after it has lost its link, and what it has is lost if nobody is
+    there: so it loses its link three times, and then the server has 8 s to come back.
+    """
     rig.only("west")
     before = await rig.alpha.send(confirmed=confirmed)
+    for back_after in (2, 3, 5):
+        rig.west.cut()
+        rig.west.restore()
+        await rig.wait(seconds(back_after))
     await rig.kill_lns()
     meanwhile = await rig.alpha.send(confirmed=confirmed)
     await rig.start_lns()
