@@ -25,9 +25,15 @@ class PowerSwitch(Protocol):
 
 
 async def off_and_on(switch: PowerSwitch, off_us: int) -> None:
-    """Off, a while, on; it ends switched on, even when it is cancelled in between."""
-    await switch.off()
+    """Off, a while, on; it ends switched on, even when it is cancelled in between.
+
+    What was asked cannot be taken back: whoever cancels it waits until it is known to be off.
+    """
+    off = asyncio.ensure_future(switch.off())
     try:
+        await asyncio.shield(off)
         await asyncio.sleep(off_us / 1_000_000)
     finally:
-        await switch.on()
+        await asyncio.wait([off])
+        if off.exception() is None:
+            await switch.on()

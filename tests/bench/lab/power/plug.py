@@ -9,7 +9,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 
 class Plug:
-    """Remembers its state and every path it was asked; `stuck`: it answers and does nothing."""
+    """Remembers its state and every path it was asked; `stuck`: it answers and does nothing.
+
+    While `held` is not set it takes nothing, while `telling` is not set it says nothing of it.
+    """
 
     def __init__(self) -> None:
         self.on = False
@@ -17,6 +20,8 @@ class Plug:
         self.stuck = False
         self.held = Event()
         self.held.set()
+        self.telling = Event()
+        self.telling.set()
         self.url = ""
 
     def answer(self, path: str) -> object:
@@ -53,6 +58,7 @@ def plug() -> Iterator[Plug]:
         def do_GET(self) -> None:
             it.held.wait(30)
             told = it.answer(self.path)
+            it.telling.wait(30)
             self.send_response(404 if told is None else 200)
             self.end_headers()
             self.wfile.write(json.dumps(told).encode())
@@ -68,6 +74,7 @@ def plug() -> Iterator[Plug]:
         yield it
     finally:
         it.held.set()
+        it.telling.set()
         server.shutdown()
         thread.join()
         server.server_close()

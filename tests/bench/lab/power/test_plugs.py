@@ -63,17 +63,24 @@ def test_a_cycle_ends_switched_on(make: str) -> None:
         )
 
 
-def test_a_cycle_that_is_cancelled_ends_switched_on() -> None:
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_cycle_that_is_cancelled_ends_switched_on(knows: bool) -> None:
+    """Whether it has been told that it is off by now, or not yet."""
+
     async def switch(url: str) -> None:
         task = asyncio.create_task(TasmotaPlug("plug", url).cycle(60_000_000))
         while far.on:  # noqa: ASYNC110 - the plug is in another thread
             await asyncio.sleep(0.01)
         task.cancel()
+        await asyncio.sleep(0)
+        far.telling.set()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     with plug() as far:
         far.on = True
+        if not knows:
+            far.telling.clear()
         asyncio.run(switch(far.url))
         assert far.on
 
