@@ -13,7 +13,6 @@ from bench.cli.progress import ProgressDisplay
 from bench.cli.run import Selection
 from bench.night.comparison import Outcome
 from tests.bench.night.written_nights import night_of, write_night
-from tests.sizes import size
 
 ROOT = Path(__file__).resolve().parents[3]
 LINE = "_COPY_DROPPED = Disposition(Upstream.DROPPED, Reason.DUPLICATE)"
@@ -41,7 +40,7 @@ def test_in_this_process_there_is_no_other_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_broken_server_is_worse_than_this_one_on_the_same_wires(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "lns", tmp_path / "old" / "lns")
     broken = tmp_path / "old" / "lns" / "dedup" / "strategy.py"
@@ -53,14 +52,12 @@ def test_a_broken_server_is_worse_than_this_one_on_the_same_wires(tmp_path: Path
     command = f"env PYTHONPATH={tmp_path / 'old'} {sys.executable} -m lns"
     pattern = "three_stations_deliver_the_same_frame"
     selection = Selection(pattern, "emulated", 1, "Drop", tmp_path / "runs", limit=1)
-    for _ in range(3):  # on a busy host a case of either may prove nothing
+    pairs, lines = 0, []
+    while not pairs:  # on a busy host a case of either may prove nothing, and says so
+        assert not lines or any("not conclusive in the old" in line for line in lines), lines
         with ProgressDisplay() as display:
             found, lines = against_server(command, selection, display, pairs_max=1)
-        if found.pairs:
-            break
-    if size(not found.pairs, False):  # this host was too busy each time, and says so
-        assert any("not conclusive in the old" in line for line in lines), lines
-        return
+        pairs = found.pairs
     assert (found.pairs, found.worse, found.better) == (1, 0, 1), lines
     assert found.outcome is Outcome.NOT_WORSE
     assert lines[-1] == "Stopped after 1 pairs: what was to be played is played."

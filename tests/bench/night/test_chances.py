@@ -1,10 +1,12 @@
-"""Tails and intervals: figures that others have computed, and scipy on random counts."""
+"""Tails and intervals: figures that others have computed, and scipy on random counts.
+
+scipy is imported where it is used: it takes longer than all else that a worker imports.
+"""
 
 import random
 from math import isclose
 
 import pytest
-from scipy import special, stats
 
 from bench.night.chances import (
     binomial_tail,
@@ -30,6 +32,8 @@ def test_nothing_seen_in_thirty_nights_still_means_up_to_eleven_percent() -> Non
 
 
 def test_intervals_are_those_of_scipy() -> None:
+    from scipy import stats
+
     chance = random.Random(1)
     for _ in range(300):
         whole = chance.randint(1, 500)
@@ -41,6 +45,8 @@ def test_intervals_are_those_of_scipy() -> None:
 
 
 def test_the_incomplete_beta_function_is_that_of_scipy() -> None:
+    from scipy import special
+
     chance = random.Random(2)
     for _ in range(500):
         a, b = chance.uniform(0.05, 400), chance.uniform(0.05, 400)
@@ -49,6 +55,8 @@ def test_the_incomplete_beta_function_is_that_of_scipy() -> None:
 
 
 def test_exact_tests_are_those_of_scipy() -> None:
+    from scipy import stats
+
     chance = random.Random(3)
     for _ in range(300):
         old, new = chance.randint(1, 60), chance.randint(1, 60)
@@ -61,6 +69,8 @@ def test_exact_tests_are_those_of_scipy() -> None:
 
 
 def test_many_tests_at_once_are_adjusted_as_by_scipy() -> None:
+    from scipy import stats
+
     chance = random.Random(4)
     for _ in range(50):
         chances = [chance.random() ** 3 for _ in range(chance.randint(1, 40))]
@@ -70,6 +80,8 @@ def test_many_tests_at_once_are_adjusted_as_by_scipy() -> None:
 
 
 def test_the_t_test_is_that_of_scipy() -> None:
+    from scipy import stats
+
     chance = random.Random(5)
     for _ in range(200):
         before = [chance.gauss(20, 3) for _ in range(chance.randint(2, 30))]

@@ -1,11 +1,12 @@
-"""Change points: what is known of the method, planted changes, and scipy's own functions."""
+"""Change points: what is known of the method, planted changes, and scipy's own functions.
+
+scipy is imported where it is used: it takes longer than all else that a worker imports.
+"""
 
 import random
 from math import log
 
-import numpy as np
 import pytest
-from scipy import special, stats
 
 from bench.night.change_points import Segment, segments, shifts, stands_out
 
@@ -38,6 +39,9 @@ def test_nights_without_an_opportunity_change_nothing() -> None:
 
 def best_by_scipy(series: list[tuple[int, int]]) -> tuple[float, int]:
     """The best first split, by the function of scipy."""
+    import numpy as np
+    from scipy import special
+
     fails, whole = (np.array(column) for column in zip(*series, strict=True))
 
     def likelihood(x: int, n: int) -> float:
@@ -75,6 +79,8 @@ def test_a_quiet_series_has_no_change_point() -> None:
 
 
 def test_a_drift_of_three_milliseconds_is_found_at_its_night() -> None:
+    from scipy import stats
+
     chance = random.Random(9)
     for _ in range(30):
         values = [chance.gauss(22_000, 300) + 3_000 * (n >= 35) for n in range(60)]
