@@ -261,6 +261,8 @@ def _pytest_arguments(selection: Selection) -> list[str]:
     return [
         *chosen(selection.pattern, catalogue=selection.catalogue),
         *("-p", "lorabench", "-p", "no:cacheprovider"),
+        # No scenario needs them, and their imports take a tenth of a short run.
+        *("-p", "no:hypothesispytest", "-p", "no:valkey"),
         # A look at the bench has imported what pytest would like to see first.
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("--rig", selection.rig, "--seed", str(selection.seed)),

@@ -5,6 +5,7 @@ there are scenarios, comes to it when there are some.
 """
 
 import errno
+import gc
 import importlib
 import inspect
 import shlex
@@ -149,6 +150,8 @@ class ScenarioSession:
         try:
             if not self._announced:
                 self._announced = True
+                # Thousands of items that stay: a collection that walked them would stop the bench.
+                gc.freeze()
                 self._prepare(item.session)
                 ahead = [other for other in item.session.items if _is_known_ahead(other)]
                 self._run.announce([_play(other, _chosen(other)) for other in ahead])
