@@ -527,17 +527,47 @@ MISCHIEF = {
 """What a network server may do that the bench must not stumble over, and what is said of it."""
 
 
+ALL_MISCHIEF = f"""
+import pytest
+from lns.connections import Connection
+from lns.network_server import NetworkServer
+from lns.station import protocol
+
+MISCHIEF = {{{", ".join(f"{name!r}: {text!r}" for name, (text, _) in MISCHIEF.items())}}}
+TOUCHED = [(Connection, "flush"), (NetworkServer, "serve"), (protocol, "router_config")]
+RIGHT = [(owner, name, getattr(owner, name)) for owner, name in TOUCHED]
+
+
+def pytest_generate_tests(metafunc):
+    metafunc.parametrize("mischief", MISCHIEF, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def mischief(request):
+    exec(MISCHIEF[request.param], {{}})
+    yield
+    for owner, name, right in RIGHT:
+        setattr(owner, name, right)
+"""
+"""Every scenario with every mischief, one after the other in one process."""
+
+
+@pytest.fixture(scope="module")
+def mischievous(tmp_path_factory: Factory) -> Path:
+    chosen = "a_second_station or joins_again_and_again or a_single_station"
+    return played(tmp_path_factory.mktemp("mischief") / "run", ALL_MISCHIEF, chosen)
+
+
 @pytest.mark.parametrize("mischief", MISCHIEF)
-def test_what_a_server_does_is_no_error_of_the_bench(mischief: str, tmp_path: Path) -> None:
-    plugin, says = MISCHIEF[mischief]
-    chosen = "a_second_station_is_a_duplicate or joins_again_and_again or a_single_station"
-    run = played(tmp_path / "run", plugin, chosen)
-    ends = list(ends_of(run).values())
+def test_what_a_server_does_is_no_error_of_the_bench(mischief: str, mischievous: Path) -> None:
+    ends = [end for case, end in ends_of(mischievous).items() if mischief in case]
     assert len(ends) > 5
     wrong = [end for end in ends if end["verdict"] != "PASS"]
     assert {(end["verdict"], end["owner"]) for end in wrong} == {("FAIL", "LNS")}, wrong
+    says = MISCHIEF[mischief][1]
     assert any(re.match(says, one) for end in wrong for one in end["reasons"]), wrong[0]["reasons"]
-    assert exit_code_of(read_verdicts(run)) == 1
+    verdicts = [one for one in read_verdicts(mischievous) if mischief in one.case]
+    assert exit_code_of(verdicts) == 1
 
 
 @pytest.mark.spark
