@@ -30,6 +30,7 @@ from tests.mutants import (
     devices,
     exchanges,
     far_end,
+    hosts,
     level_1,
     level_2,
     listeners,
@@ -57,6 +58,7 @@ LISTS = {
     "situations": situations.MUTANTS,
     "boards": boards.MUTANTS,
     "far_end": far_end.MUTANTS,
+    "hosts": hosts.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
