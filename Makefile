@@ -42,16 +42,19 @@ help: ## Show this list
 	@echo
 	@echo "  PYTEST_ARGS='-k airtime'   handed to pytest by: test, unit, spark, fuzz"
 	@echo "  SCENARIO_ARGS='--seed 7'   handed to lorabench run by: test, scenarios, once, emulated"
-	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly"
+	@echo "  NIGHTLY_ARGS='--short'     handed to lorabench nightly by: nightly; with --soak, make soak follows"
 	@echo "  LOCK_ARGS=--upgrade        handed to the maker of the lock by: lock"
 	@echo "  FAULTS_ARGS='--seed 7'     handed to the planter of faults by: faults"
 	@echo "  PYTHON=python3.12          the Python that .venv is made with (3.11 or newer)"
 
+# A soak tells by itself whether it passed; the night is told first.
 nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the reports
-	@$(VENV) -m bench nightly $(NIGHTLY_ARGS)
+	@code=0; $(VENV) -m bench nightly $(filter-out --soak,$(NIGHTLY_ARGS)) || code=$$?; \
+	$(if $(filter --soak,$(NIGHTLY_ARGS)),$(MAKE) --no-print-directory soak || code=$$(($$code ? $$code : 1));) \
+	exit $$code
 
-# What uses one processor runs beside something else; the tests and the real wires have the machine
-# to themselves. `make -j2 test` gives the same order.
+# Two at a time: the tests wait for much, and so leave Spark its time; beside the real wires, which
+# need a host that is not late, only what takes one processor runs. `make -j2 test` is the same.
 test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
 	@parts=$$(mktemp); trap 'rm -f "$$parts"' EXIT; begun=$$SECONDS; \
 	$(MAKE) --no-print-directory PARTS_FILE="$$parts" $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j2) in_order; \
@@ -60,9 +63,8 @@ test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scen
 
 in_order: lint types coverage unit spark scenarios once
 ifneq ($(filter in_order,$(MAKECMDGOALS)),)
-unit: | lint types coverage
-spark scenarios: | unit
-once: | spark scenarios
+unit spark: | lint types coverage
+once scenarios: | unit spark
 endif
 
 install: $(STAMP) ## Create or update .venv, and nothing else
@@ -76,7 +78,7 @@ lint_now:
 	@$(VENV) -m ruff format --check . || { echo "Format the files that are named by: .venv/bin/ruff format ." >&2; exit 1; }
 
 types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
-	@.ci/part types 60 $(MAKE) --no-print-directory types_now
+	@.ci/part types 70 $(MAKE) --no-print-directory types_now
 
 types_now:
 	@$(VENV) -m mypy
@@ -90,7 +92,7 @@ COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/downli
 COVERING += tests/bench/verdict tests/bench/inspection
 
 coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test
-	@.ci/part coverage 60 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
+	@.ci/part coverage 80 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
 	    --cov-report=term-missing --cov-fail-under=100
 
 # Every test that asks tests/sizes.py.
@@ -100,14 +102,14 @@ SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=t
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
-	@.ci/part unit 400 $(VENV) -m pytest tests -m "not spark" -n 6 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part unit 400 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 # Of this a new clone spends about a minute on the archive that Java starts from later.
 spark: $(STAMP) ## Tests of the score, which start Spark
-	@.ci/part spark 180 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part spark 250 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@.ci/part scenarios 30 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@.ci/part scenarios 40 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
 # 10: a repeated stimulus; this machine may have been too busy for the first one.
 ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.device.seam import CommandRefused
+from bench.device.interfaces import CommandRefused
 from bench.rig.assembly import GatewayAway
 from bench.run.play import BROKEN_MAX, ONLY, Turn
 from bench.verdict.expectation import Result, Verdict
