@@ -6,10 +6,31 @@ import os
 import tty
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 READ_BYTES = 4096
 UNREAD_BYTES_MAX = 65_536
 """What is kept for a reader who is behind; more is lost, as on a serial line without a reader."""
+
+
+class SerialPort(Protocol):
+    """The side of a serial port on which the board is."""
+
+    lost_bytes: int
+    """How much nobody has read in time."""
+
+    @property
+    def path(self) -> str:
+        """What the host opens."""
+
+    def plug(self) -> None:
+        """Give the host the port."""
+
+    def unplug(self) -> None:
+        """Take it away."""
+
+    def write(self, data: bytes) -> None:
+        """Say something to the host."""
 
 
 class Port:

@@ -14,21 +14,27 @@ from bench.capture import Record
 from bench.device.at_session import leave
 from bench.device.interfaces import Joining, Sent
 from bench.virtual.board.device import VirtualDevice
-from bench.virtual.board.port import Port
+from bench.virtual.board.port import Port, SerialPort
 
 
 class Board:
     """One board; `async with` plugs it in, and takes it away at the end.
 
     `port` is the device path while it is plugged in; `link`, if given, a name that stays the same
-    over `unplug` and `plug`. One task per message under way, no thread.
+    over `unplug` and `plug`. One task per message under way, no thread. `new_port` makes another
+    port than a pty, one in memory; it is given what is to hear the host.
     """
 
     def __init__(
-        self, make_firmware: Callable[[Record], VirtualDevice], *, link: Path | None = None
+        self,
+        make_firmware: Callable[[Record], VirtualDevice],
+        *,
+        link: Path | None = None,
+        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
     ) -> None:
         self.firmware = make_firmware(lambda *_: None)  # whoever is at the port captures
-        self._port = Port(link, self.firmware.hear)
+        hear = self.firmware.hear
+        self._port = Port(link, hear) if new_port is None else new_port(hear)
         self.firmware.write, self.firmware.spawn = self._port.write, self._spawn
         self._tasks: asyncio.TaskGroup | None = None
         self._under_way: list[asyncio.Task[Any]] = []

@@ -101,6 +101,17 @@ class MemoryLine:
         self._changed.set()
 
 
+class MemoryPort:
+    """A port of a virtual board that is no pty: `line` is its other end."""
+
+    path = "memory"
+    lost_bytes = 0
+
+    def __init__(self, received: Callable[[bytes], None]) -> None:
+        self.line = MemoryLine(received)
+        self.plug, self.unplug, self.write = self.line.plug, self.line.unplug, self.line.say
+
+
 class ScriptedBoard:
     """Answers each command as the script says: always so, or one answer after the other.
 
