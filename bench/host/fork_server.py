@@ -118,6 +118,7 @@ class _Adopted:
         self.pid = pid
         self.stdout = stdout
         self._code: int | None = None
+        self.poll()  # ChildProcessError where it is nobody's, or somebody else's
 
     def poll(self) -> int | None:
         if self._code is None:
