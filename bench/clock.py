@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from lns.clock import now_us
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -236,3 +238,21 @@ class VirtualTimeLoop(AbstractEventLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """The same as any other."""
         self.call_exception_handler(context)
+
+
+async def until(
+    condition: Callable[[], bool],
+    within_us: int,
+    error: Callable[[], Exception],
+    *,
+    every_us: int = 20_000,
+) -> None:
+    """Wait until a condition holds, on whatever clock; what `error` makes when that takes longer.
+
+    For what tells nobody that it has changed.
+    """
+    until_us = now_us() + within_us
+    while not condition():
+        if now_us() > until_us:
+            raise error()
+        await asyncio.sleep(every_us / MICROSECONDS)

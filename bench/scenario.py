@@ -13,7 +13,8 @@
 
 from bench.device.interfaces import Joining, Sent
 from bench.duration import microseconds, milliseconds, minutes, seconds
-from bench.rig.rig import Frame, Rig, RigDevice, RigStation
+from bench.rig.interfaces import Frame, RigDevice, RigStation
+from bench.rig.rig import Rig
 from bench.verdict.case import StimulusMissed
 from bench.verdict.expectation import Due, Table
 from bench.verdict.mistake import ScenarioMistake

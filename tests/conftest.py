@@ -54,7 +54,7 @@ LONG_FIRST = (
 STARTERS = (
     "bench.host.fork_server",
     "bench.host.mosquitto",
-    "bench.host.network_server",
+    "bench.host.lns_process",
     "bench.host.program",
     "bench.host.valkey",
     "tests.broker",

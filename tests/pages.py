@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -28,14 +28,14 @@ from pydantic_core import PydanticUndefined
 import bench.lab.inventory.sections as bench_toml
 import lns.config as lns_toml
 import lns.events as lns_events
-from bench.cli.exit_code import MEANINGS
+from bench.cli.output import MEANINGS
 from bench.cli.program import COMMANDS
 from bench.plan.abilities import Abilities, board
-from bench.plan.needs import needs
+from bench.plan.needs import lacking
 from bench.plan.planned_case import from_json
-from bench.rig.consuming import Consuming
-from bench.rig.faults import Faults
-from bench.rig.rig import Rig, RigDevice, RigStation
+from bench.rig.expect import Expectations
+from bench.rig.interfaces import RigDevice, RigStation
+from bench.rig.rig import Rig
 from bench.run.planning import PLAN
 from lns.toml_file import Section
 
@@ -58,9 +58,27 @@ def _first_paragraphs(doc: str | None) -> str:
 # --- verbs ----------------------------------------------------------------------------------------
 
 
-def _verbs(kind: type, own: str) -> str:
+IN_HISTORIES = ("announce", "deliver", "expect_due", "sessions_opened")
+"""What the catalogue of edge cases and the kept histories ask of a rig besides."""
+OF_CONSUMERS = ("expect_effects", "expect_ignored")
+
+
+def _verbs_of_rig(first: str, last: str) -> str:
+    """The verbs from one to another; what is due stands with what it is about."""
+    names = list(vars(Rig))
+    verbs = names[names.index(first) : names.index(last) + 1]
+    due = [name for name in vars(Expectations) if name.startswith("expect")]
+    if first == "consumer":
+        verbs += OF_CONSUMERS
+    elif first == "west":
+        verbs += [name for name in due if name not in OF_CONSUMERS]
+    return _verbs(Rig, "rig", [name for name in verbs if name not in IN_HISTORIES])
+
+
+def _verbs(kind: type, own: str, only: Sequence[str] | None = None) -> str:
     rows = []
-    for name, member in vars(kind).items():
+    for name in only or vars(kind):
+        member = inspect.getattr_static(kind, name)
         if name.startswith("_"):
             continue
         if isinstance(member, property):
@@ -268,19 +286,19 @@ def _labs() -> str:
         cases = [from_json(one) for one in json.loads(Path(folder, PLAN).read_text())["cases"]]
     rows = []
     for lab, abilities in LABS.items():
-        lacks = Counter(word for case in cases for word in needs(case, abilities))
-        played = sum(not needs(case, abilities) for case in cases)
+        lacks = Counter(word for case in cases for word in lacking(case, abilities))
+        played = sum(not lacking(case, abilities) for case in cases)
         most = ", ".join(word for word, _ in lacks.most_common(3))
         rows.append((lab, f"{round(20 * played / len(cases)) * 5} %", most))
     return table(("parts", "of the scenarios", "what is missing most"), rows)
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "verbs of a rig": lambda: _verbs(Rig, "rig"),
+    "verbs of a rig": lambda: _verbs_of_rig("west", "settle"),
     "verbs of a device": lambda: _verbs(RigDevice, "device"),
     "verbs of a station": lambda: _verbs(RigStation, "station"),
-    "verbs for servers and store": lambda: _verbs(Faults, "rig"),
-    "verbs for consumers and broker": lambda: _verbs(Consuming, "rig"),
+    "verbs for servers and store": lambda: _verbs_of_rig("on_outage", "step_wall_clock"),
+    "verbs for consumers and broker": lambda: _verbs_of_rig("consumer", "inject"),
     "keys of lns.toml": lambda: _keys("lns.toml", lns_toml.LnsFile, lns_toml),
     "keys of devices.toml": lambda: _keys("devices.toml", lns_toml.DevicesFile, lns_toml),
     "keys of bench.toml": lambda: _keys("bench.toml", bench_toml.BenchFile, bench_toml),

@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 
 from bench.capture.run_folder import Origin
-from bench.cli.exit_code import BenchBroken, Refused
 from bench.cli.nights import label_of, runs_named
+from bench.cli.output import BenchBroken, Refused
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run import Ran, Selection, run_scenarios
-from bench.host.network_server import COMMAND
+from bench.host.lns_process import COMMAND
 from bench.night.comparison import Comparison, Outcome, Stop, compared, table
 from bench.night.record import Recorded, record_of
 from bench.report import score_of

@@ -15,9 +15,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
-from bench.cli.output import print_error, print_json
+from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_json
 from bench.device.at_grammar import Grammar
 from bench.device.at_session import AtSession, Console, is_about_a_key, masked
 from bench.device.dialects import dialect_of, line_for
@@ -25,8 +24,7 @@ from bench.device.discovery import serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import Radio
-from bench.lab.inventory.ports import PortMissing, port_of
+from bench.lab.inventory.entries import PortMissing, Radio, port_of
 
 EXAMPLES = (
     "lorabench at dut --bench lab.toml",

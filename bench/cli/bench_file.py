@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bench.cli.exit_code import BenchBroken, Refused
+from bench.cli.output import BenchBroken, Refused
 from bench.lab.inventory import Inventory, InventoryError, load
 from bench.lab.inventory.entries import NoSuchPart
 from bench.lab.inventory.lock import BenchLock, LockHeld

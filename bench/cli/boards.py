@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused
-from bench.cli.output import print_error, print_lines
+from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_lines
 from bench.device.device_config import Abp, DeviceConfig, Otaa
 from bench.device.dialects import driver_for, line_for
 from bench.device.discovery import Found, serial_ports, who_is_there
@@ -33,9 +32,8 @@ from bench.device.interfaces import (
 from bench.device.replayer import NotPermitted, insist_on_permission, replayer_for
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import DeviceEntry, Radio
-from bench.lab.inventory.ports import PortMissing, port_of
-from bench.rig.lab_identity import Secrets, secrets_of
+from bench.lab.inventory.entries import DeviceEntry, PortMissing, Radio, port_of
+from bench.rig.lab_board import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.lorawan.airtime import DataRate, frame_airtime_us
 from lns.lorawan.crypto import SessionKeys

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
-from bench.cli.exit_code import Refused
-from bench.cli.output import print_error
+from bench.cli.output import Refused, print_error
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox

@@ -11,16 +11,14 @@ from cyclopts import Parameter
 
 from bench.cli import boards
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.exit_code import BenchBroken, ExitCode
 from bench.cli.options import AsJson
-from bench.cli.output import print_json, print_lines
+from bench.cli.output import BenchBroken, ExitCode, print_json, print_lines
 from bench.device.discovery import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.toml_text import toml_text
 from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import Radio
+from bench.lab.inventory.entries import PortMissing, Radio, port_of
 from bench.lab.inventory.lock import owner_of
-from bench.lab.inventory.ports import PortMissing, port_of
 from lns.lorawan.identifiers import Eui
 
 VERBS = {"provision": boards.provision, "reset": boards.reset, "replay": boards.replay}

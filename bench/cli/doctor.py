@@ -9,12 +9,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bench.cli.bench_file import inventory_of
-from bench.cli.exit_code import ExitCode
 from bench.cli.nightly import captures_in
 from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten
-from bench.cli.output import print_json, print_lines
+from bench.cli.output import ExitCode, print_json, print_lines
+from bench.cli.progress import Span, print_styled
 from bench.cli.readiness import NotReady, healthy, ready
-from bench.cli.styled import Span, print_styled
 from bench.doctor.check import Check, Purpose, State, works
 from bench.doctor.diagnosis import Places, conclusion, diagnosis
 from bench.lab.inventory.entries import Inventory

@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
-from bench.cli.output import print_json, print_lines
+from bench.cli.output import BenchBroken, ExitCode, Refused, print_json, print_lines
 from bench.host.program import HostError
 from bench.virtual.lab import control
 from bench.virtual.lab.emulated_lab import EmulatedLab

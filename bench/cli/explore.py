@@ -7,12 +7,19 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bench.chance import stream
-from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, Seed
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.output import (
+    ExitCode,
+    Refused,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+)
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run import Selection, run_scenarios
-from bench.cli.verdicts import in_words, totals
+from bench.cli.runs import in_words, totals
 from bench.explore.coverage import ALL_PAIRS, holes, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order

@@ -8,11 +8,18 @@ from cyclopts import Parameter
 
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import wholeness
-from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsWritten, Seed, Strategy
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.output import (
+    ExitCode,
+    Refused,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+)
 from bench.cli.progress import Progress, ProgressDisplay
-from bench.cli.verdicts import exit_code_of, in_words, read_verdicts, totals
+from bench.cli.runs import exit_code_of, in_words, read_verdicts, totals
 
 EXAMPLES = (
     "lorabench import saint-eynard-33.ndjson.gz --limit 2000",

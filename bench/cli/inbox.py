@@ -10,10 +10,8 @@ import msgspec
 from cyclopts import Parameter
 
 from bench.cli.consumer import Consumer, KeyTimes, Store, consume, figures_at
-from bench.cli.exit_code import ExitCode, Refused
-from bench.cli.options import AsJson
-from bench.cli.output import labelled, print_json, print_lines
-from bench.cli.time_spans import time_span_us
+from bench.cli.options import AsJson, time_span_us
+from bench.cli.output import ExitCode, Refused, labelled, print_json, print_lines
 from bench.report.foreign_text import shown
 from lns.delivery import (
     ConfigurationError,

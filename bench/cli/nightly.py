@@ -13,7 +13,6 @@ import bench
 from bench.capture.run_folder import Origin
 from bench.cli.against import against_run, against_server, is_command
 from bench.cli.bench_file import inventory_of, inventory_without
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused, worst
 from bench.cli.imports import import_files
 from bench.cli.mornings import (
     Morning,
@@ -27,7 +26,16 @@ from bench.cli.mornings import (
 from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.nights import KNOWN, KnownFile, known_of
 from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed, Without
-from bench.cli.output import command_line, print_json, print_lines, shown_path
+from bench.cli.output import (
+    BenchBroken,
+    ExitCode,
+    Refused,
+    command_line,
+    print_json,
+    print_lines,
+    shown_path,
+    worst,
+)
 from bench.cli.progress import ProgressDisplay
 from bench.cli.readiness import healthy, ready
 from bench.cli.report import write_report
@@ -40,7 +48,7 @@ from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
 from bench.night.lab import sick_parts
 from bench.night.publishing import publish
-from bench.run.record import RunRecord, describe
+from bench.run.run_record import RunRecord, describe
 from lns.clock import utc_of_this_host
 
 EXAMPLES = (

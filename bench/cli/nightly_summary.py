@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.cli.exit_code import ExitCode
 from bench.cli.mornings import Morning
-from bench.cli.output import labelled, shown_path
+from bench.cli.output import ExitCode, labelled, shown_path
 from bench.cli.report import PAGE
+from bench.cli.runs import in_words
 from bench.cli.score import missing_rows, timing_rows
-from bench.cli.verdicts import in_words
 from bench.night.words import change_lines
 from bench.night.words import sentence as morning_sentence
 from bench.report import exit_code

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsRead
-from bench.cli.output import print_json, print_lines
-from bench.cli.run_folders import LATEST, resolve
+from bench.cli.output import ExitCode, Refused, print_json, print_lines
+from bench.cli.runs import LATEST, resolve
 from bench.night.chances import wilson
 from bench.night.comparison import Outcome, compared, sentence, table
 from bench.night.known import Known, KnownUnreadable, add_known, read_known

@@ -1,9 +1,12 @@
 """Which options mean the same in every command?"""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+
+from bench.cli.output import Refused
 
 RUNS = Path("runs")
 LAKE = "lake"
@@ -56,3 +59,22 @@ Limit = Annotated[
     int | None,
     Parameter(name="--limit", help="At most so many cases, the first ones. All if left out."),
 ]
+
+
+_UNITS_US = {
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+
+
+def time_span_us(text: str, option: str) -> int:
+    """`10min`, `15d`, `0.5s` in µs; Refused, which names the option."""
+    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?\s*([a-z]+)", text.strip())
+    if found is None or found[3] not in _UNITS_US:
+        raise Refused(f"{option} is a number and a unit ({', '.join(_UNITS_US)}), such as 10min.")
+    unit_us = _UNITS_US[found[3]]
+    fraction = (found[2] or "").ljust(6, "0")
+    return int(found[1]) * unit_us + int(fraction) * unit_us // 1_000_000

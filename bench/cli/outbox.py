@@ -7,9 +7,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import AsJson
-from bench.cli.output import labelled, print_json, print_lines, shown_path
+from bench.cli.output import ExitCode, Refused, labelled, print_json, print_lines, shown_path
 from bench.report.foreign_text import shown
 from lns.delivery.inbox import utc_us
 from lns.delivery.outbox import Outbox, OutboxState, Stream, Waiting, state_of

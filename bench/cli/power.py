@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import AsJson
-from bench.cli.output import labelled, print_json, print_lines
+from bench.cli.output import BenchBroken, ExitCode, Refused, labelled, print_json, print_lines
 from bench.duration import seconds
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import PowerEntry

@@ -10,8 +10,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
-from bench.cli.exit_code import MEANINGS, ExitCode, Refused
-from bench.cli.output import PROGRAM, print_error, print_json
+from bench.cli.output import MEANINGS, PROGRAM, ExitCode, Refused, print_error, print_json
 
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",
@@ -33,7 +32,7 @@ COMMANDS: dict[str, str] = {
     "power": "power.power",
     "at": "at_console.at",
     "doctor": "doctor.doctor",
-    "lns": "network_server.lns",
+    "lns": "lns.lns",
     "inbox": "inbox.inbox",
     "outbox": "outbox.outbox",
     "emulate": "emulate.emulate",

@@ -1,8 +1,8 @@
-"""How does somebody who waits see that something happens?"""
+"""What does a person see of long work, and how does styled text reach a terminal?"""
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 from lns.complaints import without_controls
 
@@ -90,3 +91,36 @@ class ProgressDisplay:
             return False
         self._shown_text, self._shown_at_s = text, now_s
         return True
+
+
+Span = tuple[str, str]  # a text and its style in rich's words; "" for none
+
+# What stands for a character that the encoding of stdout does not have.
+_PLAINER = str.maketrans(
+    {
+        "│": "|", "─": "-", "┼": "+", "├": "|", "┤": "|", "►": ">", "◄": "<", "●": "o",
+        "✗": "x", "✓": "+", "═": "=", "╪": "=", "⋮": ":", "▶": ">", "·": "-", "…": "~",
+        "“": '"', "”": '"', "→": ">", "–": "-", "—": "-", "−": "-",
+    }
+)  # fmt: skip
+
+
+def print_styled(lines: Iterable[Sequence[Span]]) -> None:
+    """Lines of styled text on stdout; the styles only on a terminal, colours not with NO_COLOR."""
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    for line in lines:
+        spans = [(printable(without_controls(text)), style) for text, style in line]
+        if console.is_terminal:
+            console.print(Text.assemble(*spans), markup=False)
+        else:
+            sys.stdout.write("".join(text for text, _ in spans) + "\n")
+
+
+def printable(text: str) -> str:
+    """The text in characters that stdout can encode."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAINER).encode(encoding, errors="replace").decode(encoding)
+    return text

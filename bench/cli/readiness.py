@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.cli.bench_file import bench_taken
-from bench.cli.exit_code import BenchBroken
+from bench.cli.output import BenchBroken
 from bench.device.discovery import UsbPort, serial_ports
 from bench.host.program import HostError
-from bench.lab.inventory.entries import Inventory, Radio
-from bench.lab.inventory.ports import PortMissing, port_of
+from bench.lab.inventory.entries import Inventory, PortMissing, Radio, port_of
 from bench.run.health import check
 
 

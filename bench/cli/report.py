@@ -9,11 +9,18 @@ from typing import Any
 import msgspec
 
 import bench.report
-from bench.cli.exit_code import ExitCode, Refused, worst
 from bench.cli.options import RUNS, AsJson, RunNames, RunsRead
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
-from bench.cli.run_folders import resolve
-from bench.cli.verdicts import in_words
+from bench.cli.output import (
+    ExitCode,
+    Refused,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+    worst,
+)
+from bench.cli.runs import in_words, resolve
 from bench.report.junit import CaseState
 
 EXAMPLES = ("lorabench report latest", "lorabench report runs/20261120T020003Z-7f3a")

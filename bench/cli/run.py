@@ -10,21 +10,29 @@ from cyclopts import Parameter
 
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
-from bench.cli.exit_code import BenchBroken, ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, RunsWritten, Seed, Strategy, Without
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.output import (
+    BenchBroken,
+    ExitCode,
+    Refused,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+)
 from bench.cli.progress import ProgressDisplay
-from bench.cli.run_folders import run_folders_in
-from bench.cli.scenario_catalogue import chosen, nothing_fits
-from bench.cli.scenario_lines import ScenarioLines
-from bench.cli.verdicts import (
+from bench.cli.runs import (
     CaseVerdict,
     exit_code_of,
     in_words,
     read_left_out,
     read_verdicts,
+    run_folders_in,
     totals,
 )
+from bench.cli.scenario_lines import ScenarioLines
+from bench.cli.scenarios import chosen, nothing_fits
 from lns.server.address import without_login
 
 Rig = Literal["simulated", "emulated", "hardware"]

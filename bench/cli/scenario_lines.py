@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bench.cli.progress import ProgressDisplay
-from bench.cli.verdicts import in_words
+from bench.cli.runs import in_words
 from bench.pytest_plugin import lacking
 
 REASON_LINES_MAX = 12

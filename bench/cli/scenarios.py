@@ -1,19 +1,392 @@
-"""`lorabench scenarios`: what does the bench check, and what will that take?"""
+"""Which scenarios are there, and what does each require?
 
-from dataclasses import asdict
+Read from the source without importing it: the list is there at once, also when one is broken.
+"""
+
+import ast
+import difflib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import pytest
 from cyclopts import Parameter
 
-from bench.cli.exit_code import ExitCode, Refused
+import bench
+from bench.cli.bench_file import inventory_of
 from bench.cli.options import AsJson
-from bench.cli.output import print_json, print_lines
+from bench.cli.output import BenchBroken, ExitCode, Refused, labelled, print_json, print_lines
 from bench.cli.progress import ProgressDisplay
-from bench.cli.scenario_catalogue import Scenario, matching
-from bench.cli.scenario_plan import as_json as plan_as_json
-from bench.cli.scenario_plan import bench_of, plan_of, told
+from bench.cli.scenario_lines import ScenarioLines, short_name
+from bench.plan.abilities import Abilities, abilities_of, usual_bench
+from bench.plan.needs import lacking
+from bench.plan.planned_case import PlannedCase, from_json
+from bench.plan.schedule import Bound, Overheads, Schedule, bound, schedule
+from bench.run.planning import PLAN
+from bench.run.settings import RETENTION_S
+
+
+class NoSuchScenario(Refused):
+    """No scenario has this name, or stands in this file."""
+
+
+class ScenariosMissing(BenchBroken):
+    """The folder with the scenarios is not where the program expects it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario: the group is its file's name, the title the first line of its docstring."""
+
+    group: str
+    name: str
+    title: str
+    file: str
+    line: int
+    requires: tuple[str, ...] = ()
+
+
+def scenarios_folder() -> Path:
+    """The folder `scenarios` beside the package; ScenariosMissing if it is not there."""
+    folder = Path(bench.__path__[0]).resolve().parent / "scenarios"
+    if not folder.is_dir():
+        raise ScenariosMissing(f"There is no folder {folder}: install lorabench anew.")
+    return folder
+
+
+def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
+    """What pytest is told to collect, and with which settings.
+
+    Part of a name, a `-k` expression, a file or a folder; None: all that come with the bench.
+    With `catalogue` the edge cases of that file. NoSuchScenario for a file that is not there.
+    """
+    folder = scenarios_folder()
+    if catalogue is not None:
+        if not catalogue.is_file():
+            raise NoSuchScenario(f"--catalogue: there is no file {catalogue}.")
+        only = [] if pattern is None else ["-k", pattern]
+        return [str(folder / _CATALOGUE), *only, "--catalogue", str(catalogue), *_settings(folder)]
+    if pattern is None:
+        return [str(folder), *_settings(folder)]
+    file, _, function = pattern.partition("::")
+    if Path(file).is_dir() and not _is_word(file):
+        return [file]
+    if not file.endswith(".py"):
+        return [str(folder), "-k", pattern, *_settings(folder)]
+    for path in (Path(file), folder.parent / file, folder / file):
+        if path.is_file():
+            own = not path.resolve().is_relative_to(folder)
+            which = f"{path}::{function}".removesuffix("::")
+            return [which, *([] if own else _settings(folder))]
+    raise NoSuchScenario(_no_file(file, folder))
+
+
+_CATALOGUE = "test_catalogue.py"
+
+
+def _is_word(name: str) -> bool:
+    """Whether a name is one of scenarios, though a folder has it too."""
+    return "/" not in name and any(name in one.name for one in scenarios_in(scenarios_folder()))
+
+
+def _settings(folder: Path) -> list[str]:
+    """How pytest plays what comes with the bench, in whatever folder it is started."""
+    ini = Path(bench.__path__[0]) / "run" / "scenarios.ini"
+    return ["-c", str(ini), "--rootdir", str(folder.parent)]
+
+
+def matching(pattern: str | None) -> list[Scenario]:
+    """The scenarios whose name, title or group has `pattern` in it, or all of a file or folder.
+
+    NoSuchScenario where there is none.
+    """
+    folder = scenarios_folder()
+    if pattern is None:
+        return scenarios_in(folder)
+    place = Path(pattern)
+    if place.is_dir() and not _is_word(pattern):
+        return scenarios_in(place.resolve())
+    if pattern.endswith(".py"):
+        for path in (place, folder.parent / pattern, folder / pattern):
+            if path.is_file():
+                return list(_scenarios_of(path.resolve(), path.resolve().parent))
+        raise NoSuchScenario(_no_file(pattern, folder))
+    wanted = pattern.lower()
+    known = scenarios_in(folder)
+    found = [one for one in known if wanted in f"{one.group} {one.name} {one.title}".lower()]
+    if not found:
+        raise NoSuchScenario(nothing_fits(pattern))
+    return found
+
+
+def _no_file(file: str, folder: Path) -> str:
+    meant = difflib.get_close_matches(Path(file).name, [p.name for p in folder.glob("test_*.py")])
+    told = f" Near it: {', '.join(meant)}." if meant else ""
+    return f"There is no file {file}.{told} `lorabench scenarios` lists all scenarios."
+
+
+def nothing_fits(pattern: str | None) -> str:
+    """What to say of a pattern that no scenario fits: which ones may be meant."""
+    meant = _near(pattern or "", scenarios_in(scenarios_folder()))
+    told = f" Near it: {', '.join(meant)}." if meant else ""
+    return f"No scenario fits {pattern!r}.{told} `lorabench scenarios` lists all of them."
+
+
+def _near(pattern: str, known: Sequence[Scenario], most: int = 3) -> list[str]:
+    wanted = [word for word in pattern.lower().split("_") if word]
+    ranked = sorted((-_likeness(wanted, one.name), one.name) for one in known)
+    return [name.removeprefix("test_") for score, name in ranked if -score >= _NEAR][:most]
+
+
+_NEAR = 0.8
+
+
+def _likeness(wanted: Sequence[str], name: str) -> float:
+    words = name.removeprefix("test_").split("_")
+    best = [
+        max(difflib.SequenceMatcher(None, one, word).ratio() for word in words) for one in wanted
+    ]
+    return sum(best) / len(best) if best else 0.0
+
+
+def scenarios_in(folder: Path) -> list[Scenario]:
+    """Every scenario below `folder`, by file and line."""
+    files = sorted(folder.rglob("test_*.py"))
+    return [scenario for file in files for scenario in _scenarios_of(file, folder)]
+
+
+def _scenarios_of(file: Path, folder: Path) -> Iterator[Scenario]:
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise BenchBroken(f"{file} cannot be read as Python: {error}") from None
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not node.name.startswith("test_"):
+            continue
+        yield Scenario(
+            group=file.stem.removeprefix("test_"),
+            name=node.name,
+            title=" ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()),
+            file=file.relative_to(folder.parent).as_posix(),
+            line=node.lineno,
+            requires=tuple(_required(node)),
+        )
+
+
+def _required(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The words of `@pytest.mark.requires("word", ...)`."""
+    for decorator in node.decorator_list:
+        if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Attribute):
+            continue
+        if decorator.func.attr != "requires":
+            continue
+        for argument in decorator.args:
+            if isinstance(argument, ast.Constant):
+                yield str(argument.value)
+
+
+AIM = 2
+"""The planned duration is to be at most so many times the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every case with what is missing for it, and the schedule of those that miss nothing."""
+
+    bench: Abilities
+    cases: tuple[PlannedCase, ...]
+    missing: Mapping[str, tuple[str, ...]]
+    failed: Mapping[str, str]
+    bound: Bound
+    schedule: Schedule
+    overheads: Overheads = field(default_factory=Overheads)
+
+    @property
+    def playable(self) -> list[PlannedCase]:
+        """The cases that the bench can play."""
+        return [case for case in self.cases if not self.missing[case.case]]
+
+    @property
+    def ratio(self) -> float | None:
+        """The planned duration as so many times the bound; None where nothing is played."""
+        total_us = self.bound.total_us
+        return round(self.schedule.duration_us / total_us, 2) if total_us else None
+
+
+def bench_of(file: Path | None) -> Abilities:
+    """What the bench of this file can do; the usual bench if there is no file."""
+    return usual_bench() if file is None else abilities_of(inventory_of(file))
+
+
+def plan_of(pattern: str | None, bench: Abilities, display: ProgressDisplay) -> Plan:
+    """Play the scenarios without a bench, and plan those that this one can play."""
+    planned, failed = _dry_run(pattern, display)
+    missing = {case.case: lacking(case, bench) for case in planned}
+    playable = [case for case in planned if not missing[case.case]]
+    return Plan(
+        bench=bench,
+        cases=tuple(planned),
+        missing=missing,
+        failed=failed,
+        bound=bound(playable, bench),
+        schedule=schedule(playable, bench),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Markers(ScenarioLines):
+    """Says nothing of scenarios, and remembers what each case requires."""
+
+    requires: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            words = [word for mark in item.iter_markers("requires") for word in mark.args]
+            self.requires[short_name(item.nodeid)] = tuple(words)
+
+    def _print_scenario(self) -> None:
+        self._verdicts.clear()
+
+
+def _dry_run(
+    pattern: str | None, display: ProgressDisplay
+) -> tuple[list[PlannedCase], dict[str, str]]:
+    markers = _Markers(display)
+    with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
+        arguments = [
+            "-p",
+            "lorabench",
+            "-p",
+            "no:cacheprovider",
+            "--rig",
+            "plan",
+            "--capture-dir",
+            folder,
+        ]
+        outcome = pytest.main([*chosen(pattern), *arguments], plugins=[markers])
+        if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
+            raise NoSuchScenario(nothing_fits(pattern))
+        if outcome == pytest.ExitCode.USAGE_ERROR:
+            raise NoSuchScenario("pytest did not accept this; its message stands above.")
+        if outcome == pytest.ExitCode.INTERRUPTED and not markers.broken:
+            raise KeyboardInterrupt
+        file = Path(folder, PLAN)
+        if markers.broken or not file.is_file():
+            raise BenchBroken("The scenarios could not be played:\n" + "\n".join(markers.broken))
+        plan = json.loads(file.read_text(encoding="utf-8"))
+    cases = [from_json(fields) for fields in plan["cases"]]
+    return [replace(case, requires=markers.requires[case.case]) for case in cases], plan["failed"]
+
+
+# --- how it is told ------------------------------------------------------------------------------
+
+
+def told(plan: Plan) -> list[str]:
+    """The plan in lines for a person: one for each scenario, then the whole."""
+    scenarios: dict[str, list[PlannedCase]] = {}
+    for case in plan.cases:
+        scenarios.setdefault(case.case.partition("[")[0], []).append(case)
+    lines = [_scenario_line(name, cases, plan) for name, cases in scenarios.items()]
+    return [*lines, "", *_summary(plan)]
+
+
+def _scenario_line(name: str, cases: Sequence[PlannedCase], plan: Plan) -> str:
+    boards = max(len(case.on_air) for case in cases)
+    longest_us = max(case.duration_us for case in cases)
+    words = [
+        f"{len(cases)} case{'' if len(cases) == 1 else 's'}",
+        f"{longest_us / 1e6:.1f} s",
+        f"{boards or 'no'} board{'' if boards == 1 else 's'}",
+        *(["a replayer"] if any(case.replays for case in cases) else []),
+        *(["alone"] if any(case.alone for case in cases) else []),
+        *(["servers of its own"] if any(case.own_servers for case in cases) else []),
+    ]
+    missing = dict.fromkeys(word for case in cases for word in plan.missing[case.case])
+    lacking = sum(bool(plan.missing[case.case]) for case in cases)
+    how_many = "" if lacking == len(cases) else f"{lacking} of them: "
+    lacks = f"  [missing: {how_many}{', '.join(missing)}]" if missing else ""
+    return f"{name}: {', '.join(words)}{lacks}"
+
+
+def _summary(plan: Plan) -> list[str]:
+    playable = plan.playable
+    airtime_us = sum(case.airtime_us for case in playable)
+    rows: list[tuple[str, object]] = [
+        ("bench", _bench_line(plan.bench)),
+        ("cases", f"{len(playable)} of {len(plan.cases)} can be played"),
+        *_missing_rows(plan),
+        ("airtime", f"{airtime_us / 1e6:.1f} s, replays included"),
+        ("bound", f"{_span(plan.bound.total_us)}  {_bound_words(plan)}"),
+        ("planned", f"{_span(plan.schedule.duration_us)}  {_overhead_words(plan.overheads)}"),
+    ]
+    if plan.ratio is not None:
+        rows.append(("ratio", f"{plan.ratio:.2f}  planned / bound; the aim is {AIM} at most"))
+    broken = [f"Could not be planned: {case}: {why}" for case, why in plan.failed.items()]
+    return [*labelled(rows), *broken]
+
+
+def _missing_rows(plan: Plan) -> Iterator[tuple[str, object]]:
+    counted = Counter(word for words in plan.missing.values() for word in words)
+    for word, count in counted.most_common():
+        yield "missing", f"{word} ({count} case{'' if count == 1 else 's'})"
+
+
+def _bench_line(bench: Abilities) -> str:
+    boards = Counter(board.dialect for board in bench.boards)
+    parts = [f"{count} {dialect}" for dialect, count in boards.items()]
+    parts += [f"{bench.stations} stations", f"{bench.replayers} replayer"]
+    return f"{', '.join(parts)}; {bench.region}, {'on cables' if bench.conducted else 'radiated'}"
+
+
+def _bound_words(plan: Plan) -> str:
+    silence = "" if plan.bench.conducted else ", and the silence that the duty cycle demands"
+    return (
+        "airtime, receive windows, retransmission time-outs, and waits that scenarios demand"
+        f" (servers forget after {RETENTION_S} s){silence}; spread evenly over the boards that can"
+    )
+
+
+def _overhead_words(overheads: Overheads) -> str:
+    return (
+        f"longest first, {overheads.setup_us / 1e6:g} s to set up and"
+        f" {overheads.settle_us / 1e6:g} s to settle each,"
+        f" {overheads.lns_start_us / 1e6:g} s for each network server"
+    )
+
+
+def _span(us: int) -> str:
+    minutes, seconds = divmod(round(us / 1e6), 60)
+    return f"{minutes} min {seconds:02d} s"
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """The plan for programs: each case with its turn, or with what is missing for it."""
+    turns = {turn.case: asdict(turn) for turn in plan.schedule.turns}
+    return {
+        "bench": {
+            **asdict(plan.bench),
+            "extras": sorted(plan.bench.extras),
+            "capabilities": sorted(plan.bench.capabilities),
+        },
+        "overheads": asdict(plan.overheads),
+        "bound": {**asdict(plan.bound), "total_us": plan.bound.total_us},
+        "planned_us": plan.schedule.duration_us,
+        "ratio": plan.ratio,
+        "failed": dict(plan.failed),
+        "cases": [
+            {**case.as_json(), "missing": plan.missing[case.case], "turn": turns.get(case.case)}
+            for case in plan.cases
+        ],
+    }
+
 
 EXAMPLES = (
     "lorabench scenarios",

@@ -6,12 +6,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bench.cli.exit_code import BenchBroken, Refused, worst
 from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunNames, RunsRead
-from bench.cli.output import command_line, labelled, print_json, print_lines, shown_path
+from bench.cli.output import (
+    BenchBroken,
+    Refused,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+    worst,
+)
 from bench.cli.progress import Progress, ProgressDisplay
-from bench.cli.run_folders import resolve
-from bench.cli.verdicts import in_words
+from bench.cli.runs import in_words, resolve
 from bench.report import exit_code
 from bench.report.timing import ms
 

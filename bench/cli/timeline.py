@@ -11,16 +11,11 @@ from cyclopts import Parameter
 
 from bench.capture.reading import Event
 from bench.capture.wholeness import Wholeness, wholeness
-from bench.cli.exit_code import ExitCode, Refused
 from bench.cli.options import RUNS, AsJson, RunsRead
-from bench.cli.output import command_line, print_json, print_lines, shown_path
-from bench.cli.run_folders import resolve
-from bench.cli.styled import Span, print_styled
-from bench.report.cast import cast_of
-from bench.report.foreign_text import shown, visible
-from bench.report.narration import in_words, seconds
-from bench.report.steps import Scene, Step, step_of
-from bench.report.timeline.case_record import (
+from bench.cli.output import ExitCode, Refused, command_line, print_json, print_lines, shown_path
+from bench.cli.progress import Span, print_styled
+from bench.cli.runs import resolve
+from bench.report.case_record import (
     CaseRecord,
     Judgement,
     cases_of,
@@ -30,9 +25,11 @@ from bench.report.timeline.case_record import (
     matching,
     nearest_names,
 )
-from bench.report.timeline.divergence import Comparison, compare
-from bench.report.timeline.drawing import WIDTH_MAX, WIDTH_MIN, Drawing
-from bench.report.timeline.rows import Row, Tone, rows
+from bench.report.divergence import Comparison, compare
+from bench.report.foreign_text import shown, visible
+from bench.report.narration import cast_of, in_words, seconds
+from bench.report.steps import Scene, Step, step_of
+from bench.report.terminal import WIDTH_MAX, WIDTH_MIN, Drawing, Row, Tone, rows
 
 EXAMPLES = (
     "lorabench timeline latest",

@@ -17,7 +17,7 @@ from bench.clock import VirtualTimeLoop
 from bench.explore.history import SERVERS, Device, History
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
 from bench.explore.trace import Answered, Delivered, Frame, Kept, Trace, Words
-from bench.rig.simulated_store import FarStore, SimulatedStore, StoreWire
+from bench.rig.store import FarStore, SharedStore, StoreWire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.session import Session
@@ -225,7 +225,7 @@ class MemoryStage:
         self.history = history
         self.tasks = tasks
         self.devices = [device_record(n, device) for n, device in enumerate(history.devices)]
-        self.store = SimulatedStore(retention_us=RETENTION_US)
+        self.store = SharedStore(retention_us=RETENTION_US)
         if history.servers > 1:
             self.store.begin_claims()
         for device, facts in zip(self.devices, history.devices, strict=True):
@@ -311,14 +311,14 @@ class MemoryStage:
 
     def disturb_store(self, server: int, late_us: int) -> None:
         wire = self.servers[server].wire
-        wire.restore()
+        wire.mend()
         if late_us:
             wire.delay(late_us)
         else:
             wire.cut()
 
     async def restore_store(self, server: int) -> None:
-        self.servers[server].wire.restore()
+        self.servers[server].wire.mend()
 
     async def want_downlink(self, server: int, device: int) -> None:
         wanted = ApplicationDownlink(7, b"on")

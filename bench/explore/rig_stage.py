@@ -98,7 +98,7 @@ class RigStage:
     def __init__(self, rig: Any, history: History) -> None:
         self._rig: Any = rig
         self._history = history
-        self.retention_us: int = self._rig._retention_us
+        self.retention_us: int = self._rig.retention_us
         is_virtual = "virtual time" in rig.capabilities
         self.on_air_us = ON_AIR_US if is_virtual else ON_WIRES_US
         self._numbers: dict[tuple[str, int], int] = {}
@@ -146,15 +146,15 @@ class RigStage:
     def text(self, server: int, station: int, frame: Frame, number: int) -> str:
         name = self.station(server, station)
         self._rig.announce(self.sent(frame), genuine=not frame.forged)
-        xtime = self._rig._stations[name].tap.xtime_now()
-        self._numbers[self._rig._stations[name].eui, xtime] = number
+        xtime = self._rig.station(name).tap.xtime_now()
+        self._numbers[self._rig.station(name).eui, xtime] = number
         info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
         text = frame_text(frame.phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
         assert text is not None
         return text
 
     async def tell(self, server: int, station: int, text: str) -> None:
-        self._rig._stations[self.station(server, station)].tap.inject(text)
+        self._rig.station(self.station(server, station)).tap.inject(text)
 
     async def restart_server(self, server: int) -> None:
         await self._rig.restart_lns(lns=self._lns(server))

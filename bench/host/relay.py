@@ -36,7 +36,6 @@ class Relay:
         self._faults: dict[str, dict[str, object]] = {}
         self._passing = asyncio.Event()
         self._passing.set()
-        self._left_up: int | None = None
         self._asked: asyncio.Future[None] | None = None
         self._server: asyncio.Server | None = None
         self._reserved: socket.socket | None = None
@@ -103,11 +102,6 @@ class Relay:
         self._passing.clear()
         self._begin("hold", {})
 
-    def drop_after(self, octets: int) -> None:
-        """Carry so many octets more on the way up, then end the connection that has the last."""
-        self._left_up = octets
-        self._begin("drop", {"after_octets": octets})
-
     def hold_after_next(self) -> asyncio.Future[None]:
         """Carry the next octets on the way up, then `hold`; done when that has happened."""
         self._asked = asyncio.get_running_loop().create_future()
@@ -129,9 +123,7 @@ class Relay:
         """Undo every fault."""
         for way in self._ways.values():
             way.delay_us = 0
-        self._left_up = None
-        for fault in ("delay", "drop"):
-            self._end(fault)
+        self._end("delay")
         await self.restore()
 
     def _chosen(self, direction: str | None) -> list[Way]:
@@ -221,19 +213,12 @@ class Relay:
                 continue
             if not octets:
                 return writer.write_eof()
-            if way is self._ways["up"] and self._left_up is not None:
-                octets, left = octets[: self._left_up], self._left_up - len(octets)
-                self._left_up = max(0, left)
             asked = self._asked if way is self._ways["up"] else None
             if asked is not None:
                 self._asked = None
                 self.hold()  # before the other side can reply
             way.octets += len(octets)
             writer.write(octets)
-            if way is self._ways["up"] and self._left_up == 0:
-                self._left_up = None
-                self._end("drop")
-                raise Ended
             await writer.drain()
             if asked is not None and not asked.done():
                 asked.set_result(None)

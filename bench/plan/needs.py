@@ -1,15 +1,17 @@
 """What does a bench lack for a case, in words?
 
-Every verb of a scenario stands in one of three tables: with the thing that it takes, or None where
-any bench can do it. What is disturbed between stations and application, or told at the tap of a
-station, needs nothing but the bench itself.
+A verb says what it takes where it stands (`@needs`), and a dry run notes what a case has called.
+What is disturbed between stations and application, or told at the tap of a station, needs nothing
+but the bench itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec, TypeVar
 
-from bench.plan.abilities import Abilities
-from bench.plan.assignment import assignments
+from bench.plan.abilities import Abilities, assignments
 from bench.plan.planned_case import PlannedCase
 
 
@@ -28,67 +30,45 @@ class Item(StrEnum):
     BURST = "many radios at one moment"
     APPLICATION = "slow application"
     WALL_CLOCK = "wall clock"
+    VIRTUAL_TIME = "virtual time"
+    WIRES = "wires"
 
 
-DEVICE_VERBS: Mapping[str, Item | None] = dict.fromkeys(
-    ("send", "join", "set_adr", "ask_time", "ask_link", "restart")
-)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-STATION_VERBS: Mapping[str, Item | None] = {
-    **dict.fromkeys(("delay_uplinks", "drop_uplinks", "repeat_uplinks", "clone_uplinks_to")),
-    **dict.fromkeys(("suppress_downlinks", "delay_downlinks")),
-    **dict.fromkeys(("cut", "restore", "leave_half_open", "restart")),
-    "reconnect_without_version": Item.SILENT,
-    "repeat_session": Item.SESSION,
-    "break_clock": Item.CLOCK,
-    "weaken": Item.ATTENUATOR,
-    "add_antenna": Item.ANTENNA,
-    "fit_gps": Item.GPS,
-    "keep_duty_cycle": Item.DUTY_CYCLE,
-}
 
-RIG_VERBS: Mapping[str, Item | None] = {
-    # what there is
-    **dict.fromkeys(("west", "east", "north", "alpha", "bravo", "charlie")),
-    **dict.fromkeys(("strategy", "capabilities", "station", "device", "provision", "stranger")),
-    **dict.fromkeys(("in_region", "put_on", "only", "heard_by", "dedup")),
-    "impersonate": Item.TWIN,
-    # frames that no device sends now
-    "replay": Item.REPLAYER,
-    "flood": Item.BURST,
-    **dict.fromkeys(("hear", "craft", "craft_join", "told", "say", "forge", "forge_join")),
-    **dict.fromkeys(
-        ("announce", "deliver", "sessions_opened", "queue_downlink", "queue_status", "post_request")
-    ),
-    # time
-    **dict.fromkeys(("wait", "wait_until", "meanwhile", "settle", "start", "pause")),
-    # network servers, their store, the application
-    **dict.fromkeys(("on_outage", "restart_lns", "kill_lns", "start_lns")),
-    **dict.fromkeys(("orphan_next_frame", "pause_lns_in_mid_claim", "pause_lns", "resume_lns")),
-    **dict.fromkeys(("cut_upstream", "restore_upstream")),
-    **dict.fromkeys(("cut_store", "slow_store", "restore_store", "restart_store")),
-    **dict.fromkeys(("pause_store", "resume_store", "spoil_store", "mend_store")),
-    **dict.fromkeys(("fill_disk", "free_disk", "park_after", "release_parked")),
-    "delay_upstream": Item.APPLICATION,
-    "refuse_upstream": Item.APPLICATION,
-    "step_wall_clock": Item.WALL_CLOCK,
-    # consumers and broker
-    **dict.fromkeys(("consumer", "kill_consumer", "start_consumer", "crash_consumer")),
-    **dict.fromkeys(("lose_acks", "redeliver", "stop_broker", "start_broker")),
-    **dict.fromkeys(("lose_pubacks", "hold_messages", "find_broker", "wipe_producer")),
-    **dict.fromkeys(("share_client_id", "until_published", "republish", "inject")),
-    # what is due
-    **dict.fromkeys(("expect", "expect_due", "expect_race", "expect_reply", "expect_downlink")),
-    **dict.fromkeys(
-        ("expect_status", "expect_upstream", "expect_on_air", "expect_effects", "expect_ignored")
-    ),
-    **dict.fromkeys(("expect_answer", "expect_evictions")),
-}
+def needs(item: Item) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """A verb takes this; `must_have` of whoever is asked for the verb refuses what it has not."""
+
+    def mark(verb: Callable[_P, _R]) -> Callable[_P, _R]:
+        @wraps(verb)
+        def asked(*given: _P.args, **facts: _P.kwargs) -> _R:
+            given[0].must_have(item)  # type: ignore[attr-defined]
+            return verb(*given, **facts)
+
+        @wraps(verb)
+        async def asked_and_waited_for(*given: _P.args, **facts: _P.kwargs) -> Any:
+            given[0].must_have(item)  # type: ignore[attr-defined]
+            return await verb(*given, **facts)  # type: ignore[misc]
+
+        marked: Any = asked_and_waited_for if iscoroutinefunction(verb) else asked
+        marked.needs = item
+        return marked  # type: ignore[no-any-return]
+
+    return mark
+
+
+def needed_by(kind: type, verb: str) -> Item | None:
+    """What a verb takes; None where any bench can do it."""
+    item = getattr(getattr(kind, verb, None), "needs", None)
+    return item if isinstance(item, Item) else None
+
 
 _ORDINALS = ("", "a", "a second", "a third", "a fourth", "a fifth", "a sixth")
 
 
-def needs(planned: PlannedCase, bench: Abilities) -> tuple[str, ...]:
+def lacking(planned: PlannedCase, bench: Abilities) -> tuple[str, ...]:
     """What is missing for a case on this bench, in words, each once; nothing where it can be."""
     return tuple(dict.fromkeys(_missing(planned, bench)))
 
@@ -101,11 +81,7 @@ def _missing(planned: PlannedCase, bench: Abilities) -> Iterator[str]:
         yield f"{_ordinal(len(planned.stations))} station"
     if planned.weakened > bench.attenuators:
         yield Item.ATTENUATOR.value
-    called = [
-        *(RIG_VERBS[verb] for verb in sorted(planned.rig_verbs)),
-        *(STATION_VERBS[verb] for verb in sorted(planned.station_verbs)),
-    ]
-    yield from (item.value for item in called if item is not None and not _has(item, bench))
+    yield from (item for item in planned.takes if not _has(Item(item), bench))
     yield from (word for word in planned.requires if word not in bench.capabilities)
 
 

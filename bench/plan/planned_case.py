@@ -103,7 +103,8 @@ class PlannedCase:
 
     `duration_us` is what radios, stations and the scenario's own waits take, with waits about the
     retention shortened as on a bench; no set-up and no settling. `stations` and `servers` are the
-    names used, `verbs` what is asked of rig, stations (`west.cut`) and devices (`alpha.send`).
+    names used, `verbs` what is asked of rig, stations (`west.cut`) and devices (`alpha.send`), and
+    `takes` what those of rig and stations need of a bench (`bench.plan.needs`).
     `injected_airtime_us` is what a replayer has to send. `requires` and `faults` are the markers.
     """
 
@@ -114,6 +115,7 @@ class PlannedCase:
     stations: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
     devices: tuple[PlannedDevice, ...] = ()
     injected_airtime_us: int = 0
     requires: tuple[str, ...] = ()
@@ -171,7 +173,7 @@ class PlannedCase:
         return asdict(self)
 
 
-_TUPLES = ("servers", "stations", "consumers", "verbs", "requires", "faults")
+_TUPLES = ("servers", "stations", "consumers", "verbs", "takes", "requires", "faults")
 
 
 def from_json(fields: Mapping[str, Any]) -> PlannedCase:

@@ -8,10 +8,9 @@ Pure geometry, in pixels of the drawing; `ladder.svg.j2` puts it on the page.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench.report.cast import Cast
-from bench.report.evidence import Excerpt, nearest
+from bench.report.excerpts import Excerpt, nearest
 from bench.report.foreign_text import shown
-from bench.report.narration import seconds
+from bench.report.narration import Cast, seconds
 from bench.report.steps import TAP, Kind, Party, Scene, Shape, Step, step_of
 
 ROWS_MAX = 44

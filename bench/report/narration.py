@@ -1,13 +1,83 @@
-"""What does one capture line say, in words?"""
+"""What does one capture line say, in words, and what is everybody called who takes part?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from string import ascii_uppercase
 
 from bench.capture.reading import Event, contents
-from bench.report import station_text
-from bench.report.cast import Cast
-from bench.report.evidence import Excerpt
-from bench.report.foreign_text import shown
+from bench.report import station_messages
+from bench.report.excerpts import Excerpt
+from bench.report.foreign_text import shown, visible
+
+NAME_MAX = 24  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The parties of one case: devices and stations by EUI, servers by id, each with its name.
+
+    A station that nobody named is lettered in the order of EUIs: station A, station B, … A device
+    that is only provisioned, and neither speaks nor sends, takes no part.
+    """
+
+    devices: dict[str, str]
+    stations: dict[str, str]
+    servers: tuple[str, ...]
+
+    def name(self, eui: str) -> str:
+        """The name of a device or a station; the EUI itself if it takes no part."""
+        if eui in self.stations:
+            return self.stations[eui]
+        return self.devices.get(eui) or visible(eui, NAME_MAX)
+
+
+def cast_of(events: Iterable[Event]) -> Cast:
+    """The parties that the events of a case name."""
+    devices: dict[str, str] = {}
+    stations: set[str] = set()
+    deaf: set[str] = set()
+    servers: dict[str, None] = {}
+    names: dict[str, str] = {}
+    provisioned: dict[str, str] = {}
+    for event in events:
+        kind, dev_eui = event.get("kind"), event.get("dev_eui")
+        if isinstance(dev_eui, str) and kind == "case.device":
+            provisioned[dev_eui] = _device_name(event, dev_eui)
+        if isinstance(dev_eui, str) and kind in ("device.line", "device.command"):
+            devices.setdefault(dev_eui, _device_name(event, dev_eui))
+        if kind == "case.station" and isinstance(event.get("eui"), str):
+            names[event["eui"]] = visible(str(event.get("name", "")), NAME_MAX)
+        sender = event.get("sender")
+        if isinstance(sender, str) and kind == "radio.transmit" and event.get("direction") == "up":
+            devices.setdefault(sender, provisioned.get(sender) or visible(sender, NAME_MAX))
+        receiver = event.get("receiver")
+        if isinstance(receiver, str) and kind == "radio.lost":
+            deaf.add(receiver)
+        station = event.get("station")
+        if isinstance(station, str) and station:
+            stations.add(station)
+        lns = event.get("lns")
+        if isinstance(lns, str) and lns:
+            servers.setdefault(lns)
+    # Who misses a frame is a device or a station, and devices have introduced themselves.
+    stations |= deaf - devices.keys() - provisioned.keys()
+    called = {
+        eui: names.get(eui) or f"station {_letter(n)}" for n, eui in enumerate(sorted(stations))
+    }
+    return Cast(devices, called, tuple(servers))
+
+
+def _device_name(event: Event, dev_eui: str) -> str:
+    name = event.get("name")
+    source = str(event.get("source", ""))
+    if not isinstance(name, str):
+        name = source.removeprefix("device-") if source.startswith("device-") else dev_eui
+    return visible(name, NAME_MAX)
+
+
+def _letter(n: int) -> str:
+    cycle, place = divmod(n, len(ascii_uppercase))
+    return ascii_uppercase[place] + (str(cycle + 1) if cycle else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +226,7 @@ def _device_line(event: Event, cast: Cast) -> str:
 def _radio_transmit(event: Event, cast: Cast) -> str:
     who = cast.name(str(event.get("sender")))
     frame = (
-        station_text.downlink(event.get("phy"))
+        station_messages.downlink(event.get("phy"))
         if event.get("direction") == "down"
         else f"{event.get('frame_id') or 'a frame'}, attempt {event.get('attempt', 1)}"
     )
@@ -179,7 +249,7 @@ def _station_text(event: Event, cast: Cast) -> str:
     held = f", held back for {milliseconds(event['held_us'])}" if "held_us" in event else ""
     dropped = ", dropped by the tap" if event.get("dropped") is True else ""
     way = ways.get(str(event.get("direction")), station)
-    return f"{way}: {station_text.in_words(event.get('text'))}{held}{dropped}"
+    return f"{way}: {station_messages.in_words(event.get('text'))}{held}{dropped}"
 
 
 def _lns_outcome(event: Event, cast: Cast) -> str:
@@ -265,4 +335,4 @@ _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
 
 
 def _megahertz(freq_hz: object) -> str:
-    return station_text.megahertz(freq_hz) if type(freq_hz) is int else "? MHz"
+    return station_messages.megahertz(freq_hz) if type(freq_hz) is int else "? MHz"

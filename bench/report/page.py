@@ -12,27 +12,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.night.exit_code import exit_code
-from bench.report.causes import CAUSES_SHOWN, KINDS_SHOWN, Cause, causes
-from bench.report.conclusion import WORDS, conclusion, the
+from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
 from bench.report.facts import UNCOMMITTED, facts
 from bench.report.foreign_text import shown
-from bench.report.histogram import AIM_GAP_MS
-from bench.report.left_out import SCENARIOS_MAX, left_out_groups
 from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
-from bench.report.store_calls import calls
 from bench.report.stories import OUTSIDE_MAX, stories
 from bench.report.tables import (
     ANSWERS,
     IMPORTED,
+    SCENARIOS_MAX,
     STRATEGIES,
     answer_rows,
+    calls,
     heat,
+    left_out_groups,
     percent,
     situations,
 )
-from bench.report.timing import host_words, timing
+from bench.report.timing import AIM_GAP_MS, host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
 REASONS_MAX = 5  # of one case, in the list of every case

@@ -9,7 +9,7 @@ import msgspec
 
 from bench.capture.reading import Event, capture_files
 from bench.capture.wholeness import wholeness
-from bench.report.evidence import read_events
+from bench.report.excerpts import read_events
 from bench.report.foreign_text import decode, shown
 
 SCHEMA = 1

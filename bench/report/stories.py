@@ -8,10 +8,9 @@ from pathlib import Path
 
 from bench.capture.reading import Event
 from bench.capture.timetable import Timetable
-from bench.report.cast import cast_of
-from bench.report.evidence import Excerpt, Window, excerpts
+from bench.report.excerpts import Excerpt, Window, excerpts
 from bench.report.ladder import Ladder, ladder
-from bench.report.narration import Line, lines
+from bench.report.narration import Line, cast_of, lines
 from bench.report.score_file import Finding, Score, Verdict
 
 STORIES_MAX = 40

@@ -7,11 +7,9 @@ from typing import Any
 from bench.report.conclusion import WORDS, conclusion
 from bench.report.facts import facts
 from bench.report.foreign_text import shown
-from bench.report.left_out import left_out_groups
 from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.score_file import Score, Verdict
-from bench.report.store_calls import Asked, calls
-from bench.report.tables import STRATEGIES
+from bench.report.tables import STRATEGIES, Asked, calls, left_out_groups
 from bench.report.timing import host_words, timing
 
 CASES_MAX = 20

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.report.conclusion import SEVERITY
-from bench.report.score_file import Answers, Verdict
+from bench.report.score_file import Answers, LeftOut, StoreCalls, Verdict
 
 STATUSES = (
     "NonDuplicate",
@@ -225,3 +225,111 @@ def _span(verdict: Verdict) -> int:
     if verdict.strategy not in STRATEGIES:
         return 6
     return 2 if verdict.confirmed is None else 1
+
+
+SCENARIOS_MAX = 30  # of one group, on the page
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutScenario:
+    """One scenario, and how many of its cases were left out."""
+
+    name: str
+    title: str
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutGroup:
+    """Everything that misses the same: the scenarios, and how many cases they are."""
+
+    missing: str
+    cases: int
+    scenarios: tuple[LeftOutScenario, ...]
+
+
+def left_out_groups(cases: Iterable[LeftOut]) -> list[LeftOutGroup]:
+    """The cases by what is missing, the largest group first."""
+    grouped: dict[str, Counter[tuple[str, str]]] = {}
+    for case in cases:
+        missing = ", ".join(sorted(case.missing)) or "not told"
+        title = case.title or case.scenario.removeprefix("test_").replace("_", " ")
+        grouped.setdefault(missing, Counter())[case.scenario, title] += 1
+    groups = [
+        LeftOutGroup(
+            missing,
+            scenarios.total(),
+            tuple(LeftOutScenario(*which, count) for which, count in scenarios.items()),
+        )
+        for missing, scenarios in grouped.items()
+    ]
+    return sorted(groups, key=lambda group: (-group.cases, group.missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How many of these receptions asked who owns their frame."""
+
+    asked: int
+    receptions: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRow:
+    """The receptions of one status: one place per strategy, None where there was none, and all."""
+
+    status: str
+    may_ask: bool
+    places: tuple[Asked | None, ...]
+    total: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of a run; `per_uplink` has two decimals."""
+
+    asked: int
+    uplinks: int
+    receptions: int
+    per_uplink: str
+    per_reception: str
+    rows: tuple[AskedRow, ...]
+
+    @property
+    def saved(self) -> int:
+        """The receptions that asked nobody."""
+        return self.receptions - self.asked
+
+
+_NEVER = ("Duplicate", "SoftDuplicate", "-")
+
+
+def calls(found: Sequence[StoreCalls]) -> Calls | None:
+    """The calls to the store; None where no server shares its devices with another one."""
+    receptions: Counter[tuple[str, str]] = Counter()
+    asked: Counter[tuple[str, str]] = Counter()
+    for row in found:
+        receptions[row.status, row.strategy or "-"] += row.receptions
+        asked[row.status, row.strategy or "-"] += row.asked
+    if not receptions:
+        return None
+    statuses = [*STATUSES, *sorted({status for status, _ in receptions} - set(STATUSES))]
+    rows = []
+    for status in statuses:
+        of_status = [key for key in receptions if key[0] == status]
+        if of_status:
+            counted = [(asked[status, name], receptions[status, name]) for name in STRATEGIES]
+            places = tuple(Asked(*place) if place[1] else None for place in counted)
+            total = Asked(
+                sum(asked[key] for key in of_status), sum(receptions[key] for key in of_status)
+            )
+            rows.append(AskedRow(status, status not in _NEVER, places, total))
+    uplinks = sum(row.uplinks for row in found)
+    all_asked, heard = asked.total(), receptions.total()
+    return Calls(
+        all_asked, uplinks, heard, _ratio(all_asked, uplinks), _ratio(heard, uplinks), tuple(rows)
+    )
+
+
+def _ratio(part: int, whole: int) -> str:
+    return f"{part / whole:.2f}" if whole else "–"

@@ -1,19 +1,25 @@
-"""The outboxes of the servers in this process: what do they publish, and what is sent again?"""
+"""What lies behind the servers of this process: outboxes, a broker, consumers."""
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 from bench.capture import Record
-from bench.rig.injected import Witness
-from bench.rig.memory_broker import MemoryBroker
+from bench.rig.broker import MemoryBroker, Witness
+from bench.rig.case_setup import CaseSetup
+from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.interfaces import Application, Consumer, Wire
+from bench.rig.memory_consumer import MemoryConsumer
+from bench.verdict.case import fault_fields
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
+from lns.store.inbox_entries import MemoryInboxStore
 
 _Body = dict[str, object]
 _Published = tuple[str, _Body]
 
 
-class Application:
-    """Takes messages durably and brings them to the broker, each of which is acknowledged or not.
+class Outboxes:
+    """The outboxes of all servers: take messages durably and bring them to the broker.
 
     Numbers the messages of each topic from 1. `refuse` and `delay` force an outbox that cannot be
     written, or is slow; both act on the next `messages` messages.
@@ -102,6 +108,71 @@ class Application:
             self._broker.publish(topic, body)
 
     def _fault(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
-        fields: dict[str, object] = {"seam": "upstream", "fault": fault, "origin": "injected"}
-        fields["detail"] = detail
-        self._record("bench", kind, fields)
+        self._record("bench", kind, fault_fields("upstream", fault, detail))
+
+
+class OutboxWire(Wire):
+    """The wire between one of them and the broker."""
+
+    def __init__(self, outboxes: Outboxes, lns: str) -> None:
+        self._outboxes = outboxes
+        self._lns = lns
+
+    def lose_answers(self) -> None:
+        self._outboxes.lose_pubacks(self._lns)
+
+    def hold(self) -> None:
+        self._outboxes.hold(self._lns)
+
+    async def restore(self) -> None:
+        self._outboxes.find_broker(self._lns)
+
+
+class MemoryApplication(Application):
+    """The broker and the consumers of one simulated case."""
+
+    capabilities = frozenset({"slow application", "crash in a transaction"})
+
+    def __init__(
+        self,
+        setup: CaseSetup,
+        broker: MemoryBroker,
+        outboxes: Outboxes,
+        utc_us: Callable[[], int],
+    ) -> None:
+        self._setup = setup
+        self._broker = broker
+        self._outboxes = outboxes
+        self._utc_us = utc_us
+        self._inboxes: dict[str, MemoryInboxStore] = {}
+        self._consumers: dict[str, MemoryConsumer] = {}
+
+    def new_consumer(self, settings: ConsumerSettings) -> Consumer:
+        store = self._inboxes.setdefault(settings.store or settings.name, MemoryInboxStore())
+        consumer = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us)
+        self._consumers[settings.name] = consumer
+        return consumer
+
+    async def ready(self) -> None:
+        for consumer in self._consumers.values():
+            await consumer.start()
+
+    async def publish(self, topic: str, body: dict[str, object]) -> None:
+        self._broker.publish(topic, body, injected=True)
+
+    async def stop_broker(self) -> None:
+        self._broker.stop()
+
+    async def start_broker(self) -> None:
+        self._broker.start()
+        self._outboxes.send_again()
+
+    def delay(self, us: int, messages: int) -> None:
+        self._outboxes.delay(us, messages)
+
+    def refuse(self, messages: int) -> None:
+        self._outboxes.refuse(messages)
+
+    async def end(self) -> None:
+        for consumer in self._consumers.values():
+            await consumer.kill()

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.plan.assignment import assignments
+from bench.plan.abilities import assignments
 from bench.plan.planned_case import PlannedCase
 from bench.rig.lab_board import BoardUnfit, LabBoard
 

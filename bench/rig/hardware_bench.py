@@ -4,7 +4,10 @@ import asyncio
 import logging
 import os
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
 
 from bench.capture import Record
 from bench.device.dialects import driver_for, line_for
@@ -12,20 +15,25 @@ from bench.device.discovery import serial_ports
 from bench.device.interfaces import AttachedDevice
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
-from bench.lab.inventory.entries import DeviceEntry, Inventory, Radio
-from bench.lab.inventory.ports import PortMissing, port_of
-from bench.lab.power import PowerSwitch, power_switch
-from bench.lab.regulation.airtime_ledger import AirtimeLedger
-from bench.lab.regulation.lasting_ledger import LastingLedger
-from bench.lab.regulation.near_field import HeardFrame, near_field
-from bench.rig.air_traffic import AirTraffic
+from bench.host.program import HostError
+from bench.lab.gateways.basicstation_shell import restart_gateway
+from bench.lab.inventory.entries import (
+    DeviceEntry,
+    GatewayEntry,
+    Inventory,
+    PortMissing,
+    Radio,
+    port_of,
+)
+from bench.lab.power import PowerFailed, PowerSwitch, attenuator, power_switch
+from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
+from bench.rig.audibility import Audibility
 from bench.rig.board_pool import BoardPool
-from bench.rig.gateways import BenchUnfit, Gateways
-from bench.rig.hearing import Hearing
 from bench.rig.injection import DATA_RATE, first_channel
-from bench.rig.lab_board import BoardUnfit, LabBoard
-from bench.rig.warm_up import Warm
-from bench.rig.wired_bench import WiredBench
+from bench.rig.lab_board import BoardUnfit, LabBoard, Warm
+from bench.rig.process_bench import ProcessBench
+from bench.station.station_clock import StationClock
+from bench.station.switchboard import Switchboard
 from bench.station.tap_server import TapServer
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
@@ -33,7 +41,8 @@ from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
 from lns.server.address import host_and_port
-from lns.station.messages import Jreq, Updf, parse_up
+from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
+from lns.station.router_config import router_config
 
 INJECTED_MAX = 4
 """Cases at once that use no board: each has network servers of its own."""
@@ -43,9 +52,160 @@ _LOOK_S = 0.05
 _COUNTDOWN_US = 10_000_000
 
 log = logging.getLogger(__name__)
+START_UP_US = 60_000
+"""How long after its command a board may begin to send."""
+MARGIN_US = 15_000
 
 
-class HardwareBench(WiredBench):
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    begin_us: int
+    end_us: int
+
+
+class AirTraffic:
+    """What is on the air of a lab and what is about to be; remembers it until it is over.
+
+    Boards that play different cases share the air: two frames at once spoil each other, and a
+    gateway that sends hears nothing. What is known to come can be waited for.
+    """
+
+    def __init__(self) -> None:
+        self._busy: list[_Busy] = []
+
+    def expect(self, begin_us: int, airtime_us: int) -> None:
+        """Somebody will be sending from then on: a gateway its downlink."""
+        self._busy.append(_Busy(begin_us - MARGIN_US, begin_us + airtime_us + MARGIN_US))
+
+    async def clear(self, airtime_us: int) -> None:
+        """Wait until a frame of this length can be sent at once, and keep that time free for it."""
+        needed_us = START_UP_US + airtime_us + MARGIN_US
+        while (begin_us := self.free_from(now_us(), needed_us)) > now_us():  # noqa: ASYNC110
+            await asyncio.sleep((begin_us - now_us()) / 1_000_000)
+        self._busy.append(_Busy(now_us(), now_us() + needed_us))
+
+    def free_from(self, at_us: int, needed_us: int) -> int:
+        """The earliest time from then on at which so much time is free."""
+        self._busy = sorted(
+            (busy for busy in self._busy if busy.end_us > at_us), key=lambda busy: busy.begin_us
+        )
+        for busy in self._busy:
+            if at_us + needed_us <= busy.begin_us:
+                break
+            at_us = max(at_us, busy.end_us)
+        return at_us
+
+
+CONNECTED_WITHIN_US = 90_000_000
+LAG_US = 40_000
+_LOOK_S = 0.05
+
+
+class BenchUnfit(HostError):
+    """Something of the bench is missing or does not answer; the text names every such thing."""
+
+
+class GatewaysAway(BenchUnfit):
+    """Gateways are not connected, or their radios do not run."""
+
+
+class Gateways:
+    """The gateways of one inventory, each behind a switchboard.
+
+    They connect to `taps`. `foreign` is told each reception of no case; `traffic` of each downlink
+    before it is on the air.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        region: Region,
+        traffic: AirTraffic,
+        taps: TapServer,
+        foreign: Callable[[Eui, str], None],
+    ) -> None:
+        self._inventory = inventory
+        self._region = region
+        self._traffic = traffic
+        self._taps = taps
+        config = router_config(region)
+        self.switchboards = {
+            entry.name: Switchboard(
+                entry.eui,
+                config,
+                foreign,
+                downlink=self._expect_downlink,
+                door=partial(self._let_in, entry.name),
+            )
+            for entry in inventory.gateways
+        }
+        for name in self.switchboards:
+            self._let_in(name, True)
+
+    def _let_in(self, name: str, is_open: bool) -> None:
+        """Serve a gateway at the tap, or refuse it there."""
+        board = self.switchboards[name]
+        if is_open:
+            self._taps.register(board.station, board.accept)
+        else:
+            self._taps.unregister(board.station)
+
+    def name_of(self, station: Eui) -> str:
+        """The name of a gateway in the inventory."""
+        return next(name for name, one in self.switchboards.items() if one.station == station)
+
+    async def until_up(self, tap_uri: str) -> None:
+        """Wait until every gateway is connected and its radio runs; GatewaysAway."""
+        until_us = now_us() + CONNECTED_WITHIN_US
+        while missing := [name for name, one in self.switchboards.items() if not one.is_up]:
+            if now_us() > until_us:
+                raise GatewaysAway(
+                    f"not connected, or without a radio that runs: {', '.join(missing)}."
+                    f" The tap listens at {tap_uri}; tc.uri of a gateway has to say"
+                    f" {self._inventory.tap_uri or tap_uri} (`lorabench stations check` tells more)"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+    def lag_us(self, name: str) -> int:
+        """So much later than it comes a gateway's reception is let through.
+
+        Which of two real ones tells first is chance, and most scenarios are about the first one.
+        """
+        return LAG_US * list(self.switchboards).index(name)
+
+    @property
+    def lag_us_max(self) -> int:
+        """The longest of these, with some room."""
+        return LAG_US * len(self.switchboards)
+
+    def restarts_of(self, name: str) -> Callable[[], Awaitable[None]]:
+        """What restarts a gateway; GatewayFailed when that did not work."""
+        return lambda: restart_gateway(self._entry(name))
+
+    async def attenuate(self, name: str, more_db: int) -> None:
+        """Put so much more than usual before a gateway; PowerFailed if it cannot be set."""
+        which = self._entry(name).attenuator
+        if which is None:
+            raise PowerFailed(f"gateway {name} has no attenuator in the inventory")
+        entry = self._inventory.attenuator(which)
+        await attenuator(entry).set_db(entry.db + more_db)
+
+    def _entry(self, name: str) -> GatewayEntry:
+        return next(one for one in self._inventory.gateways if one.name == name)
+
+    def _expect_downlink(self, text: str, clock: StationClock) -> None:
+        """Keep the air free for what a gateway was just asked to send in RX1."""
+        asked = parse_down(text)
+        if not isinstance(asked, Dnmsg) or asked.rx1_dr is None or not asked.xtime:
+            return
+        data_rate = self._region.data_rates[asked.rx1_dr]
+        begins_us = now_us() + asked.xtime + asked.rx_delay_s * 1_000_000 - clock.xtime_now()
+        if data_rate is not None:
+            airtime_us = frame_airtime_us(data_rate, len(asked.pdu), crc=False)
+            self._traffic.expect(begins_us, airtime_us)
+
+
+class HardwareBench(ProcessBench):
     """The boards, gateways and replayers of one inventory, opened for one run.
 
     Remembers the air time of every transmitter for an hour. Use it with `async with`; at the end,
@@ -64,7 +224,7 @@ class HardwareBench(WiredBench):
         self.pool: BoardPool
         self.traffic = AirTraffic()
         self._is_ending = False
-        self._hearing = Hearing()
+        self._hearing = Audibility()
         self.overheard: deque[HeardFrame] = deque(maxlen=OVERHEARD_MAX)
 
     async def _listen(self) -> None:

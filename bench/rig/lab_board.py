@@ -6,11 +6,13 @@ wears, and whatever does not have to be written is not.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from bench.capture import Record
-from bench.device.device_config import Abp, DeviceConfig
+from bench.chance import stream
+from bench.device.device_config import Abp, DeviceConfig, DeviceSession, Otaa
 from bench.device.interfaces import (
     AttachedDevice,
     DeviceRestarted,
@@ -22,18 +24,29 @@ from bench.device.interfaces import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory.entries import DeviceEntry, Limits
 from bench.lab.power import PowerSwitch
-from bench.lab.regulation.emission_limits import check_eirp, check_region
-from bench.plan.abilities import Board
-from bench.plan.assignment import by_the_network
+from bench.lab.regulation import check_eirp, check_region
+from bench.plan.abilities import Board, by_the_network
 from bench.plan.planned_case import PlannedDevice
 from bench.rig.device_book import DeviceBook
-from bench.rig.lab_identity import secrets_of
-from bench.rig.provisioning import Provisioned
-from bench.rig.warm_up import MID_LIFE_F_CNT, OverTheAir, repeat, warm_up
+from bench.rig.provisioning import FIRST_DEV_ADDR, JOIN_EUI, Provisioned
+from bench.verdict.case import StimulusMissed
 from lns.clock import utc_of_this_host
-from lns.lorawan.region import region
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.frame import MType, build_data
+from lns.lorawan.identifiers import Eui, dev_addr
+from lns.lorawan.mac_commands import encode
+from lns.lorawan.region import Region, region
+from lns.station.messages import Dnmsg, Updf, parse_up
+from lns.station.spelling import dnmsg_text
 from lns.uplink.end_device import Activation, DeviceClass, LoRaWanVersion
+from lns.uplink.mac_layer import repetitions
 
+MID_LIFE_F_CNT = 2
+"""FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""
+DATA_OVERHEAD_BYTES = 13
+"""MHDR, DevAddr, FCtrl, FCnt, FPort and MIC."""
+FRAMES_MAX = 6
+_PAYLOAD = b"warm up"
 RETURN_US = 30_000_000
 _JOIN_NONCES_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _JOIN_NONCE_S = 20  # a board joins seldom more often, and 24 bits of it are ten years
@@ -41,6 +54,56 @@ _JOIN_NONCE_S = 20  # a board joins seldom more often, and 24 bits of it are ten
 
 class BoardUnfit(Exception):
     """A board does not do what the bench needs; the text names it and says what was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """The identity of a board on the air, the same every night."""
+
+    otaa: Otaa
+    abp: Abp
+
+
+def secrets_of(entry: DeviceEntry, bench: str) -> Secrets:
+    """What the inventory says, or what name of bench and DevEUI give."""
+    chance = stream(0, "identity", bench, entry.dev_eui)
+    app_key, nwk_s_key, app_s_key = (chance.randbytes(16) for _ in range(3))
+    address = dev_addr(f"{FIRST_DEV_ADDR + chance.getrandbits(24):08X}")
+    return Secrets(
+        Otaa(entry.join_eui or JOIN_EUI, entry.app_key or app_key),
+        Abp(entry.dev_addr or address, entry.keys or SessionKeys(nwk_s_key, app_s_key)),
+    )
+
+
+class Warm(Protocol):
+    """A board, as far as this goes: `frames` counts what was heard of it, `told` the last words."""
+
+    driver: AttachedDevice
+    book: DeviceBook
+    frames: int
+    told: tuple[str, str]
+    nb_trans: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the inventory."""
+
+    @property
+    def dr(self) -> int:
+        """The data rate that it sends with."""
+
+
+class OverTheAir(Protocol):
+    """What a board needs of the bench to get a frame through without any case."""
+
+    async def heard(self, board: Warm, since: int) -> int:
+        """How many transmissions of a board were heard since; waits a moment for the first."""
+
+    async def may_send(self, transmitter: str, size: int, dr: int, *, times: int = 1) -> None:
+        """Wait until region and air allow it so many octets, and book them; NeverPermitted."""
+
+    async def answer(self, board: Warm, dnmsg: str) -> None:
+        """Let the gateway that has heard a board last send it something; LinkClosed."""
 
 
 class LabBoard:
@@ -286,3 +349,85 @@ def _join_nonce_now() -> int:
     """
     since = utc_of_this_host() - _JOIN_NONCES_SINCE
     return max(1, int(since.total_seconds()) // _JOIN_NONCE_S)
+
+
+async def warm_up(board: Warm, air: OverTheAir) -> None:
+    """Send until a frame was heard whose counter is that of no beginning; StimulusMissed."""
+    session = _session(board)
+    for _ in range(FRAMES_MAX):
+        await _may_send(board, air)
+        since = board.frames
+        await board.driver.send(_PAYLOAD, port=1)
+        await air.heard(board, since)
+        if session.f_cnt_up >= MID_LIFE_F_CNT:
+            return
+    raise StimulusMissed(
+        "air",
+        f"{board.name}: no station heard any of {FRAMES_MAX} frames; antennas, attenuators,"
+        " channel plan of the gateways?",
+    )
+
+
+async def repeat(board: Warm, nb_trans: int, region: Region, air: OverTheAir) -> None:
+    """Let the network tell it to send each frame so often, until it does; StimulusMissed."""
+    session = _session(board)
+    for _ in range(FRAMES_MAX):
+        await _may_send(board, air)
+        since = board.frames
+        sending = asyncio.ensure_future(board.driver.send(_PAYLOAD, port=1))
+        try:
+            if await air.heard(board, since):
+                told = board.told[1]
+                dnmsg = _told_to_repeat(told, board.book.dev_eui, session, region, nb_trans)
+                await air.answer(board, dnmsg)
+        finally:
+            await sending
+        await _may_send(board, air, times=nb_trans)
+        since = board.frames
+        await board.driver.send(_PAYLOAD, port=1, transmissions=nb_trans)
+        if board.frames - since >= nb_trans:
+            board.nb_trans = nb_trans
+            return
+    raise StimulusMissed("device", f"{board.name}: it does not repeat, though it was told to")
+
+
+async def _may_send(board: Warm, air: OverTheAir, *, times: int = 1) -> None:
+    await air.may_send(board.name, DATA_OVERHEAD_BYTES + len(_PAYLOAD), board.dr, times=times)
+
+
+def _session(board: Warm) -> DeviceSession:
+    session = board.book.session
+    assert session is not None, "only a board with a session can send"
+    return session
+
+
+def _told_to_repeat(
+    text: str, dev_eui: Eui, session: DeviceSession, region: Region, nb_trans: int
+) -> str:
+    """The `dnmsg` that answers a reception (`text`) with a LinkADRReq; uses up an FCntDown."""
+    heard = parse_up(text)
+    assert isinstance(heard, Updf), "a board was heard by it"
+    f_cnt = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
+    session.f_cnt_down = f_cnt
+    pdu = build_data(
+        MType.UNCONFIRMED_DOWN,
+        dev_addr=session.dev_addr,
+        f_cnt=f_cnt,
+        keys=session.keys,
+        f_opts=encode([repetitions(nb_trans, dr=heard.dr, region=region)]),
+    )
+    rx1_dr, rx1_freq_hz = region.rx1(heard.dr, heard.freq_hz, 0)
+    return dnmsg_text(
+        Dnmsg(
+            dev_eui=dev_eui,
+            diid=0,
+            pdu=pdu,
+            rx_delay_s=region.receive_delay_us // 1_000_000,
+            rx1_dr=rx1_dr,
+            rx1_freq_hz=rx1_freq_hz,
+            rx2_dr=region.rx2_dr,
+            rx2_freq_hz=region.rx2_freq_hz,
+            xtime=heard.upinfo.xtime,
+            rctx=heard.upinfo.rctx,
+        )
+    )

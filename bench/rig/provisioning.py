@@ -5,15 +5,19 @@ from inspect import signature
 from typing import Any
 
 from bench.chance import stream
+from bench.inspection.downlink import KnownDevice
+from bench.inspection.downlink import Session as SessionKnown
 from bench.verdict.mistake import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.channel_plan import Lora
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
+from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.stack import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
+PAYLOAD = b"21.5 C"
 FASTEST = Lora(7, 125_000)
 JOIN_EUI = eui("70B3D57ED0000000")
 FIRST_DEV_EUI = 0x70B3D57ED0000000
@@ -150,4 +154,28 @@ def provision(
         preset_session=preset_session,
         known=known,
         stack=stack,
+    )
+
+
+def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevice:
+    """A device as far as whoever reads what servers handed over has to know it."""
+    record, session = provisioned.record, provisioned.session()
+    sessions = []
+    if session is not None:
+        keys = Keys(session.keys.nwk_s_key, session.keys.app_s_key)
+        last = session.f_cnt_down - 1 if session.f_cnt_down else None
+        sessions.append(SessionKnown(session.dev_addr, keys, plan.rx2_dr, f_cnt_down=last))
+    return KnownDevice(
+        record.dev_eui,
+        provisioned.app_key,
+        sessions,
+        server=record.server,
+        join_nonce_min=record.join_nonce_min,
+        is_class_c=record.device_class is DeviceClass.C,
+        nb_trans=record.nb_trans,
+        counts_join_nonces=record.lorawan is LoRaWanVersion.V1_0_4,
+        rx1_dr_offset=record.listening.rx1_dr_offset,
+        rx_delay_s=record.listening.rx_delay_s,
+        rx2_dr=record.listening.rx2_dr,
+        status_wanted=record.dev_status_s is not None,
     )

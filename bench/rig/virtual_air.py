@@ -1,97 +1,324 @@
 """Devices and stations in software, and the air between them: who hears whom?"""
 
-from collections.abc import Awaitable, Callable, Iterable
-from itertools import chain
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from bench.device.interfaces import Sent
-from bench.rig.device import DeviceOfCase
-from bench.rig.injection import first_channel
-from bench.rig.provisioning import Provisioned
-from bench.rig.station import VirtualRigStation
-from bench.rig.stimulation import Stimulation
-from bench.rig.virtual_device import VirtualRigDevice
+from bench.capture import Record
+from bench.device.device_config import Abp, Otaa
+from bench.device.interfaces import Joining, Sent
+from bench.plan.needs import Item
+from bench.rig.case_setup import CaseSetup
+from bench.rig.injection import first_channel, last_heard_us, reception_text
+from bench.rig.interfaces import CaseDevice, CaseStation, Devices, Frame, Stations
+from bench.rig.provisioning import FASTEST, PAYLOAD, Provisioned
+from bench.rig.stations import TappedStation
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
+from bench.virtual.board.device import Asked, Settings, VirtualDevice
+from bench.virtual.lorawan.channel_plan import ChannelPlan
+from bench.virtual.session import Session
 from bench.virtual.station.transmitter import ConcentratorClock
+from bench.virtual.station.virtual_station import VirtualStation
+from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
+from lns.uplink.end_device import Activation, DeviceClass
 
 
-class VirtualAir(Stimulation):
-    """The lower half of a rig whose radios are software.
+class MemoryDevice(CaseDevice):
+    """One virtual device that is asked directly."""
+
+    def __init__(self, provisioned: Provisioned, setup: CaseSetup) -> None:
+        self.provisioned = provisioned
+        self.setup = setup
+        self.firmware: VirtualDevice | None = None
+
+    @property
+    def dev_eui(self) -> Eui:
+        return self.provisioned.dev_eui
+
+    @property
+    def session(self) -> Session | None:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.session
+
+    @property
+    def dev_nonce(self) -> int:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.dev_nonce
+
+    async def start(self) -> None:
+        self.firmware = firmware_of(self.provisioned, self.setup, self.setup.record)
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        firmware = await self._running()
+        if retries != firmware.retries:
+            firmware.set_retries(retries)
+        if transmissions > 1:
+            firmware.set_nb_trans(transmissions)
+        return await firmware.send(payload, port=port, confirmed=confirmed)
+
+    async def join(self) -> Joining:
+        firmware = await self._running()
+        await firmware.join()
+        assert firmware.last_join is not None
+        return firmware.last_join
+
+    async def set_adr(self, adr: bool) -> None:
+        (await self._running()).set_adr(adr)
+
+    async def ask_time(self) -> None:
+        (await self._running()).ask(Asked.DEVICE_TIME)
+
+    async def ask_link(self) -> None:
+        (await self._running()).ask(Asked.LINK_CHECK)
+
+    async def restart(self, *, memory: bool) -> None:
+        firmware = await self._running()
+        await firmware.restart(memory=memory)
+
+    async def _running(self) -> VirtualDevice:
+        await self.setup.begin()
+        assert self.firmware is not None
+        return self.firmware
+
+
+def firmware_of(provisioned: Provisioned, setup: CaseSetup, record: Record) -> VirtualDevice:
+    """The device itself; its next counter follows the one the server has."""
+    otaa = provisioned.record.activation is Activation.OTAA
+    activation = (
+        Otaa(provisioned.join_eui, provisioned.app_key)
+        if otaa
+        else Abp(provisioned.dev_addr, provisioned.keys)
+    )
+    device = VirtualDevice(
+        provisioned.record.name,
+        provisioned.dev_eui,
+        activation,
+        setup.medium,
+        seed=setup.seed,
+        record=record,
+        stack=provisioned.stack,
+        settings=Settings(
+            dr=_dr(provisioned, setup.medium.plan),
+            adr=provisioned.adr,
+            class_c=provisioned.record.device_class is DeviceClass.C,
+        ),
+    )
+    if device.session is not None and provisioned.f_cnt_up is not None:
+        device.session.f_cnt_up = provisioned.f_cnt_up + 1
+    if device.session is not None and provisioned.f_cnt_down:
+        device.session.f_cnt_down = provisioned.f_cnt_down - 1
+    return device
+
+
+def _dr(provisioned: Provisioned, plan: ChannelPlan) -> int:
+    if provisioned.dr is not None:
+        return provisioned.dr
+    dr = plan.up_dr(FASTEST)
+    assert dr is not None, "every region has SF7 in 125 kHz"
+    return dr
+
+
+Plug = Callable[[Tap], Callable[[], Awaitable[TextLink]]]
+"""How a station reaches its tap: what opens a link to it."""
+
+
+class SoftwareStation(TappedStation):
+    """One station in software; remembers what it is to be equipped with until it is switched on."""
+
+    can = frozenset(Item)
+
+    def __init__(
+        self,
+        name: str,
+        eui: Eui,
+        setup: CaseSetup,
+        *,
+        plug: Plug,
+        seed: int,
+        twins: list[ConcentratorClock],
+    ) -> None:
+        super().__init__(name, eui, setup)
+        self._twins = twins
+        self._plug = plug
+        self._seed = seed
+        self._antennas_db = [0]
+        self._has_gps = False
+        self._duty_cycle = False
+        self._task: list[asyncio.Task[None]] = []
+        self._station: VirtualStation | None = None
+
+    @property
+    def station(self) -> VirtualStation:
+        """The station itself, once it is switched on."""
+        assert self._station is not None, "stations are switched on by the first act"
+        return self._station
+
+    @property
+    def is_up(self) -> bool:
+        station = self.station
+        return station.connected and station.radio_on and station.clock.is_told
+
+    def start(self) -> None:
+        setup = self.setup
+        self._station = VirtualStation(
+            self.eui,
+            setup.medium,
+            self._plug(self.tap),
+            seed=self._seed,
+            record=setup.record,
+            ppm=_ppm(self.eui),
+            duty_cycle=self._duty_cycle,
+            antennas_db=tuple(self._antennas_db),
+            gps_start_us=gps_us(setup.wall_clock_start) if self._has_gps else None,
+        )
+        self._twins.append(self._station.clock)
+        for clock in self._twins if len(self._twins) > 1 else ():
+            clock.differ_from(*self._twins)  # nobody could tell them apart by chance
+        self.tap.xtime_now = self._station.xtime_now
+        create_task = setup.tasks.create_task
+        self._task = [create_task(self.tap.run()), create_task(self._station.run())]
+
+    def stop(self) -> None:
+        for task in self._task:
+            task.cancel()
+
+    # --- equipment, before the first act ---------------------------------------------------
+
+    def weaken(self, db: int) -> None:
+        self._before_start()
+        self.weaker_db = db
+
+    def add_antenna(self, *, weaker_db: int) -> None:
+        self._before_start()
+        self._antennas_db.append(weaker_db)
+
+    def fit_gps(self) -> None:
+        self._before_start()
+        self._has_gps = True
+
+    def keep_duty_cycle(self) -> None:
+        self._before_start()
+        self._duty_cycle = True
+
+    def _before_start(self) -> None:
+        if self._station is not None:
+            raise RuntimeError(f"equip {self.name} before the first frame of the scenario")
+
+    # --- what only software does on demand --------------------------------------------------
+
+    def restart(self) -> None:
+        self.station.clock.differ_from(self.station.clock)
+        self.station.restart()
+
+    def break_clock(self) -> None:
+        self.station.clock.break_down()
+
+    def repeat_session(self) -> None:
+        self.station.clock.repeat_session()
+
+    def reconnect_without_version(self) -> None:
+        self.station.introduces_itself = False
+        self.tap.cut()
+        self.tap.restore()
+
+
+def _ppm(eui: Eui) -> int:
+    """Crystals differ: each station's clock has its own small error."""
+    return (int(eui[-2:], 16) * 7) % 21 - 10
+
+
+class MemoryDevices(Devices):
+    """The virtual devices of one case."""
+
+    capabilities = frozenset({"any port", "session kept by a failed join"})
+
+    def __init__(self, setup: CaseSetup) -> None:
+        self.setup = setup
+
+    def new(self, provisioned: Provisioned) -> CaseDevice:
+        return MemoryDevice(provisioned, self.setup)
+
+    def line_of(self, dev_eui: Eui, line: str) -> str | None:
+        return line
+
+
+class SoftwareStations(Stations):
+    """The virtual stations of one case.
 
     Remembers who hears the transmissions to come, where a scenario has said so.
     """
 
-    def __init__(self, *facts: Any, **more: Any) -> None:
-        super().__init__(*facts, **more)
+    capabilities = frozenset({"known strength", "device time", Item.REPLAYER, Item.BURST})
+
+    def __init__(self, setup: CaseSetup) -> None:
+        self.setup = setup
         self._schedule: list[tuple[str, ...]] = []
         self._hearing: tuple[str, ...] | None = None
         self._twins: dict[Eui, list[ConcentratorClock]] = {}
+        setup.listeners.append(self._take_turn)
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
         """What a station calls to reach its tap."""
         return tap.connect
 
-    def new_device(self, provisioned: Provisioned) -> DeviceOfCase:
-        return VirtualRigDevice(provisioned, self.start)
+    def new(self, name: str, eui: Eui, seed: int) -> CaseStation:
+        twins = self._twins.setdefault(eui, [])
+        return SoftwareStation(name, eui, self.setup, plug=self.plug, seed=seed, twins=twins)
 
-    def new_station(self, name: str, station_eui: Eui, seed: int) -> VirtualRigStation:
-        return VirtualRigStation(
-            name,
-            station_eui,
-            self.server,
-            plug=self.plug,
-            retimed=self.retimed,
-            seed=seed,
-            record=self.record,
-            taps=self._tap_of,
-            gps_start_us=gps_us(self._wall_clock_start),
-            twins=self._twins.setdefault(station_eui, []),
-        )
-
-    def only(self, *stations: str) -> None:
-        self.named(stations)
+    def only(self, stations: tuple[str, ...]) -> None:
         self._hearing = stations
         self._connect_air()
 
-    def heard_by(self, *stations: str | Iterable[str]) -> None:
-        self._schedule = [(s,) if isinstance(s, str) else tuple(s) for s in stations]
-        self.named(chain.from_iterable(self._schedule))
+    def heard_by(self, transmissions: Sequence[tuple[str, ...]]) -> None:
+        self._schedule = list(transmissions)
 
-    def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write an event; an uplink on the air is heard by whom the schedule names."""
+    def _take_turn(self, source: str, kind: str, fields: dict[str, object]) -> None:
+        """An uplink on the air is heard by whom the schedule names."""
         if kind == "radio.transmit" and fields["direction"] == "up" and self._schedule:
             if fields["origin"] == "device":
-                self.only(*self._schedule.pop(0))
-        super().record(source, kind, fields)
+                self.only(self._schedule.pop(0))
 
-    async def _switch_on(self) -> None:
+    async def switch_on(self) -> None:
         self._connect_air()
-        self._attenuate_air()
-        await super()._switch_on()
+        links = self.setup.links
+        for device in self.setup.devices.values():
+            for station in self.setup.stations.values():
+                ends = device.dev_eui, station.eui
+                links.set_attenuation(*ends, links.attenuation_db(*ends) + station.weaker_db)
 
     def _connect_air(self) -> None:
-        for device in self._devices.values():
-            for name, station in self._stations.items():
+        links = self.setup.links
+        for device in self.setup.devices.values():
+            for name, station in self.setup.stations.items():
                 hears = self._hearing is None or name in self._hearing
-                between = self.links.restore if hears else self.links.cut
-                between(device.provisioned.dev_eui, station.eui)
+                between = links.restore if hears else links.cut
+                between(device.dev_eui, station.eui)
 
-    def _attenuate_air(self) -> None:
-        for device in self._devices.values():
-            for station in self._stations.values():
-                ends = device.provisioned.dev_eui, station.eui
-                attenuation_db = self.links.attenuation_db(*ends) + station.weaker_db
-                self.links.set_attenuation(*ends, attenuation_db)
+    async def flood(self, frames: Iterable[Frame], *, by: str) -> None:
+        station = self.setup.station(by)
+        assert isinstance(station, SoftwareStation)
+        for frame in frames:
+            station.station.deliver(frame.phy, **first_channel(self.setup.region))
 
-    async def flood(self, device: Any, *, by: str, frames: int) -> list[Sent]:
-        await self.start()
-        sent = [await self.craft(device) for _ in range(frames)]
-        station = self.known_station(by)
-        assert isinstance(station, VirtualRigStation)
-        for frame in sent:
-            station.station.deliver(frame.phy, **first_channel(self.region))
-        await self.pause(1_000_000)
-        return sent
+    async def replay(self, frame: Frame, *, by: str, after_us: int) -> None:
+        due_us = last_heard_us(self.setup.case.events, frame.frame_id) + after_us
+        await asyncio.sleep(max(0, due_us - now_us()) / 1_000_000)
+        tap = self.setup.station(by).tap
+        tap.replay(reception_text(frame.phy, self.setup.region, tap.xtime_now()))
+        await asyncio.sleep(0)
+
+
+class MemoryStations(SoftwareStations):
+    """The same, on links in memory; two of them may have one EUI."""
+
+    capabilities = SoftwareStations.capabilities | {"twin stations", Item.TWIN}

@@ -1,26 +1,31 @@
 """A dry run: every case on the simulated rig, to find out what it needs of a real bench.
 
 Waits about the retention are shortened as on a bench, so that the time a case takes is the time it
-takes there. Nothing is judged, and no capture stays behind.
+takes there. Nothing is judged, and no capture stays behind. A `Watched` stands before a rig, a
+station or a device and hands everything on; the scenario does not notice.
 """
 
+import inspect
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import clock
-from bench.plan.planned_case import PlannedCase, PlannedDevice
+from bench.device.interfaces import Joining, Sent
+from bench.plan.needs import Item, needed_by
+from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice
 from bench.rig.injection import DATA_RATE
-from bench.rig.retiming import Retiming
-from bench.rig.simulated import LNS, SimulatedRig
+from bench.rig.interfaces import RigStation
+from bench.rig.rig import Rig
+from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
+from bench.run.attempts import Play, first_cause, told_of
 from bench.run.planning import PLAN
-from bench.run.play import Play, first_cause, told_of
-from bench.run.record import RunRecord
-from bench.run.settings import RETENTION_S, RunSettings
-from bench.run.watched import DeviceNotes, Notes, Watched
+from bench.run.run_record import RunRecord
+from bench.run.settings import RETENTION_S, Retiming, RunSettings
 from bench.verdict.case import Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
@@ -28,68 +33,135 @@ from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
 from lns.uplink.end_device import DeviceClass
 
+ACTS = frozenset({"send", "join", "restart"})
+_ACT_FACTS = ("confirmed", "retries", "transmissions", "memory")
+_COUNTERS = ("f_cnt", "f_cnt_up", "f_cnt_down")
+_IDENTITY = ("dev_addr_text", "keys")
+_DOWNLINK = frozenset({"queue_downlink", "expect_downlink"})
+
+
+@dataclass(slots=True)
+class DeviceNotes:
+    """What a scenario does with one device; `target` is the device of the rig."""
+
+    target: Any
+    acts: list[PlannedAct] = field(default_factory=list)
+    explicit_counter: bool = False
+    explicit_identity: bool = False
+    expects_downlink: bool = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """Everything that a scenario has asked of its rig, in the order of the first time."""
+
+    verbs: dict[str, None] = field(default_factory=dict)
+    takes: set[tuple[bool, str, str]] = field(default_factory=set)
+    stations: dict[str, None] = field(default_factory=dict)
+    servers: dict[str, None] = field(default_factory=dict)
+    consumers: dict[str, None] = field(default_factory=dict)
+    devices: dict[str, DeviceNotes] = field(default_factory=dict)
+    replayed: list[Sent | Joining] = field(default_factory=list)
+
+    def watched(self, value: Any) -> Any:
+        """The same, or what stands before it if it is a device or a station."""
+        if hasattr(value, "provisioned"):
+            name = value.provisioned.record.name
+            self.devices.setdefault(name, DeviceNotes(value))
+            return Watched(value, self, name)
+        if hasattr(value, "suppress_downlinks"):
+            self.stations[value.name] = None
+            return Watched(value, self, value.name)
+        return value
+
+    def called(self, name: str, verb: str, given: list[Any], facts: dict[str, Any]) -> None:
+        """Note one call; `name` is empty for the rig itself."""
+        self.verbs[f"{name}.{verb}" if name else verb] = None
+        if name in self.devices and verb in ACTS:
+            told = {fact: facts[fact] for fact in _ACT_FACTS if fact in facts}
+            self.devices[name].acts.append(PlannedAct(verb=verb, **told))
+        if verb == "replay":
+            self.replayed += [one for one in given if isinstance(one, Sent | Joining)]
+        if verb in _DOWNLINK:
+            for one in given:
+                if hasattr(one, "provisioned"):
+                    self.devices[one.provisioned.record.name].expects_downlink = True
+        if verb == "consumer":
+            names = [one for one in [*given[:1], facts.get("name")] if isinstance(one, str)]
+            self.consumers[names[0] if names else "application"] = None
+        if "lns" in facts and isinstance(facts["lns"], str) and facts["lns"]:
+            self.servers[facts["lns"]] = None
+        if verb == "put_on":
+            self.servers[given[0]] = None
+
+    def provisioned(self, name: str, facts: dict[str, Any]) -> None:
+        """Note what a scenario itself says of a device."""
+        device = self.devices[name]
+        device.explicit_counter = any(facts.get(fact) is not None for fact in _COUNTERS)
+        device.explicit_identity = any(facts.get(fact) is not None for fact in _IDENTITY)
+
+
+class Watched:
+    """Stands before a rig (without a name), a station or a device."""
+
+    def __init__(self, target: Any, notes: Notes, name: str = "") -> None:
+        self._target = target
+        self._notes = notes
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(self._target, attribute)
+        if inspect.ismethod(value):
+            return partial(self._call, attribute, value)
+        return self._notes.watched(value)
+
+    def _call(self, verb: str, method: Any, *arguments: Any, **facts: Any) -> Any:
+        given = [_itself(argument) for argument in arguments]
+        named = {fact: _itself(value) for fact, value in facts.items()}
+        self._notes.called(self._name, verb, given, named)
+        item = needed_by(RigStation if self._name else Rig, verb)
+        if item is not None:
+            self._notes.takes.add((bool(self._name), verb, item))
+        result = self._notes.watched(method(*given, **named))
+        if not self._name:
+            self._note_stations([*given, *named.values()])
+            if verb == "provision":
+                self._notes.provisioned(given[0] if given else named["name"], named)
+        return result
+
+    def _note_stations(self, values: Any) -> None:
+        """Whatever a scenario names that is the name of a station, is used."""
+        for value in values:
+            if isinstance(value, str) and self._target.has_station(value):
+                self._notes.stations[value] = None
+            elif isinstance(value, list | tuple):
+                self._note_stations(value)
+
+
+def _itself(value: Any) -> Any:
+    """What stands behind a `Watched`, also inside a list, a tuple or a mapping."""
+    if isinstance(value, Watched):
+        return value._target
+    if isinstance(value, list):
+        return [_itself(one) for one in value]
+    if type(value) is tuple:
+        return tuple(_itself(one) for one in value)
+    if isinstance(value, dict):
+        return {name: _itself(one) for name, one in value.items()}
+    return value
+
+
 BOTH = ("west", "east")
 """Who hears everything where a scenario names no station."""
-
-
-class DryRig(SimulatedRig):
-    """The simulated rig at the pace of a bench; what needs real wires takes place without them.
-
-    Remembers when it had been switched on (µs).
-    """
-
-    capabilities = SimulatedRig.capabilities | {"wires"}
-
-    def __init__(self, **facts: Any) -> None:
-        super().__init__(**facts)
-        self._retiming = Retiming(self._retention_us)
-        self.began_us: int | None = None
-
-    def retimed(self, us: int) -> int:
-        return self._retiming(us)
-
-    def has_station(self, name: str) -> bool:
-        """Whether there is a station of this name."""
-        return name in self._stations
-
-    async def start(self) -> None:
-        await super().start()
-        if self.began_us is None:
-            self.began_us = now_us()
-
-    async def pause_lns_in_mid_claim(self, lns: str = LNS) -> None:
-        await self.start()
-
-    def pause_lns(self, lns: str = LNS) -> None: ...
-
-    def resume_lns(self, lns: str = LNS) -> None: ...
-
-    def cut_upstream(self) -> None: ...
-
-    async def restore_upstream(self) -> None: ...
-
-    def pause_store(self) -> None: ...
-
-    def resume_store(self) -> None: ...
-
-    def park_after(self, us: int) -> None: ...
-
-    async def release_parked(self, lns: str = LNS) -> None:
-        await self.restart_lns(lns=lns)
-
-    async def spoil_store(self, device: Any) -> None:
-        await self.start()
-
-    async def mend_store(self, device: Any) -> None: ...
-
-    def share_client_id(self, *lns: str) -> None: ...
+WIRES = Item.WIRES
+"""What needs real wires takes place without them: the parts in memory do nothing then."""
 
 
 @dataclass(slots=True)
 class _Watch:
     """One case while it is played: who asked for what, and when the scenario was over (µs)."""
 
-    rig: DryRig
+    rig: Rig
     notes: Notes
     ended_us: int = 0
 
@@ -101,7 +173,7 @@ class DryRun:
     to its end. `close` writes all of it into the folder `into`, if there is one.
     """
 
-    capabilities = DryRig.capabilities
+    capabilities = CAPABILITIES | {WIRES}
     limits_itself = False
 
     def __init__(
@@ -136,12 +208,14 @@ class DryRun:
 
     async def _perform(self, play: Play, capture: Capture) -> PlannedCase:
         case = Case(play.title, capture, rig="plan")
-        rig = DryRig(
+        rig = simulated_rig(
             wants_store="store" in play.faults,
+            capabilities=frozenset({WIRES}),
             seed=self._seed,
             case=play.title.case,
             strategy=play.strategy,
             retention_us=self._retention_us,
+            retimed=Retiming(self._retention_us),
         )
         watch = _Watch(rig, Notes())
         async with rig.running(case):
@@ -169,11 +243,12 @@ def _planned(play: Play, case: Case, watch: _Watch) -> PlannedCase:
     return PlannedCase(
         case=play.title.case,
         duration_us=watch.ended_us - began_us,
-        region=rig.region.name,
-        servers=tuple(server.lns for server in rig.servers),
+        region=rig.setup.region.name,
+        servers=tuple(rig.setup.servers),
         stations=tuple(notes.stations) or BOTH,
         consumers=tuple(notes.consumers),
         verbs=tuple(sorted(notes.verbs)),
+        takes=tuple(dict.fromkeys(item for _, _, item in sorted(notes.takes))),
         devices=tuple(devices),
         injected_airtime_us=sum(replayed_us),
         faults=tuple(sorted(play.faults)),

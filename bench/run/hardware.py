@@ -1,26 +1,25 @@
 """A run on real boards and gateways: cases that use different boards side by side."""
 
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
+from typing import Any
 
 from bench.host.program import HostError
 from bench.lab.inventory.entries import Inventory
 from bench.lab.inventory.lock import BenchLock, LockHeld
 from bench.plan.abilities import abilities_of
-from bench.plan.needs import needs
+from bench.plan.needs import lacking
 from bench.plan.planned_case import PlannedCase
 from bench.plan.schedule import schedule
-from bench.rig.hardware import HardwareRig
 from bench.rig.hardware_bench import HardwareBench
+from bench.rig.hardware_rig import CAPABILITIES, hardware_rig
+from bench.rig.rig import Rig
+from bench.run.attempts import Play
 from bench.run.planning import Plan, plan_of
-from bench.run.play import Play, Turn, perform, repeated
-from bench.run.record import RunRecord, describe
+from bench.run.run_record import RunRecord, describe
 from bench.run.settings import RETENTION_S, RunSettings
-from bench.run.side_by_side import SideBySide
-from bench.verdict.case import Case
-from bench.verdict.expectation import Verdict
+from bench.run.wall_clock import WallClockRun
 
 
 def is_alone(planned: PlannedCase) -> bool:
@@ -28,50 +27,36 @@ def is_alone(planned: PlannedCase) -> bool:
     return planned.alone or "weaken" in planned.station_verbs
 
 
-class HardwareRun:
-    """Plays what was announced on the bench of one inventory, which it locks for the run."""
+class HardwareRigs:
+    """The bench of one inventory, which is locked for the run (`bench.run.wall_clock.Rigs`)."""
 
-    limits_itself = True
-    capabilities = HardwareRig.capabilities
+    capabilities = CAPABILITIES
+    share_servers = False
 
-    def __init__(
-        self,
-        record: RunRecord,
-        inventory: Inventory,
-        settings: RunSettings,
-    ) -> None:
+    def __init__(self, record: RunRecord, inventory: Inventory, settings: RunSettings) -> None:
         describe(record, inventory)
+        self.attempts_max = inventory.limits.rf_attempts_max
+        self.retention_s = settings.retention_s or RETENTION_S
         self._record = record
         self._inventory = inventory
         self._arguments = settings.arguments
-        self._retention_us = (settings.retention_s or RETENTION_S) * 1_000_000
-        self._bench = SideBySide(self._open)
-        self._is_open = False
-        self._verdicts: dict[str, Future[Verdict]] = {}
-        self._numbers = 0
         self._abilities = abilities_of(inventory)
 
     @cached_property
     def _plan(self) -> Plan:
-        return plan_of(self._arguments, retention_s=self._retention_us // 1_000_000)
+        return plan_of(self._arguments, retention_s=self.retention_s)
 
     def missing(self, play: Play) -> tuple[str, ...]:
-        """What this bench lacks for a scenario."""
         planned = self._plan.cases.get(play.title.case)
         if planned is None:
             why = self._plan.failed.get(play.title.case, "it was not among the scenarios")
             return (f"a dry run of it: {why}",)
-        lacking = needs(planned, self._abilities)
+        missing = lacking(planned, self._abilities)
         absent = (f"{name} (left out: {why})" for name, why in self._inventory.absent.items())
-        return (*lacking, *absent) if lacking else ()
+        return (*missing, *absent) if missing else ()
 
-    def announce(self, plays: list[Play]) -> None:
-        """Begin to play all of these; HostError when the bench is taken or not complete."""
-        if not self._is_open:
-            self._bench.start()
-            self._is_open = True
-        for play in sorted(plays, key=self._turn):
-            self._begin(play)
+    def in_order(self, plays: list[Play]) -> list[Play]:
+        return sorted(plays, key=self._turn)
 
     def _turn(self, play: Play) -> tuple[bool, int]:
         """The place of a case in the schedule; those that need the gateways alone come last."""
@@ -80,60 +65,21 @@ class HardwareRun:
 
     @cached_property
     def _turns(self) -> dict[str, int]:
-        playable = [case for case in self._plan.cases.values() if not needs(case, self._abilities)]
+        playable = [one for one in self._plan.cases.values() if not lacking(one, self._abilities)]
         turns = schedule(playable, self._abilities).turns
         return {turn.case: place for place, turn in enumerate(turns)}
 
-    def play(self, play: Play) -> Verdict:
-        """The verdict of one case, as soon as there is one."""
-        if play.title.case not in self._verdicts:
-            self.announce([play])
-        return self._bench.result(self._verdicts.pop(play.title.case))
-
-    def close(self) -> None:
-        """End every case, silence every board, free the bench."""
-        if self._is_open:
-            self._bench.close()
-
-    def _begin(self, play: Play) -> None:
+    def rig(self, bench: HardwareBench, play: Play, *, is_again: bool, **facts: Any) -> Rig:
         planned = self._plan.cases[play.title.case]
-
-        async def perform_it(bench: HardwareBench) -> Verdict:
-            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
-                return await self._attempt(bench, planned, again, turn)
-
-            return await repeated(play, self._inventory.limits.rf_attempts_max, attempt)
-
-        self._verdicts[play.title.case] = self._bench.play(perform_it)
-
-    async def _attempt(
-        self, bench: HardwareBench, planned: PlannedCase, play: Play, turn: Turn
-    ) -> tuple[Verdict, bool]:
-        self._numbers += 1
-        rig = HardwareRig(
-            bench,
-            planned,
-            alone=is_alone(planned),
-            wants_redis="store" in play.faults,
-            seed=self._record.seed,
-            case=play.title.case,
-            strategy=play.strategy,
-            retention_us=self._retention_us,
-            number=self._numbers,
-            region=bench.region,
-        )
-        case = Case(play.title, bench.capture, rig=self._record.rig)
-        try:
-            return await perform(case, rig, play, turn), case.repeated
-        finally:
-            await rig.end()
+        alone = is_alone(planned)
+        return hardware_rig(bench, planned, alone=alone, region=bench.region, **facts)
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[HardwareBench]:
+    async def open_bench(self) -> AsyncIterator[HardwareBench]:
+        retention_us = self.retention_s * 1_000_000
         with _locked(self._inventory):
-            async with HardwareBench(
-                self._record.open(buffered=False), self._inventory, retention_us=self._retention_us
-            ) as bench:
+            capture = self._record.open(buffered=False)
+            async with HardwareBench(capture, self._inventory, retention_us=retention_us) as bench:
                 yield bench
 
 
@@ -150,7 +96,8 @@ def _locked(inventory: Inventory) -> Iterator[None]:
         raise BenchTaken(str(held)) from None
 
 
-def open_run(record: RunRecord, settings: RunSettings) -> HardwareRun:
+def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[HardwareBench]:
     """A run on this rig, of the scenarios that pytest was asked for."""
     assert settings.inventory is not None
-    return HardwareRun(record, settings.inventory, settings)
+    rigs = HardwareRigs(record, settings.inventory, settings)
+    return WallClockRun(record, rigs, retention_us=rigs.retention_s * 1_000_000)

@@ -11,12 +11,10 @@ from bench.host.program import HostError
 from bench.lab.inventory.entries import Inventory
 from bench.lab.inventory.lock import BenchLock, LockHeld
 from bench.plan.planned_case import PlannedDevice
-from bench.rig.gateways import BenchUnfit
-from bench.rig.hardware_bench import HardwareBench
-from bench.rig.lab_board import LabBoard
+from bench.rig.hardware_bench import BenchUnfit, HardwareBench
+from bench.rig.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.provisioning import provision
-from bench.rig.warm_up import DATA_OVERHEAD_BYTES
-from bench.run.play import DEVICE_ERRORS
+from bench.run.attempts import DEVICE_ERRORS
 from bench.run.settings import RETENTION_S
 from lns.capture import Capture
 from lns.clock import now_us

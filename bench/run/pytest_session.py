@@ -21,8 +21,8 @@ from bench.chance import stream
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory, InventoryError, load
 from bench.lab.inventory.entries import NoSuchPart
-from bench.run.play import Play
-from bench.run.record import RunRecord
+from bench.run.attempts import Play
+from bench.run.run_record import RunRecord
 from bench.run.settings import RunSettings
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result, Verdict

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from bench import clock
-from bench.rig.simulated import SimulatedRig
-from bench.run.play import Play, innermost, perform
-from bench.run.record import RunRecord
+from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
+from bench.run.attempts import Play, innermost, perform
+from bench.run.run_record import RunRecord
 from bench.run.settings import RunSettings
 from bench.verdict.case import Case
 from bench.verdict.expectation import Verdict
@@ -17,7 +17,7 @@ BETWEEN_CASES_US = 1_000_000
 class SimulatedRun:
     """Plays cases as they are asked for; remembers the time at which the next one begins (µs)."""
 
-    capabilities = SimulatedRig.capabilities
+    capabilities = CAPABILITIES
     limits_itself = False
 
     def __init__(self, record: RunRecord) -> None:
@@ -38,7 +38,7 @@ class SimulatedRun:
         async def perform_it() -> Verdict:
             nonlocal case
             case = Case(play.title, self._record.open(), rig=self._record.rig)
-            rig = SimulatedRig(
+            rig = simulated_rig(
                 wants_store="store" in play.faults,
                 seed=self._record.seed,
                 case=play.title.case,

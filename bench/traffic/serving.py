@@ -5,7 +5,7 @@ from datetime import datetime
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.rig.application import Application
+from bench.rig.application import Outboxes
 from bench.station.link import MemoryLink, TextLink, link_pair
 from bench.traffic.recording import Device, Log
 from lns.clock import utc_counted_from
@@ -46,7 +46,7 @@ class LogServer:
             region,
             self.devices,
             store=store,
-            application=Application(record),
+            application=Outboxes(record),
             record=self._note,
             utc=utc_counted_from(wall_clock_start),
             entropy=stream(seed, LNS, log.name),

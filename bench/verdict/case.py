@@ -37,6 +37,22 @@ class StimulusMissed(Exception):
         self.owner = owner
 
 
+def fault_fields(
+    seam: str,
+    fault: str,
+    detail: Mapping[str, object],
+    *,
+    server: str | None = None,
+    station: str | None = None,
+) -> dict[str, object]:
+    """What `fault.begin` and `fault.end` say; `server` and `station`: who alone meets it."""
+    fields: dict[str, object] = {"seam": seam, "fault": fault}
+    fields |= {} if station is None else {"station": station}
+    fields["origin"] = "injected"
+    fields |= {} if server is None else {"lns": server}
+    return fields | {"detail": dict(detail)}
+
+
 class Case:
     """Records the events of one case, into the capture and for the verdict.
 
@@ -72,6 +88,10 @@ class Case:
         """Judge by an event too that concerns every case there is; it has been written."""
         if self._begun:
             self._events.append(event)
+
+    def fault(self, seam: str, fault: str, kind: str = "fault.begin", **detail: object) -> None:
+        """Tell of a fault that the bench injects."""
+        self.record("bench", kind, fault_fields(seam, fault, detail))
 
     def _write(self, source: str, kind: str, fields: dict[str, object], t_us: int | None) -> None:
         fields = {"case": self.title.case, **fields}

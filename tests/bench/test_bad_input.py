@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.duration import seconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.station.retelling import told_by
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
@@ -54,7 +54,7 @@ def after(*texts: str) -> Scenario:
     What can be read has the station's own `xtime`: another one would name another session.
     """
 
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         rig.provision(
             "recorded", dev_addr_text=RECORDED_DEV_ADDR, keys=RECORDED_KEYS, f_cnt=RECORDED_F_CNT
@@ -225,7 +225,7 @@ def test_every_field_of_the_recorded_messages_is_spoilt() -> None:
 
 
 def test_the_recorded_message_itself_is_accepted(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         device = rig.provision(
             "recorded", dev_addr_text=RECORDED_DEV_ADDR, keys=RECORDED_KEYS, f_cnt=RECORDED_F_CNT
         )
@@ -292,7 +292,7 @@ def test_a_join_with_a_wrong_mic(tmp_path: Path) -> None:
 def test_a_frame_that_is_none_does_not_leave_the_station(tmp_path: Path, phy: str) -> None:
     """Below 12 bytes, a downlink, a join request of 22 bytes, FOpts beyond the end, …"""
 
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         await rig.start()
         station = rig.station("west").station
@@ -315,7 +315,7 @@ def test_a_flood_of_nonsense_leaves_one_outcome_each(tmp_path: Path) -> None:
 def test_no_key_of_any_device_is_written(tmp_path: Path) -> None:
     keys: list[bytes] = []
 
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         stranger = rig.stranger(activation="otaa")
         devices = [rig.alpha, rig.bravo, rig.charlie, stranger]
         await rig.bravo.join()

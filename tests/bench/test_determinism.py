@@ -2,7 +2,7 @@ from pathlib import Path
 from time import process_time
 
 from bench.duration import milliseconds, minutes, seconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, play
@@ -14,7 +14,7 @@ TWO_STATIONS = Table("""
 """)
 
 
-async def everything(rig: SimulatedRig) -> None:
+async def everything(rig: Rig) -> None:
     """A little of all that draws random numbers: keys, channels, polls, retries, joins."""
     rig.west.drop_uplinks(1)
     rig.east.delay_uplinks(milliseconds(70))
@@ -65,7 +65,7 @@ def test_seq_counts_every_source_from_0_and_time_never_goes_back(tmp_path: Path)
 
 
 def test_a_simulated_hour_takes_well_under_a_second(tmp_path: Path) -> None:
-    async def an_hour(rig: SimulatedRig) -> None:
+    async def an_hour(rig: Rig) -> None:
         rig.east.delay_uplinks(milliseconds(40))
         for minute in range(60):
             uplink = await rig.alpha.send(confirmed=True)

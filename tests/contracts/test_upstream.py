@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.rig.application import Application
+from bench.rig.application import Outboxes
 from lns.delivery.mqtt_sender import MqttUpstream
 from lns.delivery.mqtt_session import broker
 from lns.delivery.publisher import MemoryUpstream, Upstream
@@ -36,7 +36,7 @@ async def bench(folder: Path) -> AsyncIterator[tuple[Upstream, Got]]:
         assert (source, kind) == ("upstream", "upstream.published")
         got.append((fields["topic"], fields["body"]))
 
-    yield Application(record), lambda: got
+    yield Outboxes(record), lambda: got
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench.chance import stream
-from bench.host.network_server import LnsProcess
+from bench.host.lns_process import LnsProcess
 from bench.host.valkey import Valkey
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 FORKS = "bench/host/fork_server.py"
 FORKING = "tests/bench/host/test_fork_server.py"
-PLAY = "bench/run/play.py"
+PLAY = "bench/run/attempts.py"
 TURNS = "tests/bench/run/test_turn.py"
 
 MUTANTS = (
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plug whose cycle is cancelled stays off",
-        "bench/lab/power/seam.py",
+        "bench/lab/power.py",
         "        await asyncio.wait([off])\n        if off.exception() is None:\n",
         "        if off.done() and off.exception() is None:\n",
         "tests/bench/lab/power/test_plugs.py",

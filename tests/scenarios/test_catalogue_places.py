@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from bench.cli.scenario_catalogue import scenarios_folder
+from bench.cli.scenarios import scenarios_folder
 from scenarios.catalogue import CATALOGUE, read_cases
 from scenarios.catalogue_places import DIFFERENCES, EVENTS, NOT_YET, SCENARIOS
 

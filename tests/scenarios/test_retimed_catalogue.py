@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.duration import seconds
-from bench.rig.retiming import Retiming
-from bench.run.emulated import RETENTION_S
+from bench.run.settings import RETENTION_S, Retiming
 from scenarios import edge_case as rules
 from scenarios.catalogue import STRATEGIES, EdgeCase, read_cases
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 
-from bench.host.network_server import LnsProcess
+from bench.host.lns_process import LnsProcess
 from bench.lab.gateways.basicstation_files import CannotConfigure
 from bench.lab.inventory.entries import Inventory
 from lns.clock import now_us

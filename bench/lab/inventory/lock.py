@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -106,19 +105,6 @@ class BenchLock:
                 f"the lock file {self.path} cannot be written: {error.strerror}; name another in"
                 f' bench.toml, such as lock = "/run/lock/{self.path.name}" under [bench]'
             ) from None
-
-
-@contextlib.contextmanager
-def acquire_all(inventories: Sequence[Inventory]) -> Iterator[None]:
-    """Several benches, all or none: LockHeld if one of them is taken.
-
-    Taken in the order of their files, so that two who want the same do not wait crosswise.
-    """
-    files = {inventory.lock.resolve(): inventory for inventory in inventories}
-    with contextlib.ExitStack() as held:
-        for path in sorted(files):
-            held.enter_context(BenchLock(files[path]))
-        yield
 
 
 def owner_of(inventory: Inventory) -> Owner | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.exit_code import Refused
+from bench.cli.output import Refused
 from bench.cli.program import main
 from bench.cli.progress import ProgressDisplay
 from bench.cli.run import Selection

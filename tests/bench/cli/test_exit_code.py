@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.cli.exit_code import MEANINGS, ExitCode, worst
+from bench.cli.output import MEANINGS, ExitCode, worst
 
 
 def test_the_numbers_stay() -> None:

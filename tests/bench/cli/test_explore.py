@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.exit_code import ExitCode
+from bench.cli.output import ExitCode
 from bench.cli.program import main
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.capture.run_folder import latest
-from bench.cli.exit_code import ExitCode
 from bench.cli.nightly import captures_in
 from bench.cli.nightly_summary import Judged, document, sentence, summary
+from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock

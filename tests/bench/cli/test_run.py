@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.capture.wholeness import Wholeness
-from bench.cli.exit_code import ExitCode
+from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.cli.run import Ran, Selection
-from bench.cli.verdicts import CaseVerdict
+from bench.cli.runs import CaseVerdict
 
 PASSED = CaseVerdict("a", "PASS")
 FAILED = CaseVerdict("b", "FAIL", ("two answers",))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.exit_code import BenchBroken
-from bench.cli.scenario_catalogue import (
+from bench.cli.output import BenchBroken
+from bench.cli.scenarios import (
     NoSuchScenario,
     Scenario,
     chosen,

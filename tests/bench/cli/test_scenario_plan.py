@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.exit_code import ExitCode, Refused
+from bench.cli.output import ExitCode, Refused
 from bench.cli.program import main
-from bench.cli.scenario_plan import Plan, as_json, bench_of, told
+from bench.cli.scenarios import Plan, bench_of, plan_as_json, told
 from bench.plan.abilities import usual_bench
-from bench.plan.bound import bound
-from bench.plan.needs import needs
+from bench.plan.needs import lacking
 from bench.plan.planned_case import PlannedCase
-from bench.plan.schedule import Overheads, schedule
+from bench.plan.schedule import Overheads, bound, schedule
 from tests.bench.plan.cases import RETRY, case, device
 
 BENCH = usual_bench()
@@ -31,7 +30,7 @@ CASES = (
 
 
 def planned(*cases: PlannedCase, **failed: str) -> Plan:
-    missing = {one.case: needs(one, BENCH) for one in cases}
+    missing = {one.case: lacking(one, BENCH) for one in cases}
     playable = [one for one in cases if not missing[one.case]]
     return Plan(BENCH, cases, missing, failed, bound(playable, BENCH), schedule(playable, BENCH))
 
@@ -77,7 +76,7 @@ def test_where_nothing_can_be_played_there_is_no_ratio() -> None:
 
 
 def test_programs_get_each_case_with_its_turn() -> None:
-    plan = json.loads(json.dumps(as_json(planned(*CASES))))
+    plan = json.loads(json.dumps(plan_as_json(planned(*CASES))))
     assert plan["planned_us"] == 25_000_000
     assert plan["bound"]["total_us"] == 13_000_000
     by_name = {one["case"]: one for one in plan["cases"]}

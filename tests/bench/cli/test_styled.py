@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from bench.cli.styled import print_styled, printable
+from bench.cli.progress import print_styled, printable
 
 LINES = [[("▶ ", "bold red"), ("FAIL", "red")], []]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.cli.exit_code import Refused
-from bench.cli.time_spans import time_span_us
+from bench.cli.options import time_span_us
+from bench.cli.output import Refused
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from tests.bench.report.timeline.timeline_run import FAILED, write_run
+from tests.bench.report.timeline_run import FAILED, write_run
 
 
 @pytest.fixture

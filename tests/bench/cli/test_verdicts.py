@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench.cli.exit_code import ExitCode
-from bench.cli.verdicts import (
+from bench.cli.output import ExitCode
+from bench.cli.runs import (
     CaseVerdict,
     exit_code_of,
     in_words,

@@ -1,5 +1,6 @@
 """What is missing for a case, in words; and no verb that nobody has thought about."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -8,43 +9,61 @@ from bench.device.dialects import DIALECTS, driver_for
 from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.serial_line import SerialLine
 from bench.plan.abilities import board, usual_bench
-from bench.plan.needs import DEVICE_VERBS, RIG_VERBS, STATION_VERBS, needs
+from bench.plan.needs import Item, lacking, needed_by, needs
 from bench.plan.planned_case import PlannedDevice
-from bench.rig.hardware import HardwareRig
-from bench.rig.rig import Rig, RigDevice, RigStation
-from bench.rig.stimulation import Stimulation
+from bench.rig.hardware_rig import CAPABILITIES as HARDWARE
+from bench.rig.interfaces import RigStation
+from bench.rig.rig import Rig
+from bench.rig.simulated_rig import CAPABILITIES as SIMULATED
 from lns.lorawan.identifiers import Eui
 from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()
 DEV_EUI = Eui("70B3D57ED0000001")
-BEYOND = {"announce", "deliver", "expect_due", "pause", "sessions_opened", "start"}
-"""What the catalogue of edge cases and the kept histories ask of a rig besides."""
 
 
-def public(kind: type) -> set[str]:
-    names = {name for one in kind.__mro__ for name in (*vars(one), *_annotated(one))}
-    return {name for name in names if not name.startswith("_")}
+class Asked:
+    """Whoever has only some things."""
+
+    capabilities = frozenset({Item.WIRES})
+
+    def must_have(self, item: str) -> None:
+        if item not in self.capabilities:
+            raise RuntimeError(item)
+
+    @needs(Item.WIRES)
+    def pause(self) -> str:
+        return "paused"
+
+    @needs(Item.REPLAYER)
+    async def replay(self) -> None:
+        raise AssertionError("nobody comes here")
 
 
-def _annotated(kind: type) -> tuple[str, ...]:
-    return tuple(vars(kind).get("__annotations__", ()))
+def test_a_verb_is_refused_where_there_is_not_what_it_takes() -> None:
+    assert Asked().pause() == "paused"
+    with pytest.raises(RuntimeError, match="a replayer"):
+        asyncio.run(Asked().replay())
 
 
-def test_every_verb_of_a_rig_stands_in_the_table() -> None:
-    assert set(RIG_VERBS) == public(Rig) | BEYOND
+@pytest.mark.parametrize(
+    ("kind", "verb", "item"),
+    [
+        (Rig, "replay", Item.REPLAYER),
+        (Rig, "flood", Item.BURST),
+        (Rig, "send", None),
+        (Rig, "pause_lns", Item.WIRES),
+        (RigStation, "fit_gps", Item.GPS),
+        (RigStation, "cut", None),
+    ],
+)
+def test_a_verb_says_what_it_takes(kind: type, verb: str, item: Item | None) -> None:
+    assert needed_by(kind, verb) is item
 
 
-def test_what_stands_there_besides_is_a_verb() -> None:
-    assert all(hasattr(Stimulation, verb) for verb in BEYOND)
-
-
-def test_every_verb_of_a_station_stands_in_the_table() -> None:
-    assert set(STATION_VERBS) == public(RigStation)
-
-
-def test_every_verb_of_a_device_stands_in_the_table() -> None:
-    assert set(DEVICE_VERBS) == public(RigDevice)
+def test_what_every_rig_can_do_is_asked_of_its_parts() -> None:
+    asked = {needed_by(Rig, verb) for verb in dir(Rig)} - {None}
+    assert asked <= SIMULATED | {Item.WIRES}
 
 
 def test_the_usual_bench_lacks_nothing_for_a_usual_case() -> None:
@@ -52,7 +71,7 @@ def test_the_usual_bench_lacks_nothing_for_a_usual_case() -> None:
         devices=(device(airtime_us=50_000), device("bravo", RETRY)),
         verbs=("alpha.send", "expect", "only", "replay", "west.suppress_downlinks"),
     )
-    assert needs(usual, BENCH) == ()
+    assert lacking(usual, BENCH) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,50 +80,49 @@ def test_the_usual_bench_lacks_nothing_for_a_usual_case() -> None:
         ({"region": "US915"}, "region US915"),
         ({"stations": ("west", "east", "north")}, "a third station"),
         ({"devices": tuple(device(name) for name in "abcd")}, "a fourth board"),
-        ({"verbs": ("impersonate",)}, "many radios on one EUI"),
-        ({"verbs": ("flood",)}, "many radios at one moment"),
-        ({"verbs": ("west.fit_gps",)}, "a GPS receiver"),
-        ({"verbs": ("west.add_antenna",)}, "a second antenna"),
+        ({"takes": (Item.TWIN,)}, "many radios on one EUI"),
+        ({"takes": (Item.BURST,)}, "many radios at one moment"),
+        ({"takes": (Item.GPS,)}, "a GPS receiver"),
+        ({"takes": (Item.ANTENNA,)}, "a second antenna"),
         ({"verbs": ("west.weaken",)}, "an attenuator"),
-        ({"verbs": ("west.keep_duty_cycle",)}, "a station that keeps its duty cycle"),
-        ({"verbs": ("delay_upstream",)}, "slow application"),
-        ({"verbs": ("refuse_upstream",)}, "slow application"),
-        ({"verbs": ("step_wall_clock",)}, "wall clock"),
+        ({"takes": (Item.DUTY_CYCLE,)}, "a station that keeps its duty cycle"),
+        ({"takes": (Item.APPLICATION,)}, "slow application"),
+        ({"takes": (Item.WALL_CLOCK,)}, "wall clock"),
         ({"requires": ("virtual time", "wires")}, "virtual time"),
         ({"devices": (device(crafted=True),)}, "a device that gives up its counters"),
     ],
 )
 def test_what_is_missing_is_named(facts: dict[str, object], missing: str) -> None:
-    assert needs(case(**facts), BENCH) == (missing,)
+    assert lacking(case(**facts), BENCH) == (missing,)
 
 
 def test_two_stations_that_hear_less_need_two_attenuators() -> None:
     weak = case(verbs=("east.weaken", "west.weaken"))
-    assert needs(weak, replace(BENCH, attenuators=1)) == ("an attenuator",)
-    assert needs(weak, replace(BENCH, attenuators=2)) == ()
+    assert lacking(weak, replace(BENCH, attenuators=1)) == ("an attenuator",)
+    assert lacking(weak, replace(BENCH, attenuators=2)) == ()
 
 
 def test_a_marker_and_a_verb_that_say_the_same_are_told_once() -> None:
-    assert needs(case(verbs=("delay_upstream",), requires=("slow application",)), BENCH) == (
+    assert lacking(case(takes=(Item.APPLICATION,), requires=("slow application",)), BENCH) == (
         "slow application",
     )
 
 
 def test_a_bench_without_a_replayer_lacks_it() -> None:
-    assert needs(case(verbs=("replay",)), replace(BENCH, replayers=0)) == ("a replayer",)
+    assert lacking(case(takes=(Item.REPLAYER,)), replace(BENCH, replayers=0)) == ("a replayer",)
 
 
 def test_a_device_that_only_lends_its_name_gives_up_its_counters() -> None:
     silent = PlannedDevice(name="a", activation="abp", crafted=True, explicit_counter=True)
-    assert needs(case(devices=(silent,)), replace(BENCH, boards=())) == ()
+    assert lacking(case(devices=(silent,)), replace(BENCH, boards=())) == ()
 
 
 def test_boards_without_an_ability_are_named_by_it() -> None:
     rui3 = replace(BENCH, boards=(board("dut", "rui3"),))
-    assert needs(case(devices=(device("a", SEND, RETRY),)), rui3) == (
+    assert lacking(case(devices=(device("a", SEND, RETRY),)), rui3) == (
         "a board that repeats as often as it is told (LoRa-E5)",
     )
-    assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), rui3) == (
+    assert lacking(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), rui3) == (
         "a board that can set its counters (LoRa-E5)",
     )
 
@@ -112,7 +130,7 @@ def test_boards_without_an_ability_are_named_by_it() -> None:
 @pytest.mark.parametrize("dialect", ["lora-e5", "seeeduino"])
 def test_a_board_of_that_lineage_is_told_its_counters(dialect: str) -> None:
     bench = replace(BENCH, boards=(board("dut", dialect),))
-    assert needs(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), bench) == ()
+    assert lacking(case(devices=(device(explicit_counter=True, next_f_cnt=10),)), bench) == ()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -126,31 +144,31 @@ def test_a_planned_board_can_do_what_its_driver_says(dialect: str) -> None:
 def test_a_board_that_repeats_nothing_by_itself_is_told_to_by_the_network() -> None:
     rui3 = replace(BENCH, boards=(board("dut", "rui3"),))
     evenly = device("a", RETRY, RETRY, next_f_cnt=10)
-    assert needs(case(devices=(evenly,)), rui3) == ()
-    assert needs(case(devices=(replace(evenly, activation="otaa"),)), rui3) != ()
+    assert lacking(case(devices=(evenly,)), rui3) == ()
+    assert lacking(case(devices=(replace(evenly, activation="otaa"),)), rui3) != ()
 
 
 def test_one_device_that_needs_two_things_needs_one_board_that_can_do_both() -> None:
     both = device(expects_downlink=True, explicit_counter=True, next_f_cnt=10)
-    assert needs(case(devices=(both,)), BENCH) == (
+    assert lacking(case(devices=(both,)), BENCH) == (
         "a board that can do all of what one device needs",
     )
 
 
 def test_two_devices_cannot_share_the_one_board_that_can() -> None:
     both = (device("a", SEND, RETRY), device("b", SEND, RETRY))
-    assert len(needs(case(devices=both), BENCH)) == 1
+    assert len(lacking(case(devices=both), BENCH)) == 1
 
 
 def test_radiated_stations_keep_their_duty_cycle() -> None:
     kept = case(verbs=("west.keep_duty_cycle",))
-    assert needs(kept, replace(BENCH, conducted=False)) == ()
+    assert lacking(kept, replace(BENCH, conducted=False)) == ()
 
 
 def test_what_was_fitted_is_there() -> None:
     fitted = replace(BENCH, extras=frozenset({"a GPS receiver"}))
-    assert needs(case(verbs=("west.fit_gps",)), fitted) == ()
+    assert lacking(case(verbs=("west.fit_gps",)), fitted) == ()
 
 
 def test_a_plan_grants_what_the_rig_of_real_benches_has() -> None:
-    assert BENCH.capabilities == HardwareRig.capabilities
+    assert BENCH.capabilities == HARDWARE

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.plan.abilities import board, usual_bench
-from bench.plan.assignment import assignments, fits
-from bench.plan.bound import bound
-from bench.plan.needs import needs
+from bench.plan.abilities import assignments, board, fits, usual_bench
+from bench.plan.needs import lacking
 from bench.plan.planned_case import PlannedCase
-from bench.plan.schedule import Overheads, schedule
+from bench.plan.schedule import Overheads, bound, schedule
 from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()
@@ -33,7 +31,7 @@ def cases(draw: st.DrawFn) -> list[PlannedCase]:
         verbs = ("west.cut",) if draw(st.integers(0, 4)) == 0 else ()
         length_us = draw(st.integers(1, 90)) * SECOND_US
         drawn.append(case(f"g/{number}", length_us, devices=devices, verbs=verbs))
-    return [one for one in drawn if not needs(one, BENCH)]
+    return [one for one in drawn if not lacking(one, BENCH)]
 
 
 @given(cases())

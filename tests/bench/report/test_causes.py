@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report.causes import causes, what
+from bench.report.conclusion import causes, what
 from bench.report.page import page
 from bench.report.score_file import Finding, Score, Verdict
 

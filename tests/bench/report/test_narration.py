@@ -1,7 +1,6 @@
 import pytest
 
-from bench.report.cast import Cast, cast_of
-from bench.report.narration import in_words, seconds
+from bench.report.narration import Cast, cast_of, in_words, seconds
 
 CAST = Cast({"D1": "alpha"}, {"G1": "station A", "G2": "station B"}, ("lns-a",))
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.report.cast import Cast
-from bench.report.narration import in_words
+from bench.report.narration import Cast, in_words
 
 CAST = Cast({"D1": "alpha"}, {"G1": "station A"}, ("lns-a",))
 

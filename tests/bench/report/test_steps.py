@@ -1,5 +1,5 @@
-from bench.report.cast import cast_of
-from bench.report.evidence import Event
+from bench.report.excerpts import Event
+from bench.report.narration import cast_of
 from bench.report.steps import AIR, TAP, UPSTREAM, Kind, Party, Scene, Step, step_of
 
 ALPHA = Party(Kind.DEVICE, "D1")

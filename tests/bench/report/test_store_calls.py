@@ -2,8 +2,8 @@
 
 from bench.report import write
 from bench.report.score_file import StoreCalls, read_score
-from bench.report.store_calls import Asked, calls
 from bench.report.summary import summary
+from bench.report.tables import Asked, calls
 from tests.bench.report.conftest import Writer
 from tests.bench.report.page_outline import outline
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from bench import clock
 from bench.capture.reading import Event, read
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
+from bench.rig.simulated_rig import simulated_rig
 from bench.verdict.case import Case, Title
 from bench.verdict.expectation import Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
 
-Scenario = Callable[[SimulatedRig], Awaitable[None]]
+Scenario = Callable[[Rig], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def play(
     folder.mkdir(parents=True, exist_ok=True)
     capture = Capture(folder, "r", now_us, buffered=True)
     case = Case(Title("g/c", "test_c", "test_g.py", "g", "title"), capture, rig="simulated")
-    rig = SimulatedRig(seed=seed, case="g/c", strategy=strategy)
+    rig = simulated_rig(seed=seed, case="g/c", strategy=strategy)
 
     async def run() -> Verdict:
         case.begin()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.duration import milliseconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, play
 from tests.lns.served_network import EAST, WEST
@@ -21,7 +21,7 @@ def test_a_pending_downlink_goes_once_through_the_first_of_two_stations(
 ) -> None:
     """Catalogue H05."""
 
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.east.delay_uplinks(milliseconds(50))
         await rig.alpha.send(confirmed=False)
         await rig.queue_downlink(rig.alpha, payload=b"\x01\x02", port=7)
@@ -45,7 +45,7 @@ def test_a_pending_downlink_goes_once_through_the_first_of_two_stations(
 
 
 def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         await rig.alpha.send(confirmed=False)
         await rig.queue_downlink(rig.alpha, payload=b"\x03", port=9, confirmed=True)
         await rig.alpha.send(confirmed=True)

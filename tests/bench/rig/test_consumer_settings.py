@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from bench.cli.time_spans import time_span_us
+from bench.cli.options import time_span_us
 from bench.rig.consumer_settings import ConsumerSettings
 from lns.delivery import Detectors, RemoveDuplicatesKeys
 

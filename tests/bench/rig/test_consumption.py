@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.verdict.expectation import Result
 from lns.delivery import ConfigurationError
 from tests.bench.rig.played import Played, play
@@ -14,14 +14,14 @@ def kinds(run: Played, *prefixes: str) -> list[str]:
     return [event["kind"] for event in run.events if event["kind"].startswith(prefixes)]
 
 
-async def send_one(rig: SimulatedRig) -> None:
+async def send_one(rig: Rig) -> None:
     rig.only("west")
     uplink = await rig.alpha.send()
     rig.expect_effects(uplink)
 
 
 def test_a_message_has_its_effect_and_every_line_names_consumer_and_case(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer("one")
         await send_one(rig)
 
@@ -37,7 +37,7 @@ def test_a_message_has_its_effect_and_every_line_names_consumer_and_case(tmp_pat
 
 @pytest.mark.parametrize("times", [0, 2])
 def test_another_number_of_effects_is_a_failure(tmp_path: Path, times: int) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         rig.only("west")
         rig.expect_effects(await rig.alpha.send(), times)
@@ -48,7 +48,7 @@ def test_another_number_of_effects_is_a_failure(tmp_path: Path, times: int) -> N
 
 
 def test_what_a_server_sends_again_is_no_second_message_of_it(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await rig.lose_pubacks()
         await send_one(rig)
@@ -61,7 +61,7 @@ def test_what_a_server_sends_again_is_no_second_message_of_it(tmp_path: Path) ->
 
 
 def test_held_messages_arrive_when_the_way_is_free(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await rig.hold_messages()
         await send_one(rig)
@@ -69,14 +69,14 @@ def test_held_messages_arrive_when_the_way_is_free(tmp_path: Path) -> None:
         await rig.find_broker()
         assert kinds_of(rig, "upstream.published")
 
-    def kinds_of(rig: SimulatedRig, kind: str) -> list[str]:
+    def kinds_of(rig: Rig, kind: str) -> list[str]:
         return [event["kind"] for event in rig.case.events if event["kind"] == kind]
 
     assert play(tmp_path, scenario).verdict.result is Result.PASS
 
 
 def test_a_broker_that_is_away_is_missed_by_nobody(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await rig.stop_broker()
         await send_one(rig)
@@ -96,7 +96,7 @@ def test_a_broker_that_is_away_is_missed_by_nobody(tmp_path: Path) -> None:
     ],
 )
 def test_a_crash_is_where_it_was_asked_for(tmp_path: Path, at: str, decisions: list[str]) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await rig.crash_consumer(at)
         await send_one(rig)
@@ -110,7 +110,7 @@ def test_a_crash_is_where_it_was_asked_for(tmp_path: Path, at: str, decisions: l
 
 
 def test_after_a_crash_nothing_is_taken_until_it_is_started(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await rig.crash_consumer("effect")
         await send_one(rig)
@@ -122,7 +122,7 @@ def test_after_a_crash_nothing_is_taken_until_it_is_started(tmp_path: Path) -> N
 
 
 def test_an_effect_elsewhere_is_not_taken_back(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer(elsewhere=True)
         await rig.crash_consumer("commit")
         rig.only("west")
@@ -135,7 +135,7 @@ def test_an_effect_elsewhere_is_not_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_wiped_outbox_numbers_from_one(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await send_one(rig)
         await send_one(rig)
@@ -149,7 +149,7 @@ def test_a_wiped_outbox_numbers_from_one(tmp_path: Path) -> None:
 
 
 def test_consumers_are_asked_for_before_the_first_act(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         with pytest.raises(ConfigurationError):
             rig.consumer(window=19_000_000)
         rig.consumer()
@@ -161,7 +161,7 @@ def test_consumers_are_asked_for_before_the_first_act(tmp_path: Path) -> None:
 
 
 def test_a_crash_at_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         with pytest.raises(ValueError, match="'lunch' is none of effect, commit, ack"):
             await rig.crash_consumer("lunch")
@@ -171,7 +171,7 @@ def test_a_crash_at_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_message_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.consumer()
         await send_one(rig)
         uplink = await rig.craft(rig.alpha)

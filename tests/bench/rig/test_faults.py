@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.verdict.expectation import Result
 from lns.store.redis_wire import PATIENCE_US
 from scenarios.words import LOST, OWNED
 from tests.bench.rig.played import Played, Scenario, play
 
 
-def two_servers(rig: SimulatedRig) -> None:
+def two_servers(rig: Rig) -> None:
     rig.put_on("lns-b", "east")
     rig.east.delay_uplinks(milliseconds(150))
 
@@ -22,7 +22,7 @@ def level2(run: Played) -> list[tuple[str, str]]:
 
 
 def test_a_wire_is_cut_for_one_server_only(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         rig.cut_store("lns-b")
         await rig.alpha.send()
@@ -46,7 +46,7 @@ def test_a_wire_is_cut_for_one_server_only(tmp_path: Path) -> None:
 def test_a_slow_answer_counts_only_in_time_and_the_claim_counts_always(
     tmp_path: Path, delay_us: int, word: str
 ) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.put_on("lns-b", "east")
         rig.east.delay_uplinks(seconds(1))
         rig.slow_store(delay_us, "lns-a")
@@ -59,7 +59,7 @@ def test_a_slow_answer_counts_only_in_time_and_the_claim_counts_always(
 
 
 def test_a_fault_that_begins_anew_has_ended_first(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.slow_store(1)
         rig.slow_store(2)
         await rig.restore_store()
@@ -72,7 +72,7 @@ def test_a_fault_that_begins_anew_has_ended_first(tmp_path: Path) -> None:
 
 
 def test_every_server_is_told_what_an_outage_means(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.on_outage("closed")
         two_servers(rig)
         rig.cut_store()
@@ -87,12 +87,12 @@ def test_every_server_is_told_what_an_outage_means(tmp_path: Path) -> None:
     assert [event["on_outage"] for event in unsaid.of("case.lns")] == ["open"]
 
 
-async def _late(rig: SimulatedRig) -> None:
+async def _late(rig: Rig) -> None:
     await rig.start()
     rig.on_outage("closed")
 
 
-async def _unknown(rig: SimulatedRig) -> None:
+async def _unknown(rig: Rig) -> None:
     rig.on_outage("ajar")
 
 
@@ -111,7 +111,7 @@ def test_what_an_outage_means_is_said_in_time_and_in_known_words(
 def test_a_store_that_restarts_forgets_only_if_it_is_to(
     tmp_path: Path, empty: bool, owner: str
 ) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.put_on("lns-b", "east")
         rig.only("west")
         uplink = await rig.alpha.send()
@@ -125,7 +125,7 @@ def test_a_store_that_restarts_forgets_only_if_it_is_to(
 
 
 def test_a_server_remembers_dev_nonces_that_the_store_lost(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.put_on("lns-b", "north")
         rig.only("west")
         joining = await rig.bravo.join()
@@ -137,7 +137,7 @@ def test_a_server_remembers_dev_nonces_that_the_store_lost(tmp_path: Path) -> No
 
 
 def test_nobody_of_the_rig_owns_an_orphan(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         await rig.orphan_next_frame(rig.alpha)
         await rig.alpha.send()
@@ -150,7 +150,7 @@ def test_nobody_of_the_rig_owns_an_orphan(tmp_path: Path) -> None:
 
 
 def test_a_clock_is_ahead_at_one_server_only(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         rig.step_wall_clock(seconds(5), lns="lns-b")
         await rig.alpha.send()
@@ -164,7 +164,7 @@ def test_a_clock_is_ahead_at_one_server_only(tmp_path: Path) -> None:
 
 
 def test_a_race_has_one_owner_whichever_it_is(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         uplink = await rig.alpha.send(confirmed=True)
         rig.expect_race(uplink, OWNED + LOST, between=("east", "west"))
@@ -173,7 +173,7 @@ def test_a_race_has_one_owner_whichever_it_is(tmp_path: Path) -> None:
 
 
 def test_a_race_with_two_owners_fails(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         uplink = await rig.craft(rig.alpha, confirmed=True)
         rig.deliver(uplink, by="west")
@@ -188,7 +188,7 @@ def test_a_race_with_two_owners_fails(tmp_path: Path) -> None:
 
 
 def test_a_race_without_an_owner_fails(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         two_servers(rig)
         await rig.orphan_next_frame(rig.alpha)
         uplink = await rig.alpha.send(confirmed=True)

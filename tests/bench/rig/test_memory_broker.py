@@ -4,8 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from bench.rig.injected import Witness
-from bench.rig.memory_broker import MemoryBroker
+from bench.rig.broker import MemoryBroker, Witness
 
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
 

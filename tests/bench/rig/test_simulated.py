@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.duration import milliseconds, seconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, Scenario, play
@@ -27,7 +27,7 @@ def stations(run: Played) -> list[str]:
 
 
 def test_everybody_hears_unless_told_otherwise(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.east.delay_uplinks(milliseconds(50))
         await rig.alpha.send()
         rig.only("east")
@@ -39,7 +39,7 @@ def test_everybody_hears_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 def test_a_schedule_says_who_hears_each_transmission(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.heard_by("west", ("east",), "west")
         await rig.alpha.send(confirmed=False, transmissions=3)
 
@@ -47,7 +47,7 @@ def test_a_schedule_says_who_hears_each_transmission(tmp_path: Path) -> None:
 
 
 def test_a_replay_comes_so_long_after_the_last_reception(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         uplink = await rig.alpha.send()
         await rig.replay(uplink, by="east", after=seconds(10))
@@ -61,7 +61,7 @@ def test_a_replay_comes_so_long_after_the_last_reception(tmp_path: Path) -> None
 
 
 def test_what_no_station_delivered_cannot_be_replayed(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only()
         uplink = await rig.alpha.send()
         with pytest.raises(LookupError, match="no station has delivered"):
@@ -71,7 +71,7 @@ def test_what_no_station_delivered_cannot_be_replayed(tmp_path: Path) -> None:
 
 
 def test_a_forged_frame_is_told_as_forged(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         await rig.forge(rig.alpha, by="west")
         await rig.forge_join(rig.bravo, by="east")
 
@@ -82,7 +82,7 @@ def test_a_forged_frame_is_told_as_forged(tmp_path: Path) -> None:
 
 
 def test_a_stranger_is_not_known_and_not_among_the_facts(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         await rig.stranger().send()
 
     run = played(tmp_path, scenario)
@@ -92,7 +92,7 @@ def test_a_stranger_is_not_known_and_not_among_the_facts(tmp_path: Path) -> None
 
 
 def test_a_restarted_server_has_forgotten_level_1_and_kept_its_counters(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         uplink = await rig.alpha.send()
         await rig.restart_lns()
@@ -105,7 +105,7 @@ def test_a_restarted_server_has_forgotten_level_1_and_kept_its_counters(tmp_path
 
 
 def test_the_wall_clock_is_in_the_messages_only(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         await rig.alpha.send()
         rig.step_wall_clock(seconds(-3600))
@@ -119,7 +119,7 @@ def test_the_wall_clock_is_in_the_messages_only(tmp_path: Path) -> None:
 
 
 def test_an_upstream_that_refuses_has_not_heard(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         await rig.alpha.send()
         rig.refuse_upstream()
@@ -139,7 +139,7 @@ def test_an_upstream_that_refuses_has_not_heard(tmp_path: Path) -> None:
 
 
 def test_settling_waits_for_what_was_delayed(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         rig.west.delay_uplinks(seconds(100))
         rig.expect(await rig.alpha.send(), NEW, first="west")
@@ -150,7 +150,7 @@ def test_settling_waits_for_what_was_delayed(tmp_path: Path) -> None:
 
 
 def test_stations_and_devices_come_before_the_first_act(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         await rig.alpha.send()
         with pytest.raises(RuntimeError, match="station 'late': ask for it before"):
             rig.station("late")
@@ -161,7 +161,7 @@ def test_stations_and_devices_come_before_the_first_act(tmp_path: Path) -> None:
 
 
 def test_devices_have_the_strategy_of_the_case_unless_they_have_their_own(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.provision("delta", strategy=Strategy.MARK)
         await rig.start()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from bench.verdict.expectation import Result
 from scenarios.words import COPY, FIRST
 from tests.bench.rig.played import Played, play
@@ -19,7 +19,7 @@ def told_up(played: Played, msgtype: str) -> list[dict[str, object]]:
 
 
 def test_a_station_with_gps_tells_when_a_frame_ended(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         rig.west.fit_gps()
         rig.expect(await rig.alpha.send(), FIRST, first="west")
@@ -32,7 +32,7 @@ def test_a_station_with_gps_tells_when_a_frame_ended(tmp_path: Path) -> None:
 
 
 def test_the_better_of_two_antennas_is_told(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         rig.west.weaken(30)
         rig.west.add_antenna(weaker_db=-10)
@@ -45,7 +45,7 @@ def test_the_better_of_two_antennas_is_told(tmp_path: Path) -> None:
 
 
 def test_a_station_that_forgot_its_manners_sends_no_second_version(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.only("west")
         rig.expect(await rig.alpha.send(), FIRST, first="west")
         rig.west.reconnect_without_version()
@@ -58,7 +58,7 @@ def test_a_station_that_forgot_its_manners_sends_no_second_version(tmp_path: Pat
 
 
 def test_an_impostor_has_the_eui_and_a_clock_of_its_own(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.impersonate("west", by="impostor")
         rig.only("west", "impostor")
         await rig.alpha.send()
@@ -68,7 +68,7 @@ def test_an_impostor_has_the_eui_and_a_clock_of_its_own(tmp_path: Path) -> None:
 
 
 def test_in_another_region_devices_and_stations_use_its_channels(tmp_path: Path) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.in_region("US915")
         rig.east.delay_uplinks(40_000)
         uplink = await rig.alpha.send(confirmed=True)
@@ -95,7 +95,7 @@ def test_in_another_region_devices_and_stations_use_its_channels(tmp_path: Path)
     ids=["region", "impostor", "attenuation", "antenna", "gps", "duty cycle"],
 )
 def test_what_belongs_before_the_first_frame_is_refused_after_it(tmp_path: Path, change) -> None:
-    async def scenario(rig: SimulatedRig) -> None:
+    async def scenario(rig: Rig) -> None:
         await rig.alpha.send()
         with pytest.raises(RuntimeError, match="before the first frame"):
             change(rig)

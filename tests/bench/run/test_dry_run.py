@@ -8,8 +8,9 @@ import pytest
 
 from bench.duration import milliseconds, seconds
 from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice, from_json
-from bench.run.dry_run import PLAN, DryRun
-from bench.run.play import Play
+from bench.run.attempts import Play
+from bench.run.dry_run import DryRun
+from bench.run.planning import PLAN
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result
 from lns.lorawan.airtime import airtime_us

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bench.run.side_by_side import BenchStopped, SideBySide
+from bench.run.wall_clock import BenchStopped, SideBySide
 
 
 class Bench:

@@ -4,7 +4,7 @@ import pytest
 
 from bench.device.interfaces import CommandRefused
 from bench.rig.assembly import GatewayAway
-from bench.run.play import BROKEN_MAX, ONLY, Turn
+from bench.run.attempts import BROKEN_MAX, ONLY, Turn
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.mistake import ScenarioMistake
 from lns.outage import StoreUnavailable

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.duration import seconds
-from bench.rig.simulated import SimulatedRig
+from bench.rig.rig import Rig
 from scenarios.words import COPY, FIRST
 from tests.bench.rig.played import play
 from tests.bench.score.conftest import Rescored, captures
@@ -14,7 +14,7 @@ from tests.bench.score.conftest import Rescored, captures
 pytestmark = pytest.mark.spark
 
 
-async def two_stations_and_a_replay(rig: SimulatedRig) -> None:
+async def two_stations_and_a_replay(rig: Rig) -> None:
     uplink = await rig.alpha.send(confirmed=True)
     await rig.replay(uplink, by="west", after=seconds(2))
     rig.expect(uplink, FIRST + COPY, first="west", copy="east")

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.cli.exit_code import ExitCode
+from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.score.lake import Lake, LakeBusy, writing
 from bench.score.tables import OF_NIGHTS, PAGE, RUNS, TABLES, document

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.rig.latency import STALLED_US, HostGuard
+from bench.host.latency import STALLED_US, HostGuard
 from bench.virtual.air.emission import Caught, Emission, Modulation
 from bench.virtual.lab import layout
 from bench.virtual.lab.air_line import AirGone, AirLine, open_air

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from bench.chance import stream
+from bench.host.lns_process import LnsProcess
 from bench.host.mosquitto import Mosquitto
-from bench.host.network_server import LnsProcess
 from bench.host.program import Program
 from lns.delivery.inbox import Figures, figures_in
 from lns.delivery.outbox import state_of

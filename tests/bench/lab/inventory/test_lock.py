@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.lab.inventory import Inventory, load
-from bench.lab.inventory.lock import BenchLock, LockHeld, acquire_all, owner_of
+from bench.lab.inventory.lock import BenchLock, LockHeld, owner_of
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
 HOLDER = """
@@ -93,21 +93,6 @@ def test_a_lock_that_does_not_say_whose_it_is(bench: Inventory) -> None:
         with pytest.raises(LockHeld, match="somebody uses it") as caught, BenchLock(bench):
             pytest.fail("two have it")
     assert caught.value.owner is None and "\x1b" not in str(caught.value)
-
-
-def test_several_benches_are_taken_all_or_none(bench: Inventory) -> None:
-    first = replace(bench, name="a", lock=bench.lock.with_name("a.lock"))
-    last = replace(bench, name="z", lock=bench.lock.with_name("z.lock"))
-    with holder(bench), pytest.raises(LockHeld, match="the bench lab-1"):
-        with acquire_all([last, bench, first]):
-            pytest.fail("not all of them are free")
-    assert not last.lock.exists(), "the order is that of the files"
-    with BenchLock(first), BenchLock(last):
-        pass
-    with acquire_all([last, bench, first, bench]):
-        for one in (bench, first, last):
-            with pytest.raises(LockHeld), BenchLock(one):
-                pytest.fail("it is held")
 
 
 def test_a_lock_file_that_cannot_be_written_says_what_to_do(bench: Inventory) -> None:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bench.lab.inventory.entries import Radio
-from bench.lab.inventory.ports import PortMissing, port_of
+from bench.lab.inventory.entries import PortMissing, Radio, port_of
 
 
 @dataclass(frozen=True)

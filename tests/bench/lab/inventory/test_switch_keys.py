@@ -3,7 +3,7 @@
 import pytest
 
 from bench.lab.inventory.entries import PowerKind
-from bench.lab.inventory.switch_keys import KEYS, mistake_in_switch
+from bench.lab.inventory.sections import KEYS, mistake_in_switch
 
 COMPLETE: dict[PowerKind, dict[str, object]] = {
     PowerKind.UHUBCTL: {"location": "1-1.2", "port": 2},

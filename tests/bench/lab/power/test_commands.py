@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.power.commands import CommandSwitch, HubSwitch, run_command
-from bench.lab.power.seam import PowerFailed
+from bench.lab.power import CommandSwitch, HubSwitch, PowerFailed, run_command
 
 
 @pytest.fixture

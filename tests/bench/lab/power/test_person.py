@@ -8,8 +8,8 @@ import pytest
 PATIENCE_US = 20_000_000
 ASK = """
 import asyncio
-from bench.lab.power.person import PersonSwitch
-from bench.lab.power.seam import PowerFailed
+from bench.lab.power import PersonSwitch
+from bench.lab.power import PowerFailed
 async def ask():
     try:
         await PersonSwitch("poe-3", "port 3", {patience_us}).{verb}

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.host.ports import free_port
-from bench.lab.power.plugs import ShellyPlug, TasmotaPlug
-from bench.lab.power.seam import PowerFailed, PowerSwitch
+from bench.lab.power import PowerFailed, PowerSwitch, ShellyPlug, TasmotaPlug
 from tests.bench.lab.power.plug import plug
 
 MAKES: dict[str, Callable[[str], PowerSwitch]] = {

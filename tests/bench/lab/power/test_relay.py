@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.power.relay import SerialRelay
-from bench.lab.power.seam import PowerFailed
+from bench.lab.power import PowerFailed, SerialRelay
 
 ON, OFF = bytes.fromhex("A00101A2"), bytes.fromhex("A00100A1")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.lab.regulation.airtime_ledger import HOUR_US, AirtimeLedger, NeverPermitted
+from bench.lab.regulation import HOUR_US, AirtimeLedger, NeverPermitted
 from lns.lorawan.region import EU868, US915
 
 G1_HZ = 868_100_000

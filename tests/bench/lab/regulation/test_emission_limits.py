@@ -1,19 +1,7 @@
 """Power and region of a device, as it tells them."""
 
-import pytest
-
-from bench.lab.regulation.emission_limits import check_eirp, check_region, txp_dbm
+from bench.lab.regulation import check_eirp, check_region
 from lns.lorawan.region import EU868, US915
-
-
-@pytest.mark.parametrize(("index", "dbm"), [(0, 16), (1, 14), (7, 2)])
-def test_a_power_index_of_eu868_is_two_db_less_each(index: int, dbm: int) -> None:
-    assert txp_dbm(EU868, index) == dbm
-
-
-def test_there_is_no_negative_power_index() -> None:
-    with pytest.raises(ValueError, match="-1"):
-        txp_dbm(EU868, -1)
 
 
 def test_power_up_to_the_limit_is_well() -> None:

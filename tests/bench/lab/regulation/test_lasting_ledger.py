@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.regulation.airtime_ledger import HOUR_US
-from bench.lab.regulation.lasting_ledger import LastingLedger
+from bench.lab.regulation import HOUR_US, LastingLedger
 from lns.lorawan.region import EU868, US915
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)

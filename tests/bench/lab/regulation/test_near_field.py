@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.lab.regulation.near_field import HeardFrame, near_field
+from bench.lab.regulation import HeardFrame, near_field
 
 SESSION = 0x0042 << 48
 FRAME = HeardFrame("west", "40AABB", 868_100_000, -66, SESSION | 1_000_000)

@@ -1,0 +1,319 @@
+"""A network server as a process of its own: started, killed, paused and restarted for real.
+
+`LnsProcess` is any such process; `FollowedLns` one that a bench looks after: its devices and their
+sessions are given, its capture is read as it grows, and the bench stands on its wires.
+"""
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+import lns
+from bench.capture.following import CaptureFollower
+from bench.capture.reading import Event
+from bench.host.latency import ProgramGuard
+from bench.host.listener import Listener
+from bench.host.open_files import limit_file_size
+from bench.host.ports import LOOPBACK
+from bench.host.program import STOP_S, ProgramDied, Starter
+from bench.host.relay import Relay
+from bench.host.toml_text import toml_text
+from lns.delivery.inbox import utc_us
+from lns.delivery.outbox import Outbox
+from lns.lorawan.identifiers import Eui
+from lns.server.address import DISCOVERY_PATH, host_and_port
+from lns.store.redis import RedisStore
+from lns.store.redis_server import redis_server
+from lns.store.sqlite import SqliteStore
+from lns.uplink.end_device import Activation, EndDevice, Session
+from lns.uplink.registry import SessionStore
+
+START_S = 60
+COMMAND = "LORABENCH_SERVER"
+"""The environment variable with the command of another network server than that of this tree."""
+_LISTENING = "listening "
+
+Sections = Mapping[str, Mapping[str, object]]
+
+
+class ServerDied(ProgramDied):
+    """A network server ended while it was to serve, and nobody had asked it to."""
+
+
+class LnsProcess(Listener):
+    """`python -m lns` on the files `lns.toml` and `devices.toml` in `folder`, log beside them.
+
+    Another command may stand in the environment (LORABENCH_SERVER); else `starter` starts it, if
+    given.
+
+    `settings` are the sections of `lns.toml`, `devices` the tables of `devices.toml`; both files
+    are written anew, readable by their owner only, at each start. Without a port in `[lns] listen`
+    one is chosen at the first start and stays. `uri`, once it has started, is what `tc.uri` says.
+    """
+
+    taken_says = "cannot listen on"
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Sections,
+        devices: Sequence[Mapping[str, object]],
+        *,
+        env: Mapping[str, str] | None = None,
+        starter: Starter | None = None,
+    ) -> None:
+        given = shlex.split(os.environ.get(COMMAND, ""))
+        name = str(settings.get("lns", {}).get("id", "lns"))
+        listen = settings.get("lns", {}).get("listen", f"{LOOPBACK}:0")
+        self._host, port = host_and_port(str(listen))
+        super().__init__(
+            f"network server {name}", folder / "lns.log", port=port,
+            starter=None if given else starter,
+        )  # fmt: skip
+        self.folder = folder
+        self.settings = settings
+        self.devices = devices
+        self.uri = ""
+        self._command = given or [sys.executable, "-m", "lns"]
+        # Another server finds its own package, and not the one in the folder where this runs.
+        apart = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+        own = apart if given else {"PYTHONPATH": source_folder()}
+        self._env = {**own, **(env or {})}
+
+    async def _serve(self) -> None:
+        """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
+        self._write_files()
+        await self.begin(
+            [*self._command, str(self.folder / "lns.toml")],
+            speaks=True,
+            env=self._env,
+        )
+        line = await self.first_line(START_S)
+        if not line.startswith(_LISTENING):
+            await self.kill()
+            raise ProgramDied(f"{self.name} said {line!r} instead of where it listens")
+        self.uri = line.removeprefix(_LISTENING).removesuffix(DISCOVERY_PATH)
+
+    def _write_files(self) -> None:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        own = {"devices": "devices.toml", "listen": f"{host}:{self.port}"}
+        settings = {**self.settings, "lns": {**self.settings.get("lns", {}), **own}}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _write_private(self.folder / "lns.toml", toml_text(settings))
+        _write_private(self.folder / "devices.toml", toml_text({"device": self.devices}))
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Replace a file by one that only its owner can read: it may hold keys."""
+    file.unlink(missing_ok=True)
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(text)
+
+
+def source_folder() -> str:
+    """Where the package `lns` of this very bench lies, before all of PYTHONPATH."""
+    folder = str(Path(lns.__path__[0]).resolve().parent)
+    return os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+
+
+SQLITE = "sqlite://"
+_PATIENCE_US = 10_000_000
+
+
+class FollowedLns(LnsProcess):
+    """One that a bench looks after; `take` is told every line of its capture.
+
+    `starting` bounds how many start at once: each takes a second of a processor. `stalled` is told
+    when this host lets it wait for a processor (µs). With `has_past` its store may know the devices
+    from an earlier run: that is forgotten first. `starter` starts it. `relays`: the wires to its
+    broker and its store, where the bench stands on them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Sections,
+        take: Callable[[Event], None],
+        tasks: asyncio.TaskGroup,
+        starting: asyncio.Semaphore,
+        stalled: Callable[[int], None],
+        relays: tuple[()] | tuple[Relay, Relay] = (),
+        *,
+        has_past: bool = False,
+        starter: Starter | None = None,
+    ) -> None:
+        super().__init__(folder, settings, [], starter=starter)
+        self._take = take
+        self._tasks = tasks
+        self._starting = starting
+        self._relays = relays
+        self._has_past = has_past
+        self._guard = ProgramGuard(stalled)
+        self._known: Sequence[Eui] = ()
+        self._following: list[asyncio.Task[None]] = []
+        self._follower = CaptureFollower(folder / str(settings["capture"]["path"]), take)
+
+    @property
+    def lns(self) -> str:
+        """Its id."""
+        return str(self.settings["lns"]["id"])
+
+    @property
+    def to_broker(self) -> Relay:
+        """The wire to the broker."""
+        assert self._relays, "nothing stands on its wires"
+        return self._relays[0]
+
+    @property
+    def to_store(self) -> Relay:
+        """The wire to the store."""
+        assert self._relays, "nothing stands on its wires"
+        return self._relays[1]
+
+    async def start_with(self, devices: Sequence[EndDevice], sessions: Sequence[Session]) -> None:
+        """Start it with these devices and the sessions they begin with."""
+        for relay in self._relays:
+            await relay.start()
+        self._known = [device.dev_eui for device in devices]
+        if self._has_past:
+            async with self._store(self._known) as store:
+                assert isinstance(store, RedisStore)
+                for dev_eui in self._known:
+                    await store.forget(dev_eui)
+        await self._preset(sessions)
+        self.devices = device_tables(devices)
+        await self._run_it()
+        self._following.append(self._tasks.create_task(self._follower.run()))
+
+    async def begin_again(self, *, f_cnt_up: int | None = None) -> None:
+        """Start it with what is in the store, the counters there replaced first if given."""
+        if f_cnt_up is not None:
+            async with self._store(self._known) as store:
+                kept = [s for eui in self._known for s in store.sessions(eui)]
+            for session in kept:
+                session.f_cnt_up = f_cnt_up
+            await self._preset(kept)
+        await self._run_it()
+
+    async def _run_it(self) -> None:
+        async with self._starting:
+            await self.start()
+        self._following.append(self._tasks.create_task(self._guard.run(self.pid)))
+
+    def fill_disk(self) -> None:
+        """Let its outbox not grow any more; its capture, which is smaller yet, goes on."""
+        journal = self._outbox.with_name(f"{self._outbox.name}-wal")
+        allowed = max(file.stat().st_size for file in (self._outbox, journal) if file.exists())
+        limit_file_size(self.pid, allowed)
+
+    def free_disk(self) -> None:
+        """Let all its files grow again."""
+        limit_file_size(self.pid, None)
+
+    async def release_parked(self) -> None:
+        """Let what it had put aside be sent after all, and be tried for long; it must not run."""
+        upstream = dict(self.settings["upstream"])
+        upstream.pop("retry_max_s", None)
+        self.settings = {**self.settings, "upstream": upstream}
+        outbox = Outbox(self._outbox)
+        try:
+            await outbox.release(utc_us())
+        finally:
+            outbox.close()
+
+    @property
+    def _outbox(self) -> Path:
+        return self.folder / str(self.settings["upstream"]["outbox"])
+
+    def lose_outbox(self) -> None:
+        """Remove what it had to publish; it must not run."""
+        for file in self.folder.glob(f"{self.settings['upstream']['outbox']}*"):
+            file.unlink()
+
+    async def stop(self, limit_s: float = STOP_S) -> None:
+        """End it as a service is ended, and read its last words."""
+        for task in self._following:
+            task.cancel()
+        await super().stop(limit_s)
+        self._follower.read()
+        for relay in self._relays:
+            await relay.stop()
+
+    async def _preset(self, sessions: Sequence[Session]) -> None:
+        """Let the store hold these sessions, as if the server had kept them."""
+        by_device: dict[Eui, list[Session]] = {}
+        for session in sessions:
+            by_device.setdefault(session.dev_eui, []).append(session)
+        async with self._store(by_device) as store:
+            for dev_eui, kept in by_device.items():
+                replaces = store.preset if isinstance(store, RedisStore) else store.keep_sessions
+                await replaces(dev_eui, tuple(kept))
+
+    @asynccontextmanager
+    async def _store(self, devices: Iterable[Eui]) -> AsyncIterator[SessionStore]:
+        """The store of the server, which must not run if the store is a file."""
+        url = str(self.settings["store"]["url"])
+        if url.startswith(SQLITE):
+            with closing(SqliteStore(self.folder / url.removeprefix(SQLITE))) as file:
+                yield file
+        else:
+            async with RedisStore(
+                redis_server(url), self.lns, devices, patience_us=_PATIENCE_US
+            ) as store:
+                yield store
+
+
+_FACTS = (
+    "lorawan",
+    "strategy",
+    "server",
+    "relaxed_f_cnt",
+    "f_cnt_bits",
+    "nb_trans",
+    "dev_status_s",
+    "join_nonce_min",
+)
+_ABP_ONLY = frozenset({"relaxed_f_cnt"})
+_OTAA_ONLY = frozenset({"join_nonce_min"})
+
+
+def device_tables(devices: Iterable[EndDevice]) -> list[dict[str, Any]]:
+    """The `[[device]]` tables of devices.toml, keys in hexadecimal."""
+    return [_table(device) for device in devices]
+
+
+def _table(device: EndDevice) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "name": f"{device.name}-{device.dev_eui}",
+        "dev_eui": str(device.dev_eui),
+        "activation": device.activation.value,
+        "class": device.device_class.value,
+    }
+    if device.activation is Activation.OTAA:
+        assert device.app_key is not None
+        table |= {"join_eui": str(device.join_eui), "app_key": device.app_key.hex().upper()}
+    else:
+        assert device.session_keys is not None
+        keys = device.session_keys
+        table |= {"dev_addr": str(device.dev_addr)}
+        table |= {"nwk_s_key": keys.nwk_s_key.hex().upper()}
+        table |= {"app_s_key": keys.app_s_key.hex().upper()}
+    for name in _FACTS:
+        value = getattr(device, name)
+        others = _ABP_ONLY if device.activation is Activation.OTAA else _OTAA_ONLY
+        if value is None or name in others:
+            continue
+        table[name] = getattr(value, "value", value)
+    if device.activation is Activation.OTAA:
+        told = asdict(device.listening).items()
+        table |= {name: value for name, value in told if value is not None}
+        if device.more_channels_hz:
+            table["more_channels_hz"] = list(device.more_channels_hz)
+    return table

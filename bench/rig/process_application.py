@@ -1,0 +1,368 @@
+"""What lies behind network servers that are programs: a real broker, and `lorabench inbox`.
+
+Both are one case's alone.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Set
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import bench
+from bench.capture import Record
+from bench.capture.following import CaptureFollower
+from bench.capture.reading import Event
+from bench.clock import until
+from bench.host.mosquitto import Mosquitto
+from bench.host.ports import LOOPBACK
+from bench.host.program import ConsumerDied, Program, ProgramDied, Starter
+from bench.host.relay import Relay
+from bench.host.valkey import Valkey
+from bench.rig.broker import STATUS_TOPIC, UP_TOPIC, Witness
+from bench.rig.case_setup import CaseSetup
+from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.interfaces import Application, Consumer
+from bench.rig.process_bench import ProcessBench, subfolder
+from bench.rig.rig import PUBLISHED
+from lns.clock import now_us
+from lns.delivery import ConfigurationError
+from lns.delivery.mqtt_session import broker, post
+from lns.delivery.subscription import Subscription
+
+START_S = 60
+QUIET_US = 500_000
+_DECIDED_WITHIN_US = 15_000_000
+_TOPICS = tuple(f"lorawan/+/+{ending}" for ending in (UP_TOPIC, STATUS_TOPIC))
+_SUBSCRIBED = " brings "
+_REFUSED = "was created"
+
+
+class OwnBroker:
+    """A real broker with its files in `folder`, and the bench as one of its subscribers."""
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.folder = folder
+        self._mosquitto = Mosquitto(folder)
+        self._witness = Witness(record)
+        self._injected: Counter[tuple[str, bytes]] = Counter()
+        self._over = asyncio.Event()
+        self._hearing: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._mosquitto.port
+
+    async def begin(self, tasks: asyncio.TaskGroup) -> None:
+        """Start it and hear every message from now on; HostError."""
+        await self._mosquitto.start()
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hearing = tasks.create_task(self._hear(begun))
+        await begun
+
+    async def stop(self) -> None:
+        """End it; it keeps on the disk what it has acknowledged."""
+        await self._mosquitto.stop()
+
+    async def start(self) -> None:
+        """Start it again."""
+        await self._mosquitto.start()
+
+    async def post(self, topic: str, body: bytes) -> None:
+        """Publish something as an application does; BrokerLost."""
+        await post(broker(self._mosquitto.url), topic, body)
+
+    async def inject(self, topic: str, body: dict[str, object]) -> None:
+        """Publish one message of the bench; BrokerLost."""
+        payload = json.dumps(body).encode()
+        self._injected[topic, payload] += 1
+        await self.post(topic, payload)
+
+    async def end(self) -> None:
+        """End it for good."""
+        self._over.set()
+        if self._hearing is not None:
+            await asyncio.wait({self._hearing})
+        await self._mosquitto.stop()
+
+    async def _hear(self, begun: "asyncio.Future[None]") -> None:
+        place = broker(self._mosquitto.url)
+        async with AsyncExitStack() as keep:
+            for number, topic in enumerate(_TOPICS):
+                one = Subscription(place, topic, f"witness-{number}", self._heard)
+                await keep.enter_async_context(one)
+            begun.set_result(None)
+            await self._over.wait()
+
+    def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
+        injected = self._injected[topic, payload] > 0
+        self._injected[topic, payload] -= injected
+        self._witness.hear(topic, json.loads(payload), injected=injected)
+
+
+class ProcessConsumer(Consumer):
+    """One process with its files in a folder, at the end of a wire of its own to the broker.
+
+    Every line of its capture goes to that of the case; what the application has is told at the end.
+    `published`: the ids of all messages that the broker has had. `starter` starts it.
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        setup: CaseSetup,
+        published: Callable[[], Set[str]],
+        starter: Starter | None = None,
+    ) -> None:
+        self._starter = starter
+        self.settings = settings
+        self._setup = setup
+        self._published = published
+        self._crash_at: str | None = None
+        self._said_us = 0
+        self._decided: set[str] = set()
+        self._unreadable = 0
+        self._folder: Path | None = None
+        self._wire: Relay | None = None
+        self._program: Program | None = None
+        self._follower: CaptureFollower | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._store = "inbox.sqlite"
+
+    async def prepare(self, folder: Path, broker_port: int, store_url: str | None) -> None:
+        """Make what outlives the process: its folder, its wire, the follower of its capture."""
+        self._folder = folder
+        self._store = store_url or str(folder / "inbox.sqlite")
+
+        def note(kind: str, fields: Any) -> None:
+            self._setup.record("bench", kind, {"consumer": self.settings.name, **fields})
+
+        self._wire = await Relay(LOOPBACK, broker_port, name="consumer", note=note).start()
+        self._program = self._new_program()
+        self._follower = CaptureFollower(folder / "inbox.jsonl", self._take)
+        self._following = self._setup.tasks.create_task(self._follower.run())
+
+    async def start(self) -> None:
+        said_before = self._said().count(_SUBSCRIBED)
+        await self.program.begin(self._command(), env=_environment())
+        try:
+            await self.program.until(lambda: self._said().count(_SUBSCRIBED) > said_before, START_S)
+        except ProgramDied as died:
+            if _REFUSED not in self.program.tail(1):
+                raise
+            self._program = self._new_program()
+            raise ConfigurationError(self._program.tail(1)) from died
+
+    async def kill(self) -> None:
+        await self.program.kill()
+
+    async def crash(self, at: str) -> None:
+        await self.until_decided()
+        self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
+        if at == "effect":
+            self.program.pause()
+        elif at == "ack":
+            self.wire.swallow("up")
+        else:
+            raise ValueError(f"a process cannot be killed at {at!r}: effect, ack")
+        self._crash_at = at
+
+    async def until_crashed(self) -> None:
+        if self._crash_at == "ack":
+            await self.until_decided()
+        if self._crash_at is not None:
+            self._crash_at = None
+            await self.kill()
+            await self.wire.restore()
+
+    async def lose_acks(self) -> None:
+        await self.until_decided()
+        self.wire.swallow("up")
+
+    async def redeliver(self) -> None:
+        await self.until_decided()
+        await self.wire.restore()
+
+    async def until_decided(self) -> None:
+        """Wait until it has decided on all messages that there are; TimeoutError."""
+
+        def has_decided() -> bool:
+            return len(self._published() - self._decided) <= self._unreadable
+
+        await until(
+            lambda: not self.runs or has_decided(),
+            _DECIDED_WITHIN_US,
+            lambda: TimeoutError(f"consumer {self.settings.name} has not decided on every message"),
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it has said nothing for a while."""
+        return now_us() - self._said_us > QUIET_US
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process is there."""
+        return self._program is not None and self._program.running
+
+    @property
+    def died(self) -> Exception | None:
+        """How it ended, if nobody asked for that."""
+        return None if self._program is None else self._program.died
+
+    async def stop(self) -> None:
+        """End it as a service is ended, and tell what the application has in the end."""
+        if self._program is None:
+            return
+        if self._following is not None:
+            self._following.cancel()
+        await self.program.stop()
+        assert self._follower is not None and self._folder is not None
+        self._follower.read()
+        self._program = None
+        await self.wire.stop()
+        with suppress(FileNotFoundError):
+            for line in (self._folder / "effects.jsonl").read_text("utf-8").splitlines():
+                self._tell(json.loads(line))
+
+    @property
+    def program(self) -> Program:
+        """The process; it must have been prepared."""
+        assert self._program is not None, "it is started by the first act"
+        return self._program
+
+    @property
+    def wire(self) -> Relay:
+        """The wire to the broker."""
+        assert self._wire is not None, "it is started by the first act"
+        return self._wire
+
+    def _command(self) -> list[str]:
+        assert self._folder is not None
+        name, folder = self.settings.name, self._folder
+        return [
+            sys.executable, "-m", "bench", "inbox", "--broker", f"mqtt://{LOOPBACK}:{self.wire.port}",
+            "--client-id", name.replace(" ", "-"), "--store", self._store,
+            "--to", str(folder / "effects.jsonl"), "--capture", str(folder / "inbox.jsonl"),
+            *self.settings.options(),
+        ]  # fmt: skip
+
+    def _new_program(self) -> Program:
+        assert self._folder is not None
+        name, log = f"consumer {self.settings.name}", self._folder / "inbox.log"
+        return Program(name, log, starter=self._starter)
+
+    def _said(self) -> str:
+        log = self.program.log
+        return log.read_text("utf-8", "replace") if log.exists() else ""
+
+    def _take(self, event: Event) -> None:
+        self._said_us = now_us()
+        self._decided.add(event.get("message_id", ""))
+        self._unreadable += event["kind"] == "inbox.unreadable"
+        self._setup.case.collect(event | {"consumer": self.settings.name})
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        fields = {"consumer": self.settings.name, "channel": line["channel"]}
+        fields |= {"message_id": line["messageId"], "position": line["position"]}
+        self._setup.record("application", "application.effect", fields)
+
+
+class ProcessApplication(Application):
+    """The broker and the consumers of one case; the broker is its own as soon as it has consumers.
+
+    `needs_own_servers` is called then: its network servers publish there.
+    """
+
+    capabilities: frozenset[str] = frozenset()
+
+    def __init__(self, setup: CaseSetup, bench: ProcessBench) -> None:
+        self._setup = setup
+        self._bench = bench
+        self.needs_own_servers: Callable[[], None] = lambda: None
+        self._broker: OwnBroker | None = None
+        self._inbox_store: Valkey | None = None
+        self._consumers: dict[str, ProcessConsumer] = {}
+
+    @property
+    def port(self) -> int | None:
+        """Where the broker of this case listens; None: it has that of the bench."""
+        return None if self._broker is None else self._broker.port
+
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers the case has."""
+        return len(self._consumers)
+
+    async def post(self, topic: str, body: bytes) -> None:
+        """Publish something as an application does; BrokerLost."""
+        place = self._bench if self._broker is None else self._broker
+        await place.post(topic, body)
+
+    def new_consumer(self, settings: ConsumerSettings) -> Consumer:
+        self.needs_own_servers()
+        consumer = ProcessConsumer(settings, self._setup, self._published, self._bench.consumers)
+        self._consumers[settings.name] = consumer
+        return consumer
+
+    async def ready(self) -> None:
+        if not self._consumers:
+            return
+        self._broker = OwnBroker(self._bench.new_folder("broker"), self._setup.record)
+        await self._broker.begin(self._setup.tasks)
+        if any(consumer.settings.store for consumer in self._consumers.values()):
+            self._inbox_store = await self._bench.new_store()
+            if self._inbox_store is None:
+                raise RuntimeError("this bench was given its store: it has none for consumers")
+        for name, consumer in self._consumers.items():
+            store = self._inbox_store if consumer.settings.store else None
+            folder = subfolder(self._broker.folder, name.replace(" ", "-"))
+            await consumer.prepare(folder, self._broker.port, None if store is None else store.url)
+            await consumer.start()
+
+    async def publish(self, topic: str, body: dict[str, object]) -> None:
+        assert self._broker is not None
+        await self._broker.inject(topic, body)
+
+    async def stop_broker(self) -> None:
+        assert self._broker is not None
+        await self._broker.stop()
+
+    async def start_broker(self) -> None:
+        assert self._broker is not None
+        await self._broker.start()
+
+    async def settle(self) -> None:
+        for consumer in self._consumers.values():
+            with suppress(TimeoutError):  # then what is missing is told as such
+                await consumer.until_decided()
+            while consumer.runs and not consumer.is_quiet:  # noqa: ASYNC110 - it ends with the case
+                await asyncio.sleep(0.02)
+        for consumer in self._consumers.values():
+            if consumer.died is not None:
+                raise ConsumerDied(str(consumer.died)) from consumer.died
+            await consumer.stop()
+
+    def _published(self) -> set[str]:
+        """The ids of all messages that the broker has had."""
+        lines = self._setup.case.events
+        return {line["body"]["messageId"] for line in lines if line["kind"] in PUBLISHED}
+
+    async def end(self) -> None:
+        for consumer in self._consumers.values():
+            await consumer.stop()
+        if self._broker is not None:
+            await self._broker.end()
+        if self._inbox_store is not None:
+            await self._inbox_store.stop()
+
+
+def _environment() -> dict[str, str]:
+    """Where the packages of this very bench lie, before any other of that name."""
+    source = str(Path(bench.__path__[0]).resolve().parent)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}

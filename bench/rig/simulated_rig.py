@@ -1,0 +1,236 @@
+"""The parts of a rig in this process: servers, store; and the rig that is made of such parts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from bench.capture import Record
+from bench.chance import stream
+from bench.host.lns_process import ServerDied
+from bench.rig.application import MemoryApplication, Outboxes, OutboxWire
+from bench.rig.broker import MemoryBroker, Witness
+from bench.rig.case_setup import CaseSetup
+from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
+from bench.rig.provisioning import Provisioned
+from bench.rig.rig import Parts, Rig, capabilities_of
+from bench.rig.store import FarStore, SharedStore, StoreWire
+from bench.rig.virtual_air import MemoryDevices, MemoryStations
+from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.verdict.case import fault_fields
+from lns.clock import now_us
+from lns.dedup.claim import Bid
+from lns.events import Event, as_fields
+from lns.lorawan.identifiers import Eui
+from lns.network_server import NetworkServer as Lns
+
+LINK_US = 2_000
+WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MemoryServer(NetworkServer):
+    """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not.
+
+    They are in `store`, at the end of a wire that may be cut or slow.
+    """
+
+    def __init__(self, lns: str, setup: CaseSetup, store: SharedStore, outboxes: Outboxes) -> None:
+        self.lns = lns
+        self._setup = setup
+        self._store = store
+        self._outboxes = outboxes
+        self._to_store = StoreWire(lns, setup.record)
+        self._to_broker = OutboxWire(outboxes, lns)
+        self._stepped_us = 0
+        self._starts = 0
+        self._provisioned: Sequence[Provisioned] = ()
+        self._server: Lns | None = None
+        self._links: list[tuple[Eui, MemoryLink]] = []
+
+    @property
+    def to_store(self) -> Wire:
+        return self._to_store
+
+    @property
+    def to_broker(self) -> Wire:
+        return self._to_broker
+
+    async def start(self) -> None:
+        devices = [device.provisioned for device in self._setup.devices.values()]
+        self._provisioned = [device for device in devices if device.known]
+        for device in self._provisioned:
+            session = device.session()
+            if session is not None:
+                self._store.of(self.lns).preset(device.dev_eui, (session,))
+        with self._alive():
+            self._server = self._new_server()
+
+    async def kill(self) -> None:
+        self.stop()
+        self._server = None
+
+    async def start_again(self, *, f_cnt_up: int | None = None) -> None:
+        if f_cnt_up is not None:
+            store = self._store.of(self.lns)
+            for device in self._provisioned:
+                kept = store.sessions(device.dev_eui)
+                stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
+                store.preset(device.dev_eui, stale)
+        with self._alive():
+            self._server = self._new_server()
+
+    def stop(self) -> None:
+        links, self._links = self._links, []
+        for _, link in links:
+            link.close()
+
+    def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
+        for eui, theirs in self._links:
+            if eui == station:
+                theirs.peer.vanish(noticed_after_us)
+
+    async def ask(self, dev_eui: Eui, body: bytes, *, waits_until_queued: bool) -> None:
+        if self._server is not None:
+            with self._alive():
+                self._server.receive_request(f"lorawan/{self.lns}/{dev_eui}/down", body)
+
+    def step_wall_clock(self, us: int) -> None:
+        self._stepped_us += us
+        fields = fault_fields("clock", "step", {"us": us}, server=self.lns)
+        self._setup.record("bench", "fault.begin", fields)
+
+    def fill_disk(self) -> None:
+        self._outboxes.fill_disk(self.lns)
+
+    def free_disk(self) -> None:
+        self._outboxes.free_disk(self.lns)
+
+    def lose_outbox(self) -> None:
+        self._outboxes.wipe(self.lns)
+
+    async def connect(self, station: Eui) -> TextLink:
+        if self._server is None:
+            raise LinkClosed("the network server does not run")
+        ours, theirs = link_pair(LINK_US)
+        self._links.append((station, theirs))
+        self._setup.tasks.create_task(self._serve(self._server, station, theirs))
+        return ours
+
+    async def _serve(self, server: Lns, station: Eui, link: TextLink) -> None:
+        with self._alive():
+            await server.serve(station, link)
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """ServerDied where a process would have ended."""
+        try:
+            yield
+        except Exception as error:
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            if isinstance(cause, OSError):
+                raise  # the capture cannot be written: no matter of the server
+            told = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
+            raise ServerDied(told) from error
+
+    def _new_server(self) -> Lns:
+        self._starts += 1
+        setup = self._setup
+        store = FarStore(self.lns, self._store, self._to_store)
+        has_others = self._store.claims is not None
+        return Lns(
+            self.lns,
+            setup.region,
+            [device.record for device in self._provisioned],
+            store=store,
+            application=self._outboxes,
+            record=partial(_record_event, setup.record, self.lns),
+            utc=self._utc,
+            entropy=stream(setup.seed, self.lns, str(self._starts)),
+            retention_us=setup.retention_us,
+            entries_max=setup.entries_max,
+            claims=store if has_others else None,
+            on_outage=setup.on_outage,
+            shared=store if has_others else None,
+        )
+
+    def _utc(self) -> datetime:
+        return self._setup.wall_clock_start + timedelta(microseconds=now_us() + self._stepped_us)
+
+
+def _record_event(record: Record, lns: str, event: Event) -> None:
+    record(lns, event.kind, as_fields(event))
+
+
+class MemoryServers(Servers):
+    """The network servers of one simulated case."""
+
+    capabilities = frozenset({"virtual time", "wall clock"})
+
+    def __init__(self, setup: CaseSetup, store: SharedStore, outboxes: Outboxes) -> None:
+        self._setup = setup
+        self._store = store
+        self._outboxes = outboxes
+
+    def new(self, lns: str) -> NetworkServer:
+        if self._setup.servers:
+            self._store.begin_claims()
+        return MemoryServer(lns, self._setup, self._store, self._outboxes)
+
+
+class MemoryStore(Store):
+    """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
+
+    capabilities = frozenset({"own store"})
+
+    def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
+        self.shared = SharedStore(retention_us=setup.retention_us)
+        if has_claims:
+            self.shared.begin_claims()
+
+    def remember_for(self, retention_us: int) -> None:
+        self.shared.remember_for(retention_us)
+
+    async def claim(self, bid: Bid) -> None:
+        assert self.shared.claims is not None, "a server that is alone asks nobody"
+        await self.shared.claims.claim(bid)
+
+    async def restart(self, *, empty: bool) -> None:
+        if empty:
+            self.shared.lose_everything()
+
+
+CAPABILITIES = capabilities_of(
+    MemoryDevices, MemoryStations, MemoryServers, MemoryStore, MemoryApplication
+)
+"""What a simulated rig can do."""
+
+
+def simulated_rig(
+    *, wants_store: bool = False, capabilities: frozenset[str] = frozenset(), **facts: Any
+) -> Rig:
+    """A rig in one process, on virtual time, from one seed; `facts` are those of `CaseSetup`.
+
+    With `wants_store` even a server that is alone asks who owns a frame.
+    """
+    setup = CaseSetup(wall_clock_start=WALL_CLOCK_START, clock_began=WALL_CLOCK_START, **facts)
+    store = MemoryStore(setup, has_claims=wants_store)
+    broker = MemoryBroker(Witness(setup.record))
+    outboxes = Outboxes(setup.record, broker)
+    parts = Parts(
+        MemoryDevices(setup),
+        MemoryStations(setup),
+        MemoryServers(setup, store.shared, outboxes),
+        store,
+        MemoryApplication(setup, broker, outboxes, _utc_us),
+    )
+    return Rig(setup, parts, capabilities=capabilities)
+
+
+def _utc_us() -> int:
+    return (WALL_CLOCK_START - _EPOCH) // timedelta(microseconds=1) + now_us()

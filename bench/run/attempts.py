@@ -1,0 +1,201 @@
+"""One scenario about to be played, and what became of it."""
+
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.capture.reading import Event
+from bench.device.interfaces import (
+    CommandRefused,
+    DeviceRestarted,
+    DeviceSilent,
+    NotAsWritten,
+    UnknownFirmware,
+    WrongDevice,
+)
+from bench.device.serial_line import LineLost, PortUnavailable
+from bench.host.lns_process import ServerDied
+from bench.host.program import ConsumerDied, HostError
+from bench.lab.gateways.basicstation_shell import GatewayFailed
+from bench.rig.hardware_bench import GatewaysAway
+from bench.rig.lab_board import BoardUnfit
+from bench.rig.rig import GatewayAway, Rig, ServerSilent
+from bench.verdict.case import Case, StimulusMissed, Title
+from bench.verdict.expectation import Result, Verdict
+from bench.verdict.found import Found
+from bench.verdict.mistake import ScenarioMistake, place_in
+from bench.verdict.owner import Owner
+from lns.dedup.strategy import Strategy
+from lns.outage import StoreUnavailable
+
+BENCH = Owner.BENCH
+SERVING = (Owner.LNS, Owner.APPLICATION)
+BROKEN_MAX = 3
+"""How often a case is played in all that this host breaks."""
+DEVICE_ERRORS = (
+    BoardUnfit, CommandRefused, DeviceRestarted, DeviceSilent, LineLost, NotAsWritten,
+    PortUnavailable, UnknownFirmware, WrongDevice,
+)  # fmt: skip
+"""What a board does that the bench can do nothing about."""
+GATEWAY_ERRORS = (GatewayAway, GatewayFailed, GatewaysAway)
+"""What a gateway does."""
+LATE_ERRORS = (*DEVICE_ERRORS, *GATEWAY_ERRORS, StoreUnavailable)
+"""What may come of a host that was late: an accept after its window, an answer after its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A scenario with everything but its rig; `faults` are the seams at which it injects some."""
+
+    title: Title
+    scenario: Callable[[Rig], Coroutine[Any, Any, None]]
+    strategy: Strategy = Strategy.NONE
+    faults: frozenset[str] = frozenset()
+
+    def attempt(self, number: int) -> "Play":
+        """The same once more, under a name of its own."""
+        case = f"{self.title.case} (attempt {number})"
+        return replace(self, title=replace(self.title, case=case, attempt=number))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The number of an attempt, and how many there may be while the stimulus fails to come about.
+
+    What this host broke is played `BROKEN_MAX` times in all, whatever else is allowed; so is what a
+    device, a station or a store did not do in a case in which this host stalled.
+    """
+
+    number: int = 1
+    attempts_max: int = 1
+    again: bool = True
+
+    def follows(
+        self, verdict: Verdict, cause: BaseException | None, *, stalled: bool = False
+    ) -> bool:
+        """Whether another attempt follows one that ended so."""
+        if verdict.result is Result.INCONCLUSIVE:
+            return self.number < self.attempts_max
+        if verdict.result is not Result.ERROR or cause is None or not self.again:
+            return False
+        if self.number >= BROKEN_MAX:
+            return False
+        return is_of_host(cause) or (stalled and isinstance(cause, LATE_ERRORS))
+
+
+NOT_JOINED = "AT_NO_NETWORK_JOINED"
+"""What a device says that is to send and whose join was not accepted."""
+_JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
+ONLY = Turn(again=False)
+
+
+async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdict:
+    """Play it; whatever the bench itself gets wrong is an ERROR, not a crash."""
+    error, owner, cause = None, BENCH, None
+    try:
+        async with rig.running(case):
+            try:
+                await play.scenario(rig)
+            except DEVICE_ERRORS:
+                # What is under way to the network server still has an outcome.
+                with suppress(Exception):
+                    await rig.settle()
+                raise
+            await rig.settle()
+    except (Exception, BaseExceptionGroup) as failure:
+        cause = first_cause(failure)
+        if isinstance(cause, StimulusMissed):
+            case.missed(cause.owner, str(cause))
+        else:
+            owner = owner_of(cause)
+            error = told_of(cause, play) if owner == BENCH else innermost(cause)
+    try:
+        if owner in SERVING and error is not None:
+            # What a network server or a consumer does is never an error of the bench.
+            case.find(Found(owner=Owner(owner), rule="a server serves", text=error, t_us=0))
+            error, owner = None, BENCH
+        rig.inspect(is_stuck=owner == Owner.DEVICE)
+    except Exception as failure:
+        error = error or innermost(failure)
+    if cause is not None and error is not None:
+        found = _found(cause, error, owner, case.in_order())
+        if found is not None:
+            case.find(found)
+    stalled = any(event["kind"] == "host.stalled" for event in case.events)
+    return case.end(
+        error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause, stalled=stalled)
+    )
+
+
+def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:
+    """What kept the bench from playing a case, where that is wrong in what is tested."""
+    t_us = events[-1]["t_us"] if events else 0
+    if owner in (Owner.LNS, Owner.APPLICATION):
+        return Found(rule="under test", text=error, t_us=t_us, owner=Owner(owner))
+    if isinstance(cause, CommandRefused) and NOT_JOINED in str(cause):
+        for event in events:
+            is_join = event["kind"] == "lns.outcome" and _JOIN.fullmatch(event.get("frame_id", ""))
+            if is_join and event["answer"] in ("NotAsked", "Suppressed"):
+                text = f"{event['frame_id']} was not accepted: {event.get('reason', 'no reason')}"
+                return Found(
+                    rule="join accept", text=text, t_us=event["t_us"],
+                    frame_id=event["frame_id"], station=event["station"],
+                )  # fmt: skip
+    return None
+
+
+async def repeated(
+    play: Play, attempts_max: int, attempt: Callable[[Play, Turn], Awaitable[tuple[Verdict, bool]]]
+) -> Verdict:
+    """The verdict of the first attempt that proves something, or of the last one allowed.
+
+    `attempt` plays it once; with the verdict it says whether another attempt is to follow.
+    """
+    turn = Turn(1, attempts_max)
+    verdict, again = await attempt(play, turn)
+    while again:
+        turn = replace(turn, number=turn.number + 1)
+        verdict, again = await attempt(play.attempt(turn.number), turn)
+    return verdict
+
+
+def owner_of(error: BaseException) -> Owner:
+    """Who has to see to an error that kept the bench from playing a case."""
+    if isinstance(error, ServerDied | ServerSilent):
+        return Owner.LNS
+    if isinstance(error, ConsumerDied):
+        return Owner.APPLICATION
+    if isinstance(error, DEVICE_ERRORS):
+        return Owner.DEVICE
+    return Owner.GATEWAY if isinstance(error, GATEWAY_ERRORS) else BENCH
+
+
+def is_of_host(error: BaseException) -> bool:
+    """Whether this host did not do what it should, and may do it if it is asked again.
+
+    A mistake of a scenario is none of this host, and a case that takes too long would again.
+    """
+    of_host = isinstance(error, HostError | OSError) and not isinstance(error, TimeoutError)
+    return of_host and owner_of(error) == BENCH
+
+
+def told_of(mistake: BaseException, play: Play) -> str:
+    """What is wrong, after the line of the scenario in which it came about."""
+    place = place_in(play.title.file, mistake.__traceback__)
+    told = str(mistake) if isinstance(mistake, ScenarioMistake) else innermost(mistake)
+    return f"{place}: {told}" if place else told
+
+
+def innermost(failure: BaseException) -> str:
+    """The first cause in a group of groups, in a line."""
+    cause = first_cause(failure)
+    return f"{type(cause).__name__}: {cause}"
+
+
+def first_cause(failure: BaseException) -> BaseException:
+    """The first exception in a group of groups."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure

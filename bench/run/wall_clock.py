@@ -1,0 +1,217 @@
+"""A run on the wall clock: cases side by side, on a bench of programs or on one of a lab."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+from bench.host.program import HostError
+from bench.rig.process_bench import ProcessBench
+from bench.rig.rig import Rig
+from bench.run.attempts import Play, Turn, perform, repeated
+from bench.run.run_record import RunRecord
+from bench.run.settings import Retiming
+from bench.verdict.case import Case
+from bench.verdict.expectation import Verdict
+
+T = TypeVar("T")
+B = TypeVar("B")
+
+
+class BenchStopped(HostError):
+    """The bench broke while cases were played on it; the text says why."""
+
+
+class SideBySide(Generic[B]):
+    """A bench on an event loop in a thread of its own; used from another thread.
+
+    `open_bench` makes the bench, inside the loop; `start` raises what that raised.
+    """
+
+    def __init__(self, open_bench: Callable[[], AbstractAsyncContextManager[B]]) -> None:
+        self._open_bench = open_bench
+        self._opened: Future[B] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self._plays: set[asyncio.Task[Any]] = set()
+        self._broke: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="bench", daemon=True)
+
+    def result(self, future: "Future[T]") -> T:
+        """What came of a case; BenchStopped when the bench broke before it was over."""
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._stopped() from None
+
+    def _stopped(self) -> BenchStopped:
+        cause: BaseException | None = self._broke
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        why = "it was closed" if cause is None else str(cause) or type(cause).__name__
+        return BenchStopped(f"the bench has stopped: {why}. What was captured until then stays")
+
+    def start(self) -> B:
+        """Open the bench and return it."""
+        self._thread.start()
+        return self._opened.result()
+
+    def play(self, case: Callable[[B], Coroutine[Any, Any, T]]) -> "Future[T]":
+        """Begin to play a case; `result` has what came of it. BenchStopped if the bench broke."""
+        assert self._loop is not None
+        if self._broke is not None or self._loop.is_closed():
+            raise self._stopped()
+        return asyncio.run_coroutine_threadsafe(self._keep(case), self._loop)
+
+    async def _keep(self, case: Callable[[B], Coroutine[Any, Any, T]]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._plays.add(task)
+        try:
+            return await case(self._opened.result())
+        finally:
+            self._plays.discard(task)
+
+    def call(self, action: Callable[[B], T]) -> T:
+        """Do something on the bench's own thread, and wait for it."""
+
+        async def act(bench: B) -> T:
+            return action(bench)
+
+        return self.result(self.play(act))
+
+    def close(self) -> None:
+        """End what still runs, and close the bench."""
+        is_open = self._opened.done() and self._opened.exception() is None
+        if is_open and self._loop is not None and self._over is not None:
+            with suppress(RuntimeError):  # the bench broke, and its loop is gone
+                self._loop.call_soon_threadsafe(self._over.set)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with self._open_bench() as bench:
+                self._opened.set_result(bench)
+                await self._over.wait()
+                await self._end_all()
+        except BaseException as error:
+            if self._opened.done():
+                self._broke = error
+            else:
+                self._opened.set_exception(error)
+
+    async def _end_all(self) -> None:
+        """Cancel the cases that still run, and wait for them."""
+        plays = list(self._plays)
+        for task in plays:
+            task.cancel()
+        await asyncio.gather(*plays, return_exceptions=True)
+
+
+Bench = TypeVar("Bench", bound=ProcessBench)
+
+
+class Rigs(Protocol[Bench]):
+    """What a run on the wall clock has to know of its kind of rig."""
+
+    capabilities: frozenset[str]
+    attempts_max: int
+    """How often a case is played whose stimulus fails to come about, or that stalls this host."""
+    share_servers: bool
+    """Whether cases begin together, with network servers that know the devices of all of them."""
+
+    def open_bench(self) -> AbstractAsyncContextManager[Bench]:
+        """The bench of all cases."""
+
+    def rig(self, bench: Bench, play: Play, *, is_again: bool, **facts: Any) -> Rig:
+        """A rig for one attempt of a case; `is_again`: for one that is not the first."""
+
+    def missing(self, play: Play) -> Sequence[str]:
+        """What the bench lacks for a scenario, besides what it says that it requires."""
+
+    def in_order(self, plays: list[Play]) -> list[Play]:
+        """In which order cases begin."""
+
+
+class WallClockRun(Generic[Bench]):
+    """Plays what was announced side by side; whoever asks for a verdict waits for that case."""
+
+    limits_itself = True
+
+    def __init__(self, record: RunRecord, rigs: Rigs[Bench], *, retention_us: int) -> None:
+        self.capabilities = rigs.capabilities
+        self._record = record
+        self._rigs = rigs
+        self._retention_us = retention_us
+        self._bench = SideBySide(rigs.open_bench)
+        self._is_open = False
+        self._verdicts: dict[str, Future[Verdict]] = {}
+        self._numbers = 0
+
+    def missing(self, play: Play) -> Sequence[str]:
+        """What the bench lacks for a scenario."""
+        return self._rigs.missing(play)
+
+    def announce(self, plays: list[Play]) -> None:
+        """Begin to play all of these; HostError when the bench cannot be had or set up."""
+        if not self._is_open:
+            self._bench.start()
+            self._is_open = True
+        self._expect(len(plays))
+        for play in self._rigs.in_order(plays):
+            self._begin(play)
+
+    def _expect(self, cases: int) -> None:
+        if self._rigs.share_servers:
+            self._bench.call(lambda bench: bench.expect(cases))
+
+    def play(self, play: Play) -> Verdict:
+        """The verdict of one case, as soon as there is one."""
+        if play.title.case not in self._verdicts:
+            self.announce([play])
+        return self._bench.result(self._verdicts.pop(play.title.case))
+
+    def close(self) -> None:
+        """End every case and every program of the run, silence every board, free the bench."""
+        if self._is_open:
+            self._bench.close()
+
+    def _begin(self, play: Play) -> None:
+        async def perform_it(bench: Bench) -> Verdict:
+            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
+                if again is not play and self._rigs.share_servers:
+                    bench.expect(1)
+                return await self._attempt(bench, again, turn, is_again=again is not play)
+
+            return await repeated(play, self._rigs.attempts_max, attempt)
+
+        self._verdicts[play.title.case] = self._bench.play(perform_it)
+
+    async def _attempt(
+        self, bench: Bench, play: Play, turn: Turn, *, is_again: bool
+    ) -> tuple[Verdict, bool]:
+        self._numbers += 1
+        rig = self._rigs.rig(
+            bench,
+            play,
+            is_again=is_again,
+            wants_store="store" in play.faults,
+            seed=self._record.seed,
+            case=play.title.case,
+            strategy=play.strategy,
+            retention_us=self._retention_us,
+            retimed=Retiming(self._retention_us),
+            number=self._numbers,
+        )
+        case = Case(play.title, bench.capture, rig=self._record.rig)
+        try:
+            return await perform(case, rig, play, turn), case.repeated
+        finally:
+            await rig.end()

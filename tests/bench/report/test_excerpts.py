@@ -1,0 +1,78 @@
+from pathlib import Path
+
+from bench.report.excerpts import Window, excerpts, nearest, read_events
+
+AIR = """{"source":"air","seq":0,"t_us":5,"kind":"radio.transmit"}
+{"source":"air","seq":1,"t_us":30,"kind":"radio.transmit"}
+[1, 2]
+{"source":"air","seq":2,"t_us":"40","kind":"radio.transmit"}
+{"source":"air","seq":3,"t_u"""
+LNS = """{"source":"lns-a","seq":0,"t_us":5,"kind":"lns.outcome"}
+\xff\xfe
+{"source":"lns-a","seq":1,"t_us":20,"kind":"lns.outcome"}
+"""
+
+
+def captured(folder: Path) -> Path:
+    (folder / "air.jsonl").write_text(AIR, "utf-8")
+    (folder / "lns-a.jsonl").write_bytes(LNS.encode("latin-1"))
+    return folder
+
+
+def places(events) -> list[tuple[str, int]]:
+    return [(event["source"], event["seq"]) for event in events]
+
+
+def test_events_are_sorted_by_time_and_torn_lines_passed_over(tmp_path: Path) -> None:
+    events = read_events(captured(tmp_path))
+    assert places(events) == [("air", 0), ("lns-a", 0), ("lns-a", 1), ("air", 1)]
+
+
+def test_only_the_lines_of_the_windows_are_read(tmp_path: Path) -> None:
+    windows = [Window("a", 6, 20), Window("b", 15, 25), Window("c", 30, 30)]
+    assert places(read_events(captured(tmp_path), windows)) == [("lns-a", 1), ("air", 1)]
+
+
+def test_a_window_has_both_its_ends(tmp_path: Path) -> None:
+    found = excerpts(captured(tmp_path), [Window("a", 5, 20), Window("none", 0, -1)], {})
+    assert places(found["a"].events) == [("air", 0), ("lns-a", 0), ("lns-a", 1)]
+    assert found["none"].events == ()
+
+
+def test_a_folder_without_captures_has_no_events(tmp_path: Path) -> None:
+    assert list(read_events(tmp_path)) == []
+
+
+def test_one_instant_reads_in_the_order_of_causes(tmp_path: Path) -> None:
+    for source, kind in (
+        ("upstream", "upstream.published"),
+        ("tap-1", "station.text"),
+        ("bench", "case.end"),
+        ("air", "radio.transmit"),
+        ("lns-a", "lns.outcome"),
+        ("device-alpha", "device.command"),
+    ):
+        line = f'{{"source":"{source}","seq":0,"t_us":5,"kind":"{kind}"}}\n'
+        (tmp_path / f"{source}.jsonl").write_text(line)
+    assert [event["source"] for event in read_events(tmp_path)] == [
+        "device-alpha",
+        "air",
+        "tap-1",
+        "lns-a",
+        "upstream",
+        "bench",
+    ]
+
+
+def test_the_lines_nearest_to_the_findings_are_kept_and_the_gaps_counted() -> None:
+    events = [{"t_us": t_us} for t_us in range(10)]
+    excerpt = nearest(events, [8, 1], 4)
+    assert [event["t_us"] for event in excerpt.events] == [0, 1, 2, 8]
+    assert excerpt.left_out == 6
+    assert excerpt.gaps == {3: 5}
+
+
+def test_a_time_inside_a_text_is_not_the_time_of_the_line(tmp_path: Path) -> None:
+    line = '{"source":"tap-1","seq":0,"t_us":5,"kind":"station.text","text":"{\\"t_us\\":99}"}\n'
+    (tmp_path / "tap-1.jsonl").write_text(line)
+    assert list(read_events(tmp_path, [Window("a", 99, 99)])) == []
