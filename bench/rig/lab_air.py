@@ -306,6 +306,12 @@ class AbsentStation(TappedStation):
     def is_up(self) -> bool:
         return True
 
+    def start(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        return None
+
     def restart(self) -> None:
         raise RuntimeError(f"no gateway plays station {self.name}")
 
