@@ -131,7 +131,10 @@ class Rigs(Protocol[Bench]):
         """The bench of all cases."""
 
     def rig(self, bench: Bench, play: Play, *, is_again: bool, **facts: Any) -> Rig:
-        """A rig for one attempt of a case; `is_again`: for one that is not the first."""
+        """A rig for one attempt of a case; `is_again`: for one that is not the first.
+
+        `play` is the case as it was announced, whichever attempt it is for.
+        """
 
     def missing(self, play: Play) -> Sequence[str]:
         """What the bench lacks for a scenario, besides what it says that it requires."""
@@ -188,20 +191,20 @@ class WallClockRun(Generic[Bench]):
             async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
                 if again is not play and self._rigs.share_servers:
                     bench.expect(1)
-                return await self._attempt(bench, again, turn, is_again=again is not play)
+                return await self._attempt(bench, play, again, turn)
 
             return await repeated(play, self._rigs.attempts_max, attempt)
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 
     async def _attempt(
-        self, bench: Bench, play: Play, turn: Turn, *, is_again: bool
+        self, bench: Bench, announced: Play, play: Play, turn: Turn
     ) -> tuple[Verdict, bool]:
         self._numbers += 1
         rig = self._rigs.rig(
             bench,
-            play,
-            is_again=is_again,
+            announced,
+            is_again=play is not announced,
             wants_store="store" in play.faults,
             seed=self._record.seed,
             case=play.title.case,
