@@ -25,6 +25,7 @@ from bench.host.ports import LOOPBACK
 from bench.host.program import STOP_S, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.host.toml_text import toml_text
+from lns.dedup.session import Session
 from lns.delivery.inbox import utc_us
 from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
@@ -32,7 +33,7 @@ from lns.server.address import DISCOVERY_PATH, host_and_port
 from lns.store.redis import RedisStore
 from lns.store.redis_server import redis_server
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Activation, EndDevice, Session
+from lns.uplink.end_device import Activation, EndDevice
 from lns.uplink.registry import SessionStore
 
 START_S = 60
