@@ -234,3 +234,31 @@ async def test_a_repeat_that_the_store_did_not_let_out_is_not_spent(rig, strateg
         await rig.replay(uplink, by="west", after=seconds(4))
     due = FIRST + WITHHELD * 2 + AGAIN * 3 + OVER
     rig.expect(uplink, due, first="west", withheld="west", again="west", over="west")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+@pytest.mark.parametrize("after_s", [4, 6])
+async def test_a_stranger_is_looked_up_again_after_five_seconds(rig, after_s):
+    """The store was away when it was first heard; who sends strange frames asks for none of it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("new", activation="otaa")
+    rig.only("east")
+    join = await device.join()
+    first, second = [await rig.craft(device) for _ in range(2)]
+    rig.cut_store("lns-a")
+    await rig.say(rig.told(first, by="west"), by="west")
+    await rig.wait(milliseconds(100))
+    await rig.restore_store("lns-a")
+    await rig.wait(seconds(after_s))
+    await rig.say(rig.told(second, by="west"), by="west")
+    strange = Table("""
+        strategy kind | strange
+        *        *    | - dropped(UnknownDevice) NotAsked
+    """)
+    rig.expect(join, FIRST, first="east")
+    rig.expect(first, strange, strange="west")
+    if after_s < 5:
+        rig.expect(second, strange, strange="west")
+    else:
+        rig.expect(second, FIRST, first="west")

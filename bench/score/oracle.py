@@ -328,7 +328,7 @@ _REFUSAL = f"""CASE WHEN status = 'Duplicate' THEN 'Duplicate'
 _WANTS = "((adr AND device.nb_trans > 1) OR device.dev_status_s IS NOT NULL)"
 _MAY = "coalesce(level2 NOT IN ('NotOwner', 'Unavailable'), true)"
 _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'open'
-       WHEN refusal = 'BelongsToAnotherServer' AND requests_answer THEN 'Suppressed'
+       WHEN refusal = 'BelongsToAnotherServer' AND (is_join OR requests_answer) THEN 'Suppressed'
        WHEN unproven IS NOT NULL THEN 'NotAsked'
        WHEN is_join AND refusal IS NULL THEN 'due' WHEN is_join THEN 'Suppressed'
        WHEN may_ask OR (NOT requests_answer AND {_WANTS} AND {_NEW} AND {_MAY} AND refusal IS NULL)

@@ -180,11 +180,7 @@ def us915_sub_band(number: int) -> tuple[Channel, ...]:
     return (*_US_125_KHZ[first : first + 8], _US_500_KHZ[number - 1])
 
 
-def _eu868_rx1_freq_hz(freq_hz: int) -> int:
-    return freq_hz
-
-
-def _as923_rx1_freq_hz(freq_hz: int) -> int:
+def _rx1_where_it_was_sent(freq_hz: int) -> int:
     return freq_hz
 
 
@@ -215,7 +211,7 @@ EU868 = Region(
     join_channels=_EU_CHANNELS,
     downlink_channels_hz=(),
     rx1_drs=tuple(tuple(max(dr - offset, 0) for offset in range(6)) for dr in range(8)),
-    rx1_freq_hz=_eu868_rx1_freq_hz,
+    rx1_freq_hz=_rx1_where_it_was_sent,
     rx2_dr=0,
     rx2_freq_hz=869_525_000,
     max_payloads=(51, 51, 51, 115, 222, 222, 222, 222),
@@ -303,7 +299,7 @@ AS923_1 = Region(
     join_channels=tuple(Channel(channel.freq_hz, 2, 5) for channel in _AS_CHANNELS),
     downlink_channels_hz=(),
     rx1_drs=tuple(tuple(_as923_rx1_dr(dr, offset) for offset in range(8)) for dr in range(8)),
-    rx1_freq_hz=_as923_rx1_freq_hz,
+    rx1_freq_hz=_rx1_where_it_was_sent,
     rx2_dr=2,
     rx2_freq_hz=923_200_000,
     # Without a dwell time of the downlink, as devices are told.

@@ -44,13 +44,11 @@ def _data_rates(region: Region) -> list[tuple[int, int, int]]:
 
 
 def _row(data_rate: DataRate | FskDataRate | None, *, only_down: bool) -> tuple[int, int, int]:
-    match data_rate:
-        case DataRate(sf, bw_hz):
-            return sf, bw_hz // 1000, int(only_down)
-        case FskDataRate():
-            return _FSK
-        case None:
-            return _UNDEFINED
+    if data_rate is None:
+        return _UNDEFINED
+    if isinstance(data_rate, FskDataRate):
+        return _FSK
+    return data_rate.sf, data_rate.bw_hz // 1000, int(only_down)
 
 
 def _radio(radio: StationRadio) -> dict[str, Any]:

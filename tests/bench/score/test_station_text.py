@@ -38,7 +38,7 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
     texts = {
         "updf": UPDF,
         "negative": changed(UPDF, DevAddr=-2147483647, MIC=-406457590, FPort=-1, FRMPayload=""),
-        "asking": changed(UPDF, MHdr=128, FCtrl=0x42, FOpts="0302", FPort=0),
+        "asking": changed(UPDF, MHdr=128, FCtrl=0x42, FOpts="0302"),
         "checking": changed(UPDF, FCtrl=0x03, FOpts="030702"),
         "jreq": JREQ,
         "id6": changed(JREQ, JoinEui="::1", DevEui="16:c001:f150:1"),
@@ -63,6 +63,7 @@ def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSess
         "", "not json", UPDF[:-1], UPDF + " x", changed(UPDF, MIC="234819883"),
         changed(UPDF, FCnt=65536), changed(UPDF, FCnt=2.5), changed(UPDF, MHdr=96),
         changed(UPDF, FOpts="02"), changed(UPDF, FRMPayload="9"), changed(UPDF, FPort=-1),
+        changed(UPDF, FCtrl=0x02, FOpts="0302", FPort=0),
         changed(JREQ, DevEui="33-31"), changed(JREQ, DevNonce=-1),
         changed(UPDF, upinfo={"xtime": -1}),
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.capture.reading import Event
-from bench.verdict.case import Case, StimulusMissed, Title
+from bench.verdict.case import Case, StimulusMissed, Title, fault_fields
 from bench.verdict.evidence import Words
 from bench.verdict.expectation import Due, Result, Verdict
 from bench.verdict.found import Found
@@ -327,3 +327,26 @@ def test_what_the_bench_itself_found_decides_the_verdict(open_case: Open, tmp_pa
     assert case.end().result is Result.FAIL
     [fact] = [line for line in written(tmp_path) if line["kind"] == "case.finding"]
     assert (fact["owner"], fact["text"]) == ("LNS", "a frame that nobody sent")
+
+
+def test_a_fault_says_where_who_meets_it_and_what_it_is() -> None:
+    told = fault_fields("tap", "delay", {"after_us": 5}, server="lns-b", station="west")
+    assert told == {
+        "seam": "tap", "fault": "delay", "station": "west", "origin": "injected", "lns": "lns-b",
+        "detail": {"after_us": 5},
+    }  # fmt: skip
+    assert fault_fields("store", "cut", {}) == {
+        "seam": "store", "fault": "cut", "origin": "injected", "detail": {},
+    }  # fmt: skip
+
+
+def test_a_fault_of_a_case_is_in_its_capture(open_case: Open, tmp_path: Path) -> None:
+    case = open_case()
+    case.fault("store", "cut", after_us=5)
+    case.fault("store", "cut", "fault.end")
+    case.end()
+    lines = [json.loads(line) for line in (tmp_path / "bench.jsonl").read_text().splitlines()]
+    faults = [line for line in lines if line["kind"].startswith("fault.")]
+    assert [(one["kind"], one["detail"]) for one in faults] == [
+        ("fault.begin", {"after_us": 5}), ("fault.end", {}),
+    ]  # fmt: skip

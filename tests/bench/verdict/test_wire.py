@@ -1,11 +1,12 @@
 """What the bench reads of a station is what the protocol says, read a second time."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from bench.verdict.wire import uplink_of
+from bench.verdict.wire import gps_us, is_reception, json_of, unreadable_type, uplink_of
 from lns.station.messages import Jreq, Updf, parse_up
 
 INFO = {"rctx": 0, "xtime": 5, "gpstime": 0, "rssi": -50, "snr": 9.25, "rxtime": 1.0}
@@ -55,3 +56,24 @@ def test_nothing_is_read_here_that_a_server_refuses(text: dict[str, Any]) -> Non
     for one in map(json.dumps, odd):
         here = seen_here(one)
         assert here is None or here == seen_by_server(one), one
+
+
+def test_what_json_does_not_know_is_no_json() -> None:
+    for text in ('{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', '{"a": "\\ud800"}', "{", "["):
+        assert json_of(text) is None
+        assert is_reception(text)
+        assert unreadable_type(text) is None
+    assert json_of('{"a": 1.5}') == {"a": 1.5}
+
+
+def test_a_message_that_lacks_what_its_kind_needs_is_unreadable() -> None:
+    assert unreadable_type("[1]") == ""
+    assert unreadable_type('{"msgtype": "version"}') == "version"
+    assert unreadable_type('{"msgtype": "version", "station": "2.0.6"}') is None
+    assert unreadable_type('{"msgtype": "dntxed", "seqno": 1, "DevEUI": "", "DR": 0}') == "dntxed"
+    assert unreadable_type('{"msgtype": 5}') is None
+    assert unreadable_type('{"msgtype": "updf"}') is None
+
+
+def test_gps_time_is_ahead_of_utc() -> None:
+    assert gps_us(datetime(2026, 11, 22, tzinfo=UTC)) == 1_479_340_818_000_000

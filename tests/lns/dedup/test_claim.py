@@ -128,6 +128,17 @@ def test_what_was_claimed_lately_lies_in_the_life_in_which_it_was_claimed() -> N
     assert late == Decision(False, False, restarted, Lived(0))
 
 
+def test_a_frame_that_was_refused_is_granted_under_the_name_that_it_has() -> None:
+    """Another server was refused it a moment ago, and may have told its application of it."""
+    before = state(9, "lns-b")
+    granted = decide(before, BID, seen=Seen(Lived(0, odd=True), None))
+    assert (granted.granted, granted.lived) == (True, Lived(0, odd=True))
+    assert granted.state == State(Counter(10, mic=MIC), "lns-a")
+    assert decide(before, BID, seen=Seen(Lived(0), None)).granted
+    other_life = Seen(Lived(1), None)
+    assert decide(before, BID, seen=other_life) == Decision(False, False, before, Lived(1))
+
+
 def test_other_bytes_with_a_used_counter_are_an_odd_frame() -> None:
     for f_cnt_up, mic, odd in ((10, MIC, False), (10, OTHER_MIC, True), (11, MIC, True)):
         known = state(f_cnt_up, "lns-b", mic=mic)

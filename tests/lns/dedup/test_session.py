@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from lns.dedup.session import COPIED_MAX, LIVES_MAX, Lived, Session, Standing
+from lns.dedup.session import COPIED_MAX, LIVES_MAX, Counter, Lived, Session, Standing
 from lns.lorawan.identifiers import Mic
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
 
@@ -205,3 +205,13 @@ def test_no_key_shows_in_a_repr(session: Session) -> None:
     shown = repr((ALPHA, GAMMA, session))
     assert "NWK" not in shown.upper()
     assert all(repr(key) not in shown for key in (KEYS.nwk_s_key, KEYS.app_s_key, GAMMA.app_key))
+
+
+def test_a_store_of_before_knew_no_mic(session: Session) -> None:
+    """What is as far as this server and has one fills it in; what is not as far changes nothing."""
+    session.advance(10, MIC)
+    session.mic = None
+    session.learn(Counter(9, mic=MIC), "lns-b")
+    assert session.mic is None
+    session.learn(Counter(10, mic=MIC), "lns-b")
+    assert session.mic == MIC

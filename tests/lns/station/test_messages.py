@@ -215,7 +215,7 @@ def test_euis_may_have_any_spelling(spelling: object) -> None:
      {"FRMPayload": "zz"}, {"FRMPayload": 5}, {"FRMPayload": "00" * 300}, {"FOpts": "00"},
      {"FCtrl": 1}, {"Freq": 868100000.5}, {"Freq": 0}, {"DR": 16}, {"upinfo": []},
      {"upinfo": {"xtime": 1.5}}, {"upinfo": {"xtime": -1}}, {"upinfo": {"xtime": 1 << 63}},
-     {"MIC": None}],
+     {"MIC": None}, {"FCtrl": 1, "FOpts": "02", "FPort": 0}],
     ids=str,
 )  # fmt: skip
 def test_a_field_that_cannot_be_spoils_the_reception(fields: dict[str, object]) -> None:
