@@ -388,6 +388,10 @@ class Store(Protocol):
         """How long a claimed frame is remembered; before any was."""
         return None
 
+    def must_be_own(self) -> None:
+        """Refuse to be disturbed where other cases use it too."""
+        return None
+
     async def claim(self, bid: Bid) -> None:
         """Claim a frame in the name of a server that is none of this rig's."""
 

@@ -323,6 +323,9 @@ class ProcessStore(Store):
         if self._wants or len(self._setup.servers) > 1:
             self._servers.keep_in(None if self._valkey is None else self._valkey.url)
 
+    def must_be_own(self) -> None:
+        self._own()
+
     async def claim(self, bid: Bid) -> None:
         url = self._bench.store_url if self._valkey is None else self._valkey.url
         async with RedisClaims(redis_server(url)) as claims:

@@ -534,6 +534,7 @@ class Rig(Expectations):
     async def restart_store(self, *, empty: bool) -> None:
         """Restart the store that the network servers share; `empty`: it knows nothing any more."""
         await self.start()
+        self._parts.store.must_be_own()
         self._fault("store", "restart", empty=empty)
         await self._parts.store.restart(empty=empty)
         self._fault("store", "restart", "fault.end", empty=empty)
@@ -591,6 +592,7 @@ class Rig(Expectations):
     async def spoil_store(self, device: RigDevice) -> None:
         """Write something foreign where the store has what servers know of a device."""
         await self.start()
+        self._parts.store.must_be_own()
         self._fault("store", "foreign value", dev_eui=device.dev_eui)
         await self._parts.store.spoil(device.dev_eui)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.device.interfaces import CommandRefused
-from bench.rig.assembly import GatewayAway
+from bench.rig.rig import GatewayAway
 from bench.run.attempts import BROKEN_MAX, ONLY, Turn
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.mistake import ScenarioMistake
