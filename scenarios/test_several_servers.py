@@ -264,21 +264,3 @@ async def test_a_session_that_ended_at_one_server_is_over_for_the_other(rig, str
         rig.expect(uplink, FIRST, first=station)
     for frame in unheard:
         rig.expect(frame, OVER, over="east")
-
-
-@pytest.mark.requires("virtual time")
-@pytest.mark.fault("store", "slow")
-async def test_copies_of_a_stranger_wait_for_one_answer_of_the_store(rig, strategy):
-    """A device that joined elsewhere is looked up once; both copies are of a known device then."""
-    rig.put_on("lns-b", "east")
-    device, _ = rig.provision("new", activation="otaa", strategy=strategy), rig.north
-    rig.only("east")
-    join = await device.join()
-    frame = await rig.craft(device)
-    rig.slow_store(milliseconds(60))
-    for station in ("west", "north"):
-        await rig.say(rig.told(frame, by=station), by=station)
-    await rig.wait(seconds(2))
-    await rig.restore_store()
-    rig.expect(join, FIRST, first="east")
-    rig.expect(frame, FIRST + COPY, first="west", copy="north")

@@ -8,7 +8,7 @@ import pytest
 
 from bench.duration import milliseconds, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, FIRST, LOST, OWNED, UNVERIFIED
+from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, UNVERIFIED
 
 # A frame of a session that nobody can tell this server of.
 STRANGE = Table("""
@@ -190,3 +190,21 @@ async def test_a_life_that_the_store_forgot_goes_on(rig, strategy, confirmed):
     for uplink in (new, *after):
         key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-{uplink.f_cnt}"
         rig.expect_upstream(uplink, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_copies_of_a_stranger_wait_for_one_answer_of_the_store(rig, strategy):
+    """A device that joined elsewhere is looked up once; both copies are of a known device then."""
+    rig.put_on("lns-b", "east")
+    device, _ = rig.provision("new", activation="otaa", strategy=strategy), rig.north
+    rig.only("east")
+    join = await device.join()
+    frame = await rig.craft(device)
+    rig.slow_store(milliseconds(60))
+    for station in ("west", "north"):
+        await rig.say(rig.told(frame, by=station), by=station)
+    await rig.wait(seconds(2))
+    await rig.restore_store()
+    rig.expect(join, FIRST, first="east")
+    rig.expect(frame, FIRST + COPY, first="west", copy="north")

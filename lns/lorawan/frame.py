@@ -6,7 +6,7 @@ All multi-byte fields are little endian. A join-accept is encrypted behind its M
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -124,8 +124,16 @@ class Data(Struct, frozen=True):
 
     def mic_is_valid(self, nwk_s_key: bytes, f_cnt: int) -> bool:
         """Whether the MIC fits this key and this 32-bit counter."""
-        mic = data_mic(nwk_s_key, self.direction, self.dev_addr, f_cnt, self.body())
-        return mic == self.mic
+        return self.mic_check()(nwk_s_key, f_cnt)
+
+    def mic_check(self) -> Callable[[bytes, int], bool]:
+        """`mic_is_valid` for many keys and counters: what they have in common is built once."""
+        direction, dev_addr, body, mic = self.direction, self.dev_addr, self.body(), self.mic
+
+        def is_valid(nwk_s_key: bytes, f_cnt: int) -> bool:
+            return data_mic(nwk_s_key, direction, dev_addr, f_cnt, body) == mic
+
+        return is_valid
 
     def payload(self, keys: SessionKeys, f_cnt: int) -> bytes:
         """FRMPayload in clear, for this 32-bit counter; empty without FPort."""

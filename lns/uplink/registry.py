@@ -129,9 +129,10 @@ class Registry:
         sharers = self._by_dev_addr.get(frame.dev_addr)
         if not sharers:
             return Reason.UNKNOWN_DEVICE
+        mic_is_valid = frame.mic_check()
         for device, session in sharers:
             for f_cnt in _candidates(device, session, frame):
-                if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
+                if mic_is_valid(session.keys.nwk_s_key, f_cnt):
                     return Match(device, session, f_cnt)
         return Reason.MIC_MISMATCH
 
