@@ -245,6 +245,7 @@ class MqttSender:
         self._read_to = 0
         self._acknowledged: deque[tuple[int, Entry]] = deque()  # since when, what
         self._more, self._tidy = asyncio.Event(), asyncio.Event()
+        self._removal = asyncio.Lock()
         self._empty, self._connected = asyncio.Event(), asyncio.Event()
         self._trouble = Trouble(log, "is not connected yet")
         self._work: list[asyncio.Task[None]] = []
@@ -286,8 +287,9 @@ class MqttSender:
                     async with asyncio.timeout(self._drain_us / 1_000_000):
                         await self.drained()
         finally:
-            for task in self._work:
-                task.cancel()
+            async with self._removal:  # what was removed is counted, too
+                for task in self._work:
+                    task.cancel()
             try:
                 await self._tasks.__aexit__(kind, error, traceback)
             finally:
@@ -436,9 +438,10 @@ class MqttSender:
     async def _remove(self, positions: Sequence[int]) -> None:
         if not positions:
             return
-        await self._pending.remove(positions)
-        for _ in positions:
-            self._acknowledged.popleft()
+        async with self._removal:
+            await self._pending.remove(positions)
+            for _ in positions:
+                self._acknowledged.popleft()
 
     def _take_back(self, unacknowledged: Sequence[Entry]) -> None:
         """The connection is lost: what may be lost with it is to be sent before all else."""
