@@ -65,7 +65,8 @@ def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSess
         changed(UPDF, FOpts="02"), changed(UPDF, FRMPayload="9"), changed(UPDF, FPort=-1),
         changed(UPDF, FCtrl=0x02, FOpts="0302", FPort=0),
         changed(JREQ, DevEui="33-31"), changed(JREQ, DevNonce=-1),
-        changed(UPDF, upinfo={"xtime": -1}),
+        changed(UPDF, upinfo={"xtime": -1}), changed(UPDF, upinfo={"xtime": 1 << 63}),
+        changed(UPDF, upinfo={"rctx": 1 << 63}),
     ]  # fmt: skip
     rows = heard_of(spark, {text: text for text in texts})
     assert {row["text"] for row in rows} == set(texts)
