@@ -366,7 +366,8 @@ def _timing_changes(line: Line, night: Night) -> list[Change]:
         if _is_over_limit(tonight) and not (was is not None and _is_over_limit(was)):
             changes.append(_limit(kind, tonight, night))
         told = line.shifted.setdefault(kind, [])
-        label = _shift_since(before, night, kind, told)
+        # On virtual time it moves with the set of cases, and with nothing else.
+        label = _shift_since(before, night, kind, told) if line.real_time else None
         if label is not None:
             told.append(label)
             changes.append(_shift(line, night, kind, label))
