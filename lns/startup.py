@@ -11,7 +11,7 @@ import shlex
 import ssl
 import stat
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -42,6 +42,7 @@ from lns.uplink.registry import SessionStore
 
 log = logging.getLogger(__name__)
 
+Made = TypeVar("Made")
 Acknowledge = Callable[[Acknowledged | Parked], None]
 OpenUpstream = Callable[[Acknowledge], AbstractAsyncContextManager[Application]]
 OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
@@ -51,12 +52,21 @@ OpenRequests = Callable[[Asked], AbstractAsyncContextManager[None]]
 """Tells topic and body of what applications ask for (`lns.downlink.downlink_queue`)."""
 
 
-def _memory_upstream(config: Config) -> OpenUpstream:
-    @asynccontextmanager
-    async def opened(acknowledge: Acknowledge) -> AsyncIterator[Application]:
-        yield MemoryUpstream()
+@asynccontextmanager
+async def _opened(
+    opening: AbstractAsyncContextManager[Made], config: Config, section: str, key: str
+) -> AsyncIterator[Made]:
+    """What a key stands for; the mistake of that key where it cannot be opened."""
+    async with AsyncExitStack() as stack:
+        try:
+            made = await stack.enter_async_context(opening)
+        except (StoreUnavailable, UpstreamUnavailable) as unavailable:
+            raise config.mistake(section, key, str(unavailable)) from unavailable
+        yield made
 
-    return opened
+
+def _memory_upstream(config: Config) -> OpenUpstream:
+    return lambda acknowledge: nullcontext(MemoryUpstream())
 
 
 def _mqtt(config: Config) -> OpenUpstream:
@@ -72,8 +82,7 @@ def _mqtt(config: Config) -> OpenUpstream:
         raise config.mistake("upstream", "ca", str(error)) from None
     outbox = config.path(section.outbox or f"var/{lns}.outbox")
 
-    @asynccontextmanager
-    async def opened(acknowledge: Acknowledge) -> AsyncIterator[Application]:
+    def opened(acknowledge: Acknowledge) -> AbstractAsyncContextManager[Application]:
         def acknowledged(entry: Entry, waiting: int) -> None:
             acknowledge(
                 Acknowledged(
@@ -113,22 +122,13 @@ def _mqtt(config: Config) -> OpenUpstream:
                 utc_us=utc_us,
             ),
         )
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(upstream)
-            except UpstreamUnavailable as unavailable:
-                raise config.mistake("upstream", "outbox", str(unavailable)) from unavailable
-            yield upstream
+        return _opened(upstream, config, "upstream", "outbox")
 
     return opened
 
 
 def _no_requests(config: Config) -> OpenRequests:
-    @asynccontextmanager
-    async def opened(asked: Asked) -> AsyncIterator[None]:
-        yield
-
-    return opened
+    return lambda asked: nullcontext()
 
 
 def _mqtt_requests(config: Config) -> OpenRequests:
@@ -151,11 +151,7 @@ def _mqtt_requests(config: Config) -> OpenRequests:
 
 
 def _memory_store(config: Config) -> OpenStore:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[SessionStore]:
-        yield MemoryStore()
-
-    return opened
+    return lambda: nullcontext(MemoryStore())
 
 
 def _sqlite(config: Config) -> OpenStore:
@@ -189,26 +185,12 @@ def _redis(config: Config) -> OpenStore:
 
     server = _redis_server(config)
     devices = [device.dev_eui for device in config.devices]
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[SessionStore]:
-        store = RedisStore(server, config.settings.lns.id, devices)
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(store)
-            except StoreUnavailable as unavailable:
-                raise config.mistake("store", "url", str(unavailable)) from unavailable
-            yield store
-
-    return opened
+    lns = config.settings.lns.id
+    return lambda: _opened(RedisStore(server, lns, devices), config, "store", "url")
 
 
 def _alone(config: Config) -> OpenClaims:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Claims]:
-        yield SoleServer()
-
-    return opened
+    return lambda: nullcontext(SoleServer())
 
 
 def _redis_claims(config: Config) -> OpenClaims:
@@ -216,13 +198,7 @@ def _redis_claims(config: Config) -> OpenClaims:
 
     server = _redis_server(config)
     retention_us = config.settings.dedup.retention_s * 1_000_000
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Claims]:
-        async with RedisClaims(server, retention_us=retention_us) as claims:
-            yield claims
-
-    return opened
+    return lambda: RedisClaims(server, retention_us=retention_us)
 
 
 UPSTREAMS: Mapping[str, Callable[[Config], OpenUpstream]] = {
@@ -253,7 +229,6 @@ CLAIMS: Mapping[str, Callable[[Config], OpenClaims]] = {
 }
 
 
-Made = TypeVar("Made")
 _OPEN = {
     "read": stat.S_IROTH,
     "written": stat.S_IWGRP | stat.S_IWOTH,
