@@ -1,6 +1,6 @@
 """How do commands for the boards of a lab learn of them, and not disturb each other?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from bench.cli.output import BenchBroken, Refused
 from bench.lab.inventory import Inventory, InventoryError, load
-from bench.lab.inventory.entries import NoSuchPart
 from bench.lab.inventory.lock import BenchLock, LockHeld
 
 BENCH = Path("bench.toml")
@@ -27,14 +26,6 @@ def inventory_of(path: Path) -> Inventory:
     try:
         return load(path)
     except InventoryError as error:
-        raise Refused(str(error)) from None
-
-
-def inventory_without(path: Path, absent: Mapping[str, str]) -> Inventory:
-    """The inventory without these parts, by name, and why; Refused with every mistake."""
-    try:
-        return inventory_of(path).without(absent)
-    except NoSuchPart as error:
         raise Refused(str(error)) from None
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 import bench
 from bench.capture.run_folder import Origin
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.bench_file import inventory_of, inventory_without
+from bench.cli.bench_file import inventory_of
 from bench.cli.imports import import_files
 from bench.cli.mornings import (
     Morning,
@@ -42,7 +42,7 @@ from bench.cli.report import write_report
 from bench.cli.run import Ran, Rig, Selection, run_scenarios
 from bench.cli.score import score_runs
 from bench.explore.explore import Explored, Order, exploring
-from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory.entries import Inventory, NoSuchPart
 from bench.night.compaction import compact_runs
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
@@ -261,8 +261,12 @@ def _rig_of(rig: Rig | None, bench: Path | None, without: Sequence[str]) -> Rig:
 
 def _lab_of(bench: Path, without: Sequence[str], runs: Path) -> Inventory:
     """The bench without what is asked for, and without what has been sick for nights."""
+    inventory = inventory_of(bench)
     asked_for = dict.fromkeys(without, "asked for")
-    return inventory_without(bench, sick_parts(runs, inventory_of(bench)) | asked_for)
+    try:
+        return inventory.without(sick_parts(runs, inventory) | asked_for)
+    except NoSuchPart as error:
+        raise Refused(str(error)) from None
 
 
 def _pass(night: Night, display: ProgressDisplay) -> Outcome:
@@ -285,7 +289,7 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
         stage("histories that nobody thought of")
         found = found or beside.enter_context(exploring(order))
         explored = _explored(found, order.seed, display)
-    return _judged(night, stage, folders, (*codes, explored), explored, display)
+    return _judged(night, stage, folders, codes, explored, display)
 
 
 def _played(
@@ -337,7 +341,7 @@ def _judged(
         annotate(morning, [folder / "summary.md" for folder in folders.values()])
     stage(f"old runs: those of the {night.keep} newest nights stay as they are")
     compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
-    code = worst([*codes, *(run.exit_code for run in judged)])
+    code = worst([*codes, explored, *(run.exit_code for run in judged)])
     if morning is not None and night.gate == "new" and code not in NOT_GATED:
         code = worst([morning.code, explored])
     if night.against is None:
