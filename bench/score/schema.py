@@ -47,7 +47,7 @@ STATION_TEXT = """
     msgtype STRING, MHdr BIGINT, DevAddr BIGINT, FCtrl BIGINT, FCnt BIGINT, FOpts STRING,
     FPort BIGINT, FRMPayload STRING, MIC BIGINT, JoinEui STRING, DevEui STRING, DevNonce BIGINT,
     DR BIGINT, Freq BIGINT, xtime BIGINT,
-    upinfo STRUCT<xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
+    upinfo STRUCT<rctx: BIGINT, xtime: BIGINT, rssi: DOUBLE, snr: DOUBLE>
 """
 
 # The fields of `dnmsg` that say which uplink it answers, in which windows, and with what.

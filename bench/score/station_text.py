@@ -76,8 +76,7 @@ FROM {texts}
      said.MIC BETWEEN {_INT32_MIN} AND {_UINT32} AND said.DR BETWEEN 0 AND 15
      AND said.Freq BETWEEN 1 AND {_UINT32} AND coalesce(said.upinfo.xtime, 0) >= 0
      AND (said.upinfo.xtime IS NOT NULL OR get_json_object(text, '$.upinfo.xtime') IS NULL)
-     AND coalesce(try_cast(get_json_object(text, '$.upinfo.rctx') AS BIGINT) IS NOT NULL
-       OR get_json_object(text, '$.upinfo.rctx') IS NULL, false)
+     AND (said.upinfo.rctx IS NOT NULL OR get_json_object(text, '$.upinfo.rctx') IS NULL)
      AND (said.msgtype = 'updf' AND said.MHdr IN (64, 128)
          AND said.DevAddr BETWEEN {_INT32_MIN} AND {_UINT32}
          AND said.FCtrl BETWEEN 0 AND 255 AND said.FCnt BETWEEN 0 AND 65535
