@@ -17,7 +17,7 @@ from bench.rig.interfaces import Frame, RigDevice, RigStation
 from bench.rig.rig import Rig
 from bench.verdict.case import StimulusMissed
 from bench.verdict.expectation import Due, Table
-from bench.verdict.mistake import ScenarioMistake
+from bench.verdict.owner import ScenarioMistake
 from lns.dedup.strategy import Strategy
 
 __all__ = [

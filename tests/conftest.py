@@ -53,10 +53,9 @@ LONG_FIRST = (
 """What takes longest begins first, so that at the end no worker is left alone with it."""
 STARTERS = (
     "bench.host.fork_server",
-    "bench.host.mosquitto",
     "bench.host.lns_process",
     "bench.host.program",
-    "bench.host.valkey",
+    "bench.host.services",
     "tests.broker",
     "tests.bench.run.lab",
     "tests.bench.test_pytest_plugin",

@@ -30,9 +30,7 @@ import lns.config as lns_toml
 import lns.events as lns_events
 from bench.cli.output import MEANINGS
 from bench.cli.program import COMMANDS
-from bench.plan.abilities import Abilities, board
-from bench.plan.needs import lacking
-from bench.plan.planned_case import from_json
+from bench.plan.needs import Abilities, board, from_json, lacking
 from bench.rig.expect import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig

@@ -254,7 +254,7 @@ def reached(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "judge",
-    ["bench.score.oracle", "bench.virtual.lorawan.frames", "bench.virtual.lorawan.time_on_air"],
+    ["bench.score.oracle", "bench.virtual.lorawan.frames", "bench.virtual.lorawan.channel_plan"],
 )
 def test_independent_judges_know_nothing_of_the_server_even_through_others(judge: str) -> None:
     assert not [found for found in reached(judge) if is_within(found, "lns")]
@@ -262,7 +262,17 @@ def test_independent_judges_know_nothing_of_the_server_even_through_others(judge
 
 PLAYED = tuple(
     f"bench.virtual.{room}"
-    for room in ("board", "lab", "lora_e5", "mac", "rui3", "station.virtual_station")
+    for room in (
+        "board",
+        "e5_console",
+        "e5_settings",
+        "lab",
+        "mac",
+        "rui3_console",
+        "rui3_traffic",
+        "transmitter",
+        "virtual_station",
+    )
 )
 """What plays a board, a station or the air between them."""
 
@@ -341,8 +351,6 @@ NAMED_ALIKE = {
     "nights": "what a command, a page and a query each tell of them",
     "summary": "of a run, as a text and as a query",
     "tables": "of the report, and of the lake",
-    "rui3": "the driver and the board: two ends that know nothing of each other",
-    "rui3_p2p": "the same two ends",
     "program": "that of a person, and any that the bench starts",
     "memory": "what an inbox keeps, what a store keeps",
     "events": "of the protocol, and of the server",
@@ -389,7 +397,7 @@ def test_the_order_is_read_in_the_right_direction(
     ("importer", "imported", "away"),
     [
         ("bench.score.job", "pyspark.sql", False),
-        ("bench.cli.score", "pyspark", True),
+        ("bench.cli.report", "pyspark", True),
         ("lns.store.redis", "redis.asyncio", False),
         ("lns.storekeeper", "redis", True),
         ("lns.uplink.data", "asyncio", False),

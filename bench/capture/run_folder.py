@@ -8,29 +8,161 @@ bytes; the wall clock is found in the folder's name and in the manifest only.
 
 import hashlib
 import json
+import os
 import platform
 import secrets
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from bench.capture.reading import RUN_BEGIN, RUN_END, capture_files, contents_of, stream
-from bench.capture.source_tree import (
-    catalogue_sha,
-    device_under_test,
-    git_commit,
-    line_of,
-    source_code,
-    version,
+from bench.capture.reading import (
+    RUN_BEGIN,
+    RUN_END,
+    Event,
+    capture_files,
+    contents_of,
+    event,
+    lines,
+    stream,
 )
-from bench.capture.whole_file import replace
 from lns.capture import SCHEMA, Capture
 from lns.clock import utc_of_this_host
 from lns.server.address import without_login
+
+PROGRAM = "lorabench"
+UNKNOWN = "unknown"
+SERVER = "lns"
+_CODE = ("lns", "bench", "scenarios")
+_SCENARIOS = "scenarios"
+_BRANCH_OF_JOB = ("GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
+_PATIENCE_S = 20
+
+
+def device_under_test(named: str | None = None) -> dict[str, object]:
+    """The network server under test, as a manifest has it: name, version, commit, dirty.
+
+    `named`, as NAME, NAME@VERSION or NAME@VERSION+COMMIT, is another one than that of this tree.
+    """
+    if named is None:
+        return {"name": SERVER, "version": version(PROGRAM), **source_code()}
+    name, _, rest = named.partition("@")
+    told, _, commit = rest.partition("+")
+    return {"name": name, "version": told or UNKNOWN, "commit": commit or UNKNOWN, "dirty": None}
+
+
+def source_code() -> dict[str, object]:
+    """The commit of this tree, and whether it is `dirty`: None where there is no git to ask.
+
+    `difference` is a hash of what differs from the commit, files that git does not know included.
+    """
+    commit = git_commit(short=False)
+    difference = None if commit == UNKNOWN else _difference()
+    return {
+        "commit": commit,
+        "dirty": None if commit == UNKNOWN else difference is not None,
+        **({"difference": difference} if difference is not None else {}),
+    }
+
+
+def line_of(dut: object) -> str:
+    """What is tested, for all nights to come: the server of this tree by its branch, else its name.
+
+    A build job has a commit checked out and no branch; then the environment of the job says it.
+    """
+    if dut != SERVER:
+        return str(dut)
+    found = (_git("rev-parse", "--abbrev-ref", "HEAD") or b"").decode().strip()
+    named = (os.environ.get(name, "") for name in _BRANCH_OF_JOB)
+    branch = found if found not in ("", "HEAD") else next(filter(None, named), "")
+    return f"{SERVER}@{branch}" if branch else SERVER
+
+
+@cache
+def catalogue_sha() -> str:
+    """A hash of all scenarios, as they lie on the disk."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted((_root() / _SCENARIOS).rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def git_commit(*, short: bool = True) -> str:
+    """The commit of this source tree; "unknown" where there is no git to ask."""
+    found = _git("rev-parse", *(["--short=12"] if short else []), "HEAD")
+    return UNKNOWN if found is None else found.decode().strip()
+
+
+def version(distribution: str) -> str:
+    """The version of an installed distribution."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _difference() -> str | None:
+    """A hash of what the code differs in from its commit; None where it does not."""
+    changed = _git("diff", "--no-ext-diff", "--binary", "HEAD", "--", *_CODE)
+    strange = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *_CODE)
+    if not changed and not strange:
+        return None
+    digest = hashlib.blake2b(changed or b"", digest_size=8)
+    for name in sorted(filter(None, (strange or b"").split(b"\0"))):
+        path = _root() / name.decode(errors="surrogateescape")
+        digest.update(b"\0" + name + b"\0" + (path.read_bytes() if path.is_file() else b""))
+    return digest.hexdigest()
+
+
+def _git(*words: str) -> bytes | None:
+    """What git says of the folder with this code; None where it says nothing."""
+    if not (_root() / ".git").exists():  # installed, perhaps in the repository of somebody else
+        return None
+    command = ("git", "-C", str(_root()), *words)
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=_PATIENCE_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout
+
+
+def _root() -> Path:
+    return Path(__file__).resolve().parent.parent.parent
+
+
+# A run folder may come from somewhere else, with links in it. What is written takes the place of a
+# link; nothing is ever written through one.
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when the block ends; OSError.
+
+    What was there before stays as it is when the block ends with an error.
+    """
+    # In the same folder, or the rename would not be atomic.
+    aside = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    aside.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with open(os.open(aside, flags, 0o666), "w+b") as file:
+            yield file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a whole file in the place of `path`; OSError."""
+    with replacing(path) as file:
+        file.write(content)
+
 
 DISTRIBUTIONS = (
     "lorabench", "pyspark", "cryptography", "msgspec", "paho-mqtt", "pyserial", "pytest", "redis",
@@ -239,3 +371,49 @@ def argv_of_this_process() -> list[str]:
         program = program.parent
     name = {"bench": "lorabench", "": "pytest"}.get(program.name, program.name)
     return [name, *map(without_login, sys.argv[1:])]
+
+
+# It tells of many `TooLate` in a row through one station as `lns.too_late`.
+KIND = "lns.too_late"
+_MARK = KIND.encode()
+_LIVING = "hardware"
+
+
+def captures_to_ask(runs: Path, capture: Path | None) -> list[Path]:
+    """The capture that is named; without one those of the newest run, if that had real gateways.
+
+    OSError when the one that is named cannot be read.
+    """
+    if capture is not None:
+        capture.open("rb").close()
+        return [capture]
+    run = latest(runs)
+    if run is None:
+        return []
+    try:
+        rig = json.loads((run / "manifest.json").read_text("utf-8")).get("rig")
+    except (OSError, ValueError, AttributeError):
+        return []
+    return capture_files(run) if rig == _LIVING else []
+
+
+def unanswering(files: Iterable[Path]) -> dict[str, str]:
+    """By EUI, what a server said last of each station that it could not answer through since."""
+    last: dict[tuple[object, object], Event] = {}
+    for path in files:
+        for line in lines(path):
+            told = event(line) if _MARK in line else None
+            if told is not None and told.get("kind") == KIND:
+                last[told.get("lns"), told.get("station")] = told
+    return {
+        str(told["station"]): _sentence(told)
+        for told in last.values()
+        if told.get("stage") == "going on" and isinstance(told.get("station"), str)
+    }
+
+
+def _sentence(told: Event) -> str:
+    return (
+        f"{told.get('lns')} could not answer through it {told.get('n')} times in a row,"
+        f" at last because {told.get('cause')}: what it hears first stays unanswered"
+    )

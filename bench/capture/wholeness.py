@@ -21,6 +21,7 @@ import msgspec
 from bench.capture.reading import (
     RUN_END,
     Event,
+    Timetable,
     capture_files,
     contents_of,
     event,
@@ -29,7 +30,6 @@ from bench.capture.reading import (
     timetable,
 )
 from bench.capture.run_folder import BENCH, MANIFEST
-from bench.capture.timetable import Timetable
 
 KILLED = "killed"
 HOLES_TOLD_MAX = 20  # of one stream

@@ -19,8 +19,7 @@ from bench.cli.options import AsJson
 from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_json
 from bench.device.at_grammar import Grammar
 from bench.device.at_session import AtSession, Console, is_about_a_key, masked
-from bench.device.dialects import dialect_of, line_for
-from bench.device.discovery import serial_ports
+from bench.device.dialects import dialect_of, line_for, serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory import Inventory

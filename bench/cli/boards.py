@@ -19,14 +19,15 @@ from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_lines
-from bench.device.device_config import Abp, DeviceConfig, Otaa
-from bench.device.dialects import driver_for, line_for
-from bench.device.discovery import Found, serial_ports, who_is_there
+from bench.device.dialects import Found, driver_for, line_for, serial_ports, who_is_there
 from bench.device.interfaces import (
+    Abp,
     CommandRefused,
+    DeviceConfig,
     DeviceRestarted,
     DeviceSilent,
     NotAsWritten,
+    Otaa,
     UnknownFirmware,
 )
 from bench.device.replayer import NotPermitted, insist_on_permission, replayer_for

@@ -13,7 +13,7 @@ from bench.cli import boards
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.options import AsJson
 from bench.cli.output import BenchBroken, ExitCode, print_json, print_lines
-from bench.device.discovery import Found, UsbPort, serial_ports, who_is_there
+from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.toml_text import toml_text
 from bench.lab.inventory import Inventory

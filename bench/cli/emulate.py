@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from bench.cli.options import AsJson
 from bench.cli.output import BenchBroken, ExitCode, Refused, print_json, print_lines
 from bench.host.program import HostError
-from bench.virtual.lab import control
+from bench.virtual.lab import lab_folder
 from bench.virtual.lab.emulated_lab import EmulatedLab
 
 EXAMPLES = (
@@ -70,14 +70,14 @@ def emulate(
 
 
 def _control(folder: Path, words: tuple[str, ...]) -> int:
-    if len(words) not in (2, 3) or words[0] not in control.VERBS:
+    if len(words) not in (2, 3) or words[0] not in lab_folder.VERBS:
         raise Refused(
             "--control takes a verb and a name, such as `unplug dut`. Verbs: "
-            + ", ".join(control.VERBS)
+            + ", ".join(lab_folder.VERBS)
         )
     try:
-        asyncio.run(control.ask(folder, *words))
-    except control.ControlRefused as refusal:
+        asyncio.run(lab_folder.ask(folder, *words))
+    except lab_folder.ControlRefused as refusal:
         raise Refused(str(refusal)) from None
     return ExitCode.PASSED
 

@@ -12,18 +12,21 @@ from cyclopts import Parameter
 import bench
 from bench.capture.run_folder import Origin
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.bench_file import inventory_of
+from bench.cli.bench_file import bench_taken, inventory_of
 from bench.cli.imports import import_files
 from bench.cli.mornings import (
+    Judged,
     Morning,
     annotate,
     as_document,
     label_of_tonight,
     morning_of,
+    night_document,
+    sentence,
     states_of,
+    summary,
     write_nights,
 )
-from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.nights import KNOWN, KnownFile, known_of
 from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed, Without
 from bench.cli.output import (
@@ -37,19 +40,71 @@ from bench.cli.output import (
     worst,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.readiness import healthy, ready
-from bench.cli.report import write_report
+from bench.cli.report import score_runs, write_report
 from bench.cli.run import Ran, Rig, Selection, run_scenarios
-from bench.cli.score import score_runs
+from bench.device.dialects import UsbPort, serial_ports
 from bench.explore.explore import Explored, Order, exploring
-from bench.lab.inventory.entries import Inventory, NoSuchPart
-from bench.night.compaction import compact_runs
+from bench.host.program import HostError
+from bench.lab.inventory.entries import Inventory, NoSuchPart, PortMissing, Radio, port_of
+from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
-from bench.night.lab import sick_parts
-from bench.night.publishing import publish
+from bench.night.memory import sick_parts
+from bench.run.hardware import check
 from bench.run.run_record import RunRecord, describe
 from lns.clock import utc_of_this_host
+
+
+class NotReady(BenchBroken):
+    """Something of the bench is not there; the text names all of it."""
+
+
+def ready(inventory: Inventory) -> list[str]:
+    """What is there, in lines; NotReady with everything that is not, or who else has the bench."""
+    with bench_taken(inventory):
+        ports = serial_ports()
+        found = [_found(radio, ports) for radio in inventory.radios]
+    missing = [wrong for _, wrong in found if wrong is not None]
+    if not inventory.devices:
+        missing.append("no [[device]]: nothing could send anything")
+    if not inventory.gateways:
+        missing.append("no [[gateway]]: nothing could be heard")
+    if missing:
+        wrong = "\n".join(f"  {one}" for one in missing)
+        raise NotReady(f"The bench {inventory.name} ({inventory.path}) is not ready:\n{wrong}")
+    there = zip(inventory.radios, found, strict=True)
+    lines = [f"{radio.name} at {path}" for radio, (path, _) in there]
+    gateways = ", ".join(entry.name for entry in inventory.gateways)
+    return [*lines, f"gateways {gateways} are to connect to {inventory.tap}"]
+
+
+def healthy(
+    inventory: Inventory,
+    tell: Callable[[str], None],
+    well: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Let every board be heard; `tell` is told what is found, `well` the name of each part that is.
+
+    NotReady with all that is wrong.
+    """
+    try:
+        health = check(inventory, tell, well)
+    except HostError as error:
+        raise NotReady(str(error)) from None
+    for warning in health.warnings:
+        tell(f"warning: {warning}")
+
+
+def _found(radio: Radio, ports: tuple[UsbPort, ...]) -> tuple[str, str | None]:
+    """The port of a radio, and what is wrong with it."""
+    try:
+        path = port_of(radio, ports)
+    except PortMissing as missing:
+        return "", str(missing)
+    if "://" not in path and not Path(path).exists():
+        return path, f"{radio.name}: there is no {path}; plug the board in, or mend its port"
+    return path, None
+
 
 EXAMPLES = (
     "lorabench nightly",
@@ -228,7 +283,7 @@ def nightly(
     morning = outcome.morning
     published = _published(night, outcome.code, told, outcome.judged, morning)
     if as_json:
-        shown = document(outcome.judged, outcome.code) | as_document(morning)
+        shown = night_document(outcome.judged, outcome.code) | as_document(morning)
         print_json(shown | {"compacted": outcome.compacted, "published": published})
     else:
         print_lines(summary(outcome.judged, outcome.code, night.repeat, morning))
@@ -465,5 +520,5 @@ def _published(
         return ["Nothing changed, so nobody is told (only_on_change)."]
     name = night.inventory.name
     said: dict[str, Any] = {"schema": 1, "bench": name, "text": f"{name}: {told}"}
-    said |= {"rig": night.rig, "seed": night.seed, **document(judged, code)}
+    said |= {"rig": night.rig, "seed": night.seed, **night_document(judged, code)}
     return publish(report, name, said | as_document(morning))

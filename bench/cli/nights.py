@@ -11,13 +11,13 @@ from cyclopts import Parameter
 from bench.cli.options import RUNS, AsJson, RunsRead
 from bench.cli.output import ExitCode, Refused, print_json, print_lines
 from bench.cli.runs import LATEST, resolve
-from bench.night.chances import wilson
 from bench.night.comparison import Outcome, compared, sentence, table
 from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
 from bench.night.morning import Line, Night, gate, with_known
 from bench.night.record import FAIL, Recorded, record_of
 from bench.night.series import Series, State, recent
+from bench.night.statistics import wilson
 from bench.night.words import brief
 from bench.night.words import sentence as morning_sentence
 

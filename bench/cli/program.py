@@ -18,7 +18,7 @@ COMMANDS: dict[str, str] = {
     "explore": "explore.explore",
     "scenarios": "scenarios.scenarios",
     "import": "imports.import_captures",
-    "score": "score.score",
+    "score": "report.score",
     "report": "report.report",
     "timeline": "timeline.timeline",
     "nights": "nights.nights",
@@ -34,7 +34,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "doctor.doctor",
     "lns": "lns.lns",
     "inbox": "inbox.inbox",
-    "outbox": "outbox.outbox",
+    "outbox": "inbox.outbox",
     "emulate": "emulate.emulate",
     "certificates": "certificates.certificates",
 }

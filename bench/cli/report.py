@@ -1,16 +1,18 @@
-"""`lorabench report`: how does a person read a run?"""
+"""`lorabench score` and `report`: what does Spark make of the captures, and how is it read?"""
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from cyclopts import Parameter
 
 import bench.report
-from bench.cli.options import RUNS, AsJson, RunNames, RunsRead
+from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunNames, RunsRead
 from bench.cli.output import (
+    BenchBroken,
     ExitCode,
     Refused,
     command_line,
@@ -20,12 +22,118 @@ from bench.cli.output import (
     shown_path,
     worst,
 )
+from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.runs import in_words, resolve
+from bench.report import exit_code
+from bench.report.facts import ms
 from bench.report.junit import CaseState
 
-EXAMPLES = ("lorabench report latest", "lorabench report runs/20261120T020003Z-7f3a")
-PAGE = "report.html"
+EXAMPLES = (
+    "lorabench report latest",
+    "lorabench report runs/20261120T020003Z-7f3a",
+    "lorabench score latest",
+    "lorabench score runs/20261120T020003Z-7f3a --json",
+)
+REPORT = "report.html"
 _WORDS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
+
+
+class NotScorable(Refused):
+    """Spark cannot score these captures as they are, or not on this machine."""
+
+
+def score(
+    run: RunNames,
+    /,
+    *,
+    runs: RunsRead = RUNS,
+    lake: Lake = LAKE,
+    master: Annotated[
+        str | None, Parameter(help="The Spark master. All cores of this machine if left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Score captures with Spark: expected against observed, and both against the oracle."""
+    folders = resolve(run, runs=runs)
+    with ProgressDisplay() as display:
+        scores = score_runs(folders, lake=lake, master=master, progress=display)
+    if as_json:
+        print_json(scores)
+    else:
+        for folder in folders:
+            print_lines(_summary(folder, scores[folder.name]))
+    return worst(exit_code(scores[folder.name]) for folder in folders)
+
+
+def score_runs(
+    folders: Sequence[Path], *, lake: str, master: str | None = None, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """The score of each run by its folder's name; starts Spark, which takes seconds.
+
+    NotScorable when there is no Java, two of the folders have the same name, or the executors of a
+    cluster do not see the captures; BenchBroken while another process writes to the lake.
+    """
+    from bench.score import job  # Spark is imported by those commands alone that need it
+    from bench.score.lake import CapturesOutOfReach, LakeBusy
+    from bench.spark import JavaMissing
+
+    if len({folder.name for folder in folders}) < len(folders):
+        raise NotScorable(
+            "Two of these run folders have the same name, by which their scores are told apart. "
+            "Score them one at a time, each with a --lake of its own."
+        )
+    try:
+        return job.score(folders, lake=lake, master=master, progress=progress)
+    except JavaMissing as error:
+        raise NotScorable(f"{error}.") from None
+    except CapturesOutOfReach as error:
+        raise NotScorable(str(error)) from None
+    except LakeBusy as error:
+        raise BenchBroken(str(error)) from None
+
+
+def missing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a score says of a run that is not whole, for people; nothing where it is."""
+    sentence = score_object.get("wholeness", {}).get("sentence")
+    return [("missing", sentence)] if sentence else []
+
+
+def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a score says of time and of what was left out, for people; nothing where it is quiet."""
+    rows: list[tuple[str, object]] = []
+    for margins in score_object.get("margins", []):
+        if margins["kind"] == "data" and "rx1" in margins:
+            least, median = (ms(margins["rx1"][name]) for name in ("min_us", "p50_us"))
+            late = f"{margins['late']} of {margins['answers']} too late"
+            rows.append(("margins", f"RX1 {least} ms at least, median {median} ms; {late}"))
+    if worst_us := score_object.get("host", {}).get("worst_stall_us"):
+        rows.append(("host", f"stalled for {ms(worst_us)} ms at worst"))
+    if left_out := score_object.get("left_out", []):
+        missing = sorted({name for case in left_out for name in case["missing"] or ()})
+        rows.append(("left out", f"{len(left_out)}; this rig lacks {', '.join(missing)}"))
+    return rows
+
+
+def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
+    counts = score_object.get("counts", {})
+    agreement = score_object.get("oracle_agreement", {})
+    path = shown_path(folder)
+    return labelled(
+        [
+            ("run", path),
+            ("verdicts", in_words(score_object.get("totals", {}))),
+            *missing_rows(score_object),
+            ("receptions", f"{counts.get('receptions', 0)}, outcomes {counts.get('outcomes', 0)}"),
+            (
+                "oracle",
+                f"agrees on {agreement.get('status_agree', 0)} of "
+                f"{agreement.get('receptions', 0)} statuses",
+            ),
+            *timing_rows(score_object),
+            ("findings", len(score_object.get("findings", []))),
+            ("report", command_line("report", path)),
+        ]
+    )
 
 
 class NotScored(Refused):
@@ -49,7 +157,7 @@ def report(
     if as_json:
         print_json(
             [
-                {"run": folder, "report": folder / PAGE, "exit_code": int(code)}
+                {"run": folder, "report": folder / REPORT, "exit_code": int(code)}
                 for folder, code in zip(folders, codes, strict=True)
             ]
         )
@@ -61,7 +169,7 @@ def report(
                         ("run", shown_path(folder)),
                         ("verdicts", in_words(score.get("totals", {}))),
                         *_unscored_rows(folder, score),
-                        ("report", shown_path(folder / PAGE)),
+                        ("report", shown_path(folder / REPORT)),
                     ]
                 )
             )

@@ -31,8 +31,7 @@ from bench.cli.runs import (
     run_folders_in,
     totals,
 )
-from bench.cli.scenario_lines import ScenarioLines
-from bench.cli.scenarios import chosen, nothing_fits
+from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
 from lns.server.address import without_login
 
 Rig = Literal["simulated", "emulated", "hardware"]

@@ -25,11 +25,19 @@ from bench.report.case_record import (
     matching,
     nearest_names,
 )
-from bench.report.divergence import Comparison, compare
 from bench.report.foreign_text import shown, visible
 from bench.report.narration import cast_of, in_words, seconds
 from bench.report.steps import Scene, Step, step_of
-from bench.report.terminal import WIDTH_MAX, WIDTH_MIN, Drawing, Row, Tone, rows
+from bench.report.timeline import (
+    WIDTH_MAX,
+    WIDTH_MIN,
+    Comparison,
+    Drawing,
+    Row,
+    Tone,
+    compare,
+    rows,
+)
 
 EXAMPLES = (
     "lorabench timeline latest",

@@ -1,20 +1,31 @@
-"""Which driver speaks with which board, and how is its line opened?"""
+"""Which driver speaks with which board, and who is at this serial port?
 
-from collections.abc import Callable, Mapping
+Asked in the order that harms nobody: the DTR line is left alone until nothing else has answered,
+and a port is never opened at 1200 baud, which sends some boards into their boot loader. A CH340 has
+no serial number: only the socket it is plugged into (`location`) tells it from another.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
+
+from serial.tools import list_ports
 
 from bench.capture import Record
 from bench.device.at_grammar import RUI3, Grammar
-from bench.device.at_session import Wire
+from bench.device.at_session import Console, Wire
+from bench.device.attached import TROUBLES
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
 from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
-from bench.device.lora_e5_board import E5, SEEEDUINO
-from bench.device.lora_e5_test_mode import LoraE5Test
-from bench.device.rui3 import Rui3Device, rui3_version
-from bench.device.rui3_p2p import Rui3P2p
-from bench.device.serial_line import SerialLine
-from lns.lorawan.identifiers import Eui
+from bench.device.lora_e5_board import E5, SEEEDUINO, LoraE5Board
+from bench.device.raw_radio import LoraE5Test, Rui3P2p
+from bench.device.rui3 import Rui3Board, Rui3Device, rui3_version
+from bench.device.serial_line import LineLost, SerialLine
+from lns.lorawan.identifiers import Eui, eui
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,3 +116,149 @@ def dialect_of(name: str) -> Dialect:
     if name not in DIALECTS:
         raise ValueError(f"unknown dialect {name!r}; known: {', '.join(DIALECTS)}")
     return DIALECTS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsbPort:
+    """One serial port of a USB device; None is what the device does not tell.
+
+    `location` is the topology as in /sys/bus/usb/devices, such as `1-1.2.1`, without interface.
+    """
+
+    path: str
+    vid: int
+    pid: int
+    serial_number: str | None
+    location: str | None
+    description: str
+
+
+def serial_ports() -> tuple[UsbPort, ...]:
+    """The serial ports of USB devices, by path."""
+    ports = (
+        UsbPort(
+            path=found.device,
+            vid=found.vid,
+            pid=found.pid,
+            serial_number=found.serial_number or None,
+            location=found.location.partition(":")[0] if found.location else None,
+            description=found.description or "",
+        )
+        for found in list_ports.comports()
+        if found.vid is not None and found.pid is not None
+    )
+    return tuple(sorted(ports, key=lambda port: port.path))
+
+
+T = TypeVar("T")
+
+FIRST_WORD_US = 1_000_000
+_ASK_EVERY_US = 300_000
+_OPENINGS = ((115_200, False), (9_600, False), (115_200, True))
+_PATIENCE = Deadlines(reply_us=1_500_000)
+_RUI3_WORD = re.compile(rb"(?:^|[\r\n])(?:OK|AT_[A-Z_]+|COMMAND_LOCKED)\r?\n")
+_E5_WORD = re.compile(rb"\+AT: OK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What answers at a port; `dialect` None: AT commands, but none of the bench's dialects.
+
+    `firmware` is what it says of itself. `dev_eui` and `uid` are None where it does not tell, as a
+    board in a raw mode.
+    """
+
+    port: str
+    dialect: str | None
+    baud: int
+    dtr: bool
+    firmware: str
+    dev_eui: Eui | None = None
+    uid: str | None = None
+
+
+async def who_is_there(port: str, record: Record = lambda *_: None) -> Found | None:
+    """Who answers at a port, None if nobody does; PortUnavailable if it cannot be opened.
+
+    It takes 3 s where nobody answers.
+    """
+    for baud, dtr in _OPENINGS:
+        word = await _first_word(SerialLine(port, baud, dtr=dtr))
+        if word is None:
+            continue
+        ask = _rui3 if word == "rui3" else _lora_e5
+        return await ask(port, baud, Console(port, None, record), dtr=dtr)
+    return None
+
+
+async def _first_word(line: Wire) -> str | None:
+    """How it answers to AT, asked several times; None for silence and for noise."""
+    await line.open()
+    heard = b""
+    try:
+        async with asyncio.timeout(FIRST_WORD_US / 1_000_000):
+            while True:
+                line.write(b"\r\nAT\r\n")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_ASK_EVERY_US / 1_000_000):
+                        while (word := _word(heard)) is None:
+                            heard += await line.read()
+                        return word
+    except (TimeoutError, LineLost):
+        return None
+    finally:
+        await line.close()
+
+
+def _word(heard: bytes) -> str | None:
+    if _E5_WORD.search(heard):
+        return "lora-e5"
+    return "rui3" if _RUI3_WORD.search(heard) else None
+
+
+async def _rui3(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
+    line = SerialLine(port, baud, dtr=dtr)
+    async with Rui3Board(port, line, console, deadlines=_PATIENCE) as board:
+        firmware = await _told(board.ask("AT+VER")) or ""
+        is_rui3 = firmware.startswith("RUI_")
+        dev_eui = await _told(board.ask("AT+DEVEUI")) if is_rui3 else None
+        uid = await _told(board.ask("AT+UID")) if is_rui3 else None
+    return Found(
+        port=port,
+        dialect="rui3" if is_rui3 else None,
+        baud=baud,
+        dtr=dtr,
+        firmware=firmware,
+        dev_eui=_eui(dev_eui),
+        uid=uid,
+    )
+
+
+async def _lora_e5(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
+    line = SerialLine(port, baud, dtr=dtr)
+    async with LoraE5Board(port, line, console, deadlines=_PATIENCE) as board:
+        firmware = await _told(board.ask("AT+VER")) or ""
+        identifiers = await _told(board.identifiers()) or {}
+    return Found(
+        port=port,
+        dialect="seeeduino" if dtr else "lora-e5",
+        baud=baud,
+        dtr=dtr,
+        firmware=firmware,
+        dev_eui=_eui(identifiers.get("DevEui")),
+    )
+
+
+async def _told(answer: Awaitable[T]) -> T | None:
+    """The answer, None where there is none, as to LoRaWAN questions in a raw mode."""
+    try:
+        return await answer
+    except TROUBLES:
+        return None
+
+
+def _eui(text: str | None) -> Eui | None:
+    try:
+        return eui(text) if text else None
+    except ValueError:
+        return None

@@ -12,16 +12,19 @@ from bench.capture import Record
 from bench.device.at_grammar import Line, LineKind
 from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES, MacCycle, insist_on_identity
-from bench.device.device_config import Abp, DeviceConfig, Otaa, channels
 from bench.device.interfaces import (
+    Abp,
     CommandRefused,
     Deadlines,
+    DeviceConfig,
     DeviceRestarted,
     Ending,
     NotAsWritten,
+    Otaa,
     Outcome,
     Radiation,
     Traits,
+    channels,
 )
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, parse_data_rate, value_of
 from lns.lorawan.crypto import SessionKeys

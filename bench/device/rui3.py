@@ -19,18 +19,21 @@ from bench.device.attached import (
     insist_on_identity,
     restricted_us,
 )
-from bench.device.device_config import Abp, DeviceConfig, Otaa, channels
 from bench.device.interfaces import (
+    Abp,
     CommandRefused,
     Deadlines,
+    DeviceConfig,
     DeviceRestarted,
     DeviceSilent,
     Ending,
     NotAsWritten,
+    Otaa,
     Outcome,
     Radiation,
     Traits,
     UnknownFirmware,
+    channels,
 )
 from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui

@@ -17,7 +17,7 @@ from bench.clock import VirtualTimeLoop
 from bench.explore.history import SERVERS, Device, History
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
 from bench.explore.trace import Answered, Delivered, Frame, Kept, Trace, Words
-from bench.rig.store import FarStore, SharedStore, StoreWire
+from bench.rig.simulated_rig import FarStore, SharedStore, StoreWire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.session import Session

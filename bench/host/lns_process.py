@@ -16,14 +16,11 @@ from typing import Any
 from msgspec.structs import asdict
 
 import lns
-from bench.capture.following import CaptureFollower
-from bench.capture.reading import Event
-from bench.host.latency import ProgramGuard
-from bench.host.listener import Listener
-from bench.host.open_files import limit_file_size
-from bench.host.ports import LOOPBACK
+from bench.capture.reading import CaptureFollower, Event
 from bench.host.program import STOP_S, ProgramDied, Starter
 from bench.host.relay import Relay
+from bench.host.resources import LOOPBACK, ProgramGuard, limit_file_size
+from bench.host.services import Listener
 from bench.host.toml_text import toml_text
 from lns.dedup.session import Session
 from lns.delivery.inbox import utc_us

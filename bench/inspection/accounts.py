@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
-from bench.verdict.found import Found, Scrutiny
+from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of
 from bench.virtual.lorawan.frames import read_data
 

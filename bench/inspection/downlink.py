@@ -10,19 +10,26 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bench.verdict.found import Found, Scrutiny
+from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us
 from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
-from bench.virtual.lorawan.ciphers import UP, Keys, clear_of_accept, frame_mic, join_mic
-from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
 from bench.virtual.lorawan.frames import (
     F_CNT_WIRE,
+    UP,
+    Cid,
+    Command,
     DataFrame,
     JoinAccept,
     JoinRequest,
+    Keys,
     Kind,
+    clear_of_accept,
     counter_of,
+    frame_mic,
+    from_network,
+    join_mic,
     kind_of,
+    link_adr,
     read_data,
     read_join_accept,
 )

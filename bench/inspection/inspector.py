@@ -16,14 +16,17 @@ from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.outcome import outcome, unreadable
 from bench.inspection.router_config import router_config
-from bench.verdict.device_lines import without_signal
-from bench.verdict.evidence import LINK, Evidence
-from bench.verdict.found import Found, Scrutiny
-from bench.verdict.owner import Owner
+from bench.verdict.evidence import LINK, Evidence, without_signal
+from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.channel_plan import ChannelPlan
-from bench.virtual.lorawan.ciphers import session_keys
-from bench.virtual.lorawan.frames import DataFrame, JoinRequest, read_data, read_join_accept
+from bench.virtual.lorawan.frames import (
+    DataFrame,
+    JoinRequest,
+    read_data,
+    read_join_accept,
+    session_keys,
+)
 
 STATUS = "upstream.status"
 REQUEST = "application.request"

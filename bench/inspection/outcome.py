@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench.inspection.downlink import Answered
-from bench.verdict.found import Found, Scrutiny
+from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest
 

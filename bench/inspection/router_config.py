@@ -6,7 +6,7 @@ Source: Basics Station, `router_config` and `sx1301_conf`; Regional Parameters R
 from collections.abc import Iterator
 from typing import Any
 
-from bench.verdict.found import Found, Scrutiny
+from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora
 
 HWSPEC = "sx1301/1"

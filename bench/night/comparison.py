@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from bench.night.chances import evidence, false_discovery, fisher, mcnemar, wilson
 from bench.night.record import CONCLUSIVE, FAIL, SIMULATED, Recorded, Result
+from bench.night.statistics import evidence, false_discovery, fisher, mcnemar, wilson
 
 EVIDENCE_ENOUGH = 20
 MARGIN_SHARE = 0.05

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-from bench.night.chances import wilson
-from bench.night.change_points import segments, shifts, stands_out
 from bench.night.known import Known
 from bench.night.record import (
     CONCLUSIVE,
@@ -22,6 +20,7 @@ from bench.night.record import (
     Timing,
 )
 from bench.night.series import STRIP_MAX, Series, State, Tonight, with_night
+from bench.night.statistics import segments, shifts, stands_out, wilson
 
 NO_BASELINE_CODES = frozenset({2, 4, 12})
 GATED = frozenset(

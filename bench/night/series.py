@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-from bench.night.change_points import Segment, segments
 from bench.night.record import CONCLUSIVE, FAIL, LEFT_OUT, NOT_RUN, PASSES
+from bench.night.statistics import Segment, segments
 
 STRIP_MAX = 60
 RECENT = 30

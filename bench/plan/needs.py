@@ -1,18 +1,343 @@
-"""What does a bench lack for a case, in words?
+"""What does a case need, what can a bench do, and what does it lack for the case, in words?
 
 A verb says what it takes where it stands (`@needs`), and a dry run notes what a case has called.
 What is disturbed between stations and application, or told at the tap of a station, needs nothing
 but the bench itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import wraps
 from inspect import iscoroutinefunction
+from itertools import permutations
 from typing import Any, ParamSpec, TypeVar
 
-from bench.plan.abilities import Abilities, assignments
-from bench.plan.planned_case import PlannedCase
+from bench.device.dialects import dialect_of
+from bench.device.interfaces import Traits
+from bench.lab.inventory.entries import Inventory
+
+# Found by playing the case on the simulated rig (`bench.run.dry_run`); pure values, as JSON and
+# back.
+WHOLE_STATION = frozenset({"cut", "restart", "reconnect_without_version", "leave_half_open"})
+"""What happens to a station as a whole, so that no other case can use it meanwhile."""
+NOTICED = frozenset(
+    {"kill_lns", "start_lns", "restart_lns", "wipe_producer"}
+    | {"pause_lns", "pause_lns_in_mid_claim", "resume_lns"}
+)
+"""What happens to a network server, and its stations notice: no other case may use them then."""
+OWN_SERVERS = frozenset({"lns", "store"})
+"""The seams at which a fault needs network servers that no other case uses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAct:
+    """One thing that a device does: send, join or restart, with what `send` and `restart` say."""
+
+    verb: str
+    confirmed: bool = False
+    retries: int = 0
+    transmissions: int = 1
+    memory: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDevice:
+    """One device of a case, and what it does in order.
+
+    `explicit_counter`: the scenario itself says which counter comes next; `next_f_cnt` is that
+    counter, None where nobody has heard the device. `explicit_identity`: it says DevAddr or keys.
+    `crafted`: frames in its name are built by the bench. `transmissions` and `airtime_us` are those
+    of the device itself, repetitions included.
+    """
+
+    name: str
+    activation: str
+    class_c: bool = False
+    known: bool = True
+    dr: int | None = None
+    explicit_counter: bool = False
+    next_f_cnt: int | None = None
+    explicit_identity: bool = False
+    acts: tuple[PlannedAct, ...] = ()
+    crafted: bool = False
+    expects_downlink: bool = False
+    transmissions: int = 0
+    airtime_us: int = 0
+
+    @property
+    def is_on_air(self) -> bool:
+        """Whether a board has to play it; otherwise only its name is used."""
+        return bool(self.acts)
+
+    @property
+    def repetitions(self) -> frozenset[int]:
+        """How often its messages are sent, each number once."""
+        return frozenset(
+            max(act.transmissions, act.retries + 1) for act in self.acts if act.verb == "send"
+        )
+
+    @property
+    def only_retries(self) -> bool:
+        """Whether what is repeated is always a confirmed message without acknowledgement."""
+        return all(act.transmissions == 1 for act in self.acts)
+
+    @property
+    def nb_trans(self) -> int:
+        """How often each of its messages is sent, where that is the same for all; else 1.
+
+        This the bench can have of any board, by a LinkADRReq.
+        """
+        return next(iter(self.repetitions)) if len(self.repetitions) == 1 else 1
+
+    @property
+    def wants_retries(self) -> bool:
+        """Whether its board has to repeat some messages, and others not."""
+        return len(self.repetitions) > 1
+
+    def wants_counter(self, first_f_cnt: int) -> bool:
+        """Whether its board has to be told a counter that the scenario says.
+
+        Any board can begin anew, with its own `first_f_cnt`.
+        """
+        says = self.is_on_air and self.explicit_counter and self.next_f_cnt is not None
+        return says and self.next_f_cnt != first_f_cnt
+
+    @property
+    def is_in_mid_life(self) -> bool:
+        """Whether any counter will do that is not that of a beginning."""
+        return self.next_f_cnt is not None and not self.explicit_counter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCase:
+    """One case: how long it takes, and everything that it uses.
+
+    `duration_us` is what radios, stations and the scenario's own waits take, with waits about the
+    retention shortened as on a bench; no set-up and no settling. `stations` and `servers` are the
+    names used, `verbs` what is asked of rig, stations (`west.cut`) and devices (`alpha.send`), and
+    `takes` what those of rig and stations need of a bench (`bench.plan.needs`).
+    `injected_airtime_us` is what a replayer has to send. `requires` and `faults` are the markers.
+    """
+
+    case: str
+    duration_us: int
+    region: str
+    servers: tuple[str, ...] = ()
+    stations: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    devices: tuple[PlannedDevice, ...] = ()
+    injected_airtime_us: int = 0
+    requires: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def on_air(self) -> tuple[PlannedDevice, ...]:
+        """The devices that a board has to play."""
+        return tuple(device for device in self.devices if device.is_on_air)
+
+    @property
+    def airtime_us(self) -> int:
+        """What its devices and the replayer send."""
+        return sum(device.airtime_us for device in self.devices) + self.injected_airtime_us
+
+    @property
+    def replays(self) -> bool:
+        """Whether a second radio sends what it has heard."""
+        return "replay" in self.verbs
+
+    @property
+    def takes_stations(self) -> bool:
+        """Whether it does something to a whole station."""
+        return not WHOLE_STATION.isdisjoint(self.station_verbs)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a bench plays it while no other case is played."""
+        return self.takes_stations or not NOTICED.isdisjoint(self.rig_verbs)
+
+    @property
+    def weakened(self) -> int:
+        """How many stations are to hear less than they do."""
+        return sum(verb == f"{name}.weaken" for name in self.stations for verb in self.verbs)
+
+    @property
+    def own_servers(self) -> bool:
+        """Whether it gets network servers that no other case uses."""
+        faulty = not OWN_SERVERS.isdisjoint(self.faults)
+        return faulty or bool(self.consumers) or len(self.servers) > 1
+
+    @property
+    def rig_verbs(self) -> frozenset[str]:
+        """What is asked of the rig itself."""
+        return frozenset(verb for verb in self.verbs if "." not in verb)
+
+    @property
+    def station_verbs(self) -> frozenset[str]:
+        """What is asked of any station."""
+        called = (verb.rpartition(".") for verb in self.verbs if "." in verb)
+        return frozenset(verb for name, _, verb in called if name in self.stations)
+
+    def as_json(self) -> dict[str, Any]:
+        """As a JSON object; `from_json` reads it."""
+        return asdict(self)
+
+
+_TUPLES = ("servers", "stations", "consumers", "verbs", "takes", "requires", "faults")
+
+
+def from_json(fields: Mapping[str, Any]) -> PlannedCase:
+    """The case that `as_json` described, also after JSON has made lists of its tuples."""
+    devices = tuple(_device(device) for device in fields["devices"])
+    tuples = {name: tuple(fields[name]) for name in _TUPLES}
+    return PlannedCase(**{**fields, **tuples, "devices": devices})
+
+
+def _device(fields: Mapping[str, Any]) -> PlannedDevice:
+    acts = tuple(PlannedAct(**act) for act in fields["acts"])
+    return PlannedDevice(**{**fields, "acts": acts})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One device of a bench, and what its firmware does."""
+
+    name: str
+    dialect: str
+    traits: Traits
+
+    @property
+    def obeys_retries(self) -> bool:
+        """Whether it repeats a confirmed message as often as it is told."""
+        return self.traits.obeys_retries
+
+    @property
+    def sets_counters(self) -> bool:
+        """Whether it can be told its frame counters."""
+        return self.traits.sets_counters
+
+    @property
+    def tells_windows(self) -> bool:
+        """Whether it says in which window it heard what."""
+        return self.traits.tells_windows
+
+
+def board(name: str, dialect: str) -> Board:
+    """A board that does what its dialect is known for; an identified one may do more or less."""
+    return Board(name=name, dialect=dialect, traits=dialect_of(dialect).traits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """A bench as a plan sees it.
+
+    `extras`: what was fitted besides, in the words of `bench.plan.needs`. `capabilities`: what
+    scenarios may ask for with `requires`.
+    """
+
+    boards: tuple[Board, ...]
+    stations: int
+    replayers: int = 0
+    attenuators: int = 0
+    region: str = "EU868"
+    conducted: bool = False
+    extras: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"wires", "own store"})
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return len(self.boards)
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """What the boards speak, each once."""
+        return tuple(dict.fromkeys(board.dialect for board in self.boards))
+
+    @property
+    def obeys_retries(self) -> int:
+        """How many boards repeat as often as they are told."""
+        return sum(board.obeys_retries for board in self.boards)
+
+    def must_set_counter(self, device: PlannedDevice) -> bool:
+        """Whether no board begins by itself with the counter that a scenario says."""
+        return all(device.wants_counter(board.traits.first_f_cnt) for board in self.boards)
+
+    @property
+    def sets_counters(self) -> int:
+        """How many boards can be told their counters."""
+        return sum(board.sets_counters for board in self.boards)
+
+
+def abilities_of(inventory: Inventory) -> Abilities:
+    """What a bench can do by its file alone, before any board has told its firmware."""
+    return Abilities(
+        boards=tuple(board(one.name, one.radio.dialect) for one in inventory.devices),
+        stations=len(inventory.gateways),
+        replayers=len(inventory.replayers),
+        attenuators=sum(one.attenuator is not None for one in inventory.gateways),
+        region=inventory.region,
+        conducted=inventory.conducted,
+    )
+
+
+def usual_bench(dialects: Iterable[str] = ("rui3", "rui3", "lora-e5")) -> Abilities:
+    """Two RUI3 boards, a LoRa-E5, a replayer and two stations, on cables."""
+    return Abilities(
+        boards=tuple(board(f"{name}-{n}", name) for n, name in enumerate(dialects, 1)),
+        stations=2,
+        replayers=1,
+        conducted=True,
+    )
+
+
+def fits(board: Board, device: PlannedDevice) -> bool:
+    """Whether a board can do what the scenario asks of this device."""
+    return (
+        _repeats(board, device)
+        and (board.sets_counters or not device.wants_counter(board.traits.first_f_cnt))
+        and (board.tells_windows or not device.expects_downlink)
+    )
+
+
+def by_the_network(device: PlannedDevice, board: Board) -> bool:
+    """Whether this board is told by a LinkADRReq how often to send each frame of this device.
+
+    It is, unless it obeys a command; and can be, where a session is there before the case begins.
+    """
+    if device.nb_trans == 1 or device.activation != "abp":
+        return False
+    if not (device.is_in_mid_life or board.sets_counters):
+        return False
+    return not (board.obeys_retries and device.only_retries)
+
+
+def _repeats(board: Board, device: PlannedDevice) -> bool:
+    if device.repetitions <= {1} or (board.obeys_retries and device.only_retries):
+        return True
+    return by_the_network(device, board)
+
+
+def is_choosy(planned: PlannedCase) -> bool:
+    """Whether some device of a case cannot be played by just any board."""
+    return any(
+        not device.repetitions <= {1} or device.explicit_counter or device.expects_downlink
+        for device in planned.on_air
+    )
+
+
+def assignments(planned: PlannedCase, boards: Sequence[Board]) -> Iterator[tuple[Board, ...]]:
+    """Every way to give each device on the air a board of its own, in the order of the devices.
+
+    First those that leave the boards free that can do most.
+    """
+    devices = planned.on_air
+    modest_first = sorted(boards, key=lambda board: board.obeys_retries + board.sets_counters)
+    for chosen in permutations(modest_first, len(devices)):
+        if all(map(fits, chosen, devices)):
+            yield chosen
 
 
 class Item(StrEnum):

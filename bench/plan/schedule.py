@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.lab.regulation import HOUR_US, AirtimeLedger
-from bench.plan.abilities import Abilities, Board, assignments, is_choosy
-from bench.plan.planned_case import PlannedCase
+from bench.plan.needs import Abilities, Board, PlannedCase, assignments, is_choosy
 from lns.lorawan.region import region
 
 

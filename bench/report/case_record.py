@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.capture import reading
-from bench.capture.reading import Event
-from bench.capture.timetable import Timetable
+from bench.capture.reading import Event, Timetable
 from bench.report.excerpts import Window, read_events
 from bench.report.score_file import Finding, ReportError, read_score
 

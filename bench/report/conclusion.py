@@ -4,15 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.night.exit_code import (
-    BENCH_ERROR,
-    FAILED,
-    PASSED,
-    REPEATED,
-    UNPROVEN,
-    code_of,
-    word,
-)
+from bench.night.record import BENCH_ERROR, FAILED, PASSED, REPEATED, UNPROVEN, code_of, word
 from bench.report.score_file import Finding, Score, Verdict
 from bench.verdict.owner import Owner
 

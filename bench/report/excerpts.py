@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.capture.reading import Event, capture_files, cases_of, event, lines
-from bench.capture.timetable import Timetable
+from bench.capture.reading import Event, Timetable, capture_files, cases_of, event, lines
 
 LINES_MAX = 120  # of one case, on the page
 LINE_BYTES_MAX = 1_000_000  # longer lines are hostile, and not shown

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from bench.capture.whole_file import replace
-from bench.night.chances import wilson
-from bench.night.change_points import shifts
+from bench.capture.run_folder import replace
 from bench.night.known import Known
 from bench.night.morning import Change, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN
 from bench.night.series import STEADY, Series, State, recent
+from bench.night.statistics import shifts, wilson
 from bench.night.words import KINDS, sentence
 from bench.report.page import environment
 

@@ -11,11 +11,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bench.night.exit_code import exit_code
+from bench.night.record import exit_code
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
-from bench.report.facts import UNCOMMITTED, facts
+from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timing
 from bench.report.foreign_text import shown
-from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
@@ -26,12 +25,14 @@ from bench.report.tables import (
     STRATEGIES,
     answer_rows,
     calls,
+    exceptions,
     heat,
     left_out_groups,
+    life_of,
     percent,
+    sentence,
     situations,
 )
-from bench.report.timing import AIM_GAP_MS, host_words, timing
 
 TEXT_MAX = 2000  # characters of one text, whatever it is
 REASONS_MAX = 5  # of one case, in the list of every case

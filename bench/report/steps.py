@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from bench.capture.reading import Event
-from bench.report import station_messages
+from bench.report import narration
 from bench.report.narration import Cast, disposition, milliseconds
 
 _CLOCKWORK = ("timesync", "getxtime", "router_config")  # said whatever the case is about
@@ -133,11 +133,11 @@ def _lost(event: Event, scene: Scene) -> Step | None:
 
 
 def _texted(event: Event, scene: Scene) -> Step | None:
-    station, word = scene.station(event.get("station")), station_messages.msgtype(event.get("text"))
+    station, word = scene.station(event.get("station")), narration.msgtype(event.get("text"))
     if station is None or word in _CLOCKWORK:
         return None
     injected, lost = event.get("origin") == "injected", event.get("dropped") is True
-    label, server = station_messages.label(event.get("text")), scene.server(event)
+    label, server = narration.label(event.get("text")), scene.server(event)
     if event.get("direction") == "down":
         return Step(Shape.ARROW, (server, TAP, station), label, injected, lost)
     heard = word in ("updf", "jreq") and scene.has_air and not injected

@@ -5,12 +5,18 @@ from collections import Counter
 from typing import Any
 
 from bench.report.conclusion import WORDS, conclusion
-from bench.report.facts import facts
+from bench.report.facts import facts, host_words, timing
 from bench.report.foreign_text import shown
-from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.score_file import Score, Verdict
-from bench.report.tables import STRATEGIES, Asked, calls, left_out_groups
-from bench.report.timing import host_words, timing
+from bench.report.tables import (
+    STRATEGIES,
+    Asked,
+    calls,
+    exceptions,
+    left_out_groups,
+    life_of,
+    sentence,
+)
 
 CASES_MAX = 20
 RULES_MAX = 20

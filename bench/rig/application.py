@@ -1,18 +1,337 @@
 """What lies behind the servers of this process: outboxes, a broker, consumers."""
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
 
 from bench.capture import Record
-from bench.rig.broker import MemoryBroker, Witness
+from bench.host.program import ConsumerDied
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
-from bench.rig.interfaces import Application, Consumer, Wire
-from bench.rig.memory_consumer import MemoryConsumer
+from bench.rig.interfaces import Application, Consumer, ConsumerSettings, Wire
 from bench.verdict.case import fault_fields
+from lns.clock import now_us
+from lns.delivery import Incoming
+from lns.delivery.inbox import Event, Inbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
-from lns.store.inbox_entries import MemoryInboxStore
+from lns.store.inbox_entries import InboxStore, MemoryInboxStore, Transaction
+
+UP_TOPIC, STATUS_TOPIC = "/up", "/status"
+"""How the topics of uplinks, and of what devices tell of themselves, end."""
+
+# At least once (MQTT QoS 1): each message stays with the broker until its consumer has acknowledged
+# it on the connection that brought it; the next connection brings it again.
+Take = Callable[[str, bytes, Callable[[], None]], None]  # topic, payload, acknowledge
+
+
+class Witness:
+    """Hears every message at the broker and writes which kind it is of; remembers all of them.
+
+    `upstream.published`: a server's message. `upstream.repeated`: the same one, by its number in
+    its topic, sent again. `upstream.injected`: none of a server's. `upstream.status`: what a device
+    told of itself, which is no uplink.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._published: set[tuple[object, ...]] = set()
+
+    def hear(self, topic: str, body: Mapping[str, object], *, injected: bool = False) -> None:
+        """Write down one message as the broker has it; `injected`: the bench has published it."""
+        kind = "upstream.injected" if injected else "upstream.published"
+        if not injected:
+            same = topic, body["messageId"], body["sequenceNumber"]
+            kind = "upstream.repeated" if same in self._published else kind
+            self._published.add(same)
+        if topic.endswith(STATUS_TOPIC):
+            kind = "upstream.status"
+        self._record("upstream", kind, {"topic": topic, "body": body})
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One message that was not acknowledged, and when it was sent (µs)."""
+
+    topic: str
+    payload: bytes
+    sent_us: int
+
+
+@dataclass(slots=True)
+class _Session:
+    """What one consumer is owed; `take` while it is connected."""
+
+    kept: dict[int, _Kept] = field(default_factory=dict)
+    take: Take | None = None
+    connection: int = 0
+    loses_acks: bool = False
+
+
+class MemoryBroker:
+    """Brings each message to each consumer, in order; `is_up` False: it takes and brings nothing.
+
+    A session begins with its name (`expect`) and has no end, so that nothing is missed.
+    """
+
+    def __init__(self, witness: Witness) -> None:
+        self.is_up = True
+        self._witness = witness
+        self._sessions: dict[str, _Session] = {}
+        self._numbers = 0
+
+    def expect(self, consumer: str) -> None:
+        """Keep every message for a consumer from now on."""
+        self._sessions[consumer] = _Session()
+
+    def publish(self, topic: str, body: Mapping[str, object], *, injected: bool = False) -> None:
+        """Take one message, and bring it to whoever is connected; `injected`: of the bench."""
+        assert self.is_up, "whoever publishes waits until it is"
+        self._witness.hear(topic, body, injected=injected)
+        if not self._sessions or topic.endswith(STATUS_TOPIC):
+            return  # consumers ask for uplinks only
+        payload = json.dumps(body).encode()
+        self._numbers += 1
+        for session in self._sessions.values():
+            session.kept[self._numbers] = _Kept(topic, payload, now_us())
+            self._bring(session, self._numbers)
+
+    def connect(self, consumer: str, take: Take) -> None:
+        """Bring a consumer what it has not acknowledged, and what comes."""
+        session = self._sessions[consumer]
+        session.connection += 1
+        session.take, session.loses_acks = take, False
+        self._bring_all(session)
+
+    def disconnect(self, consumer: str) -> None:
+        """Hear nothing more of a consumer."""
+        session = self._sessions[consumer]
+        session.connection += 1
+        session.take = None
+
+    def lose_acks(self, consumer: str) -> None:
+        """Do not hear what a consumer acknowledges, until `redeliver`."""
+        self._sessions[consumer].loses_acks = True
+
+    def redeliver(self, consumer: str) -> None:
+        """Bring again what was not acknowledged."""
+        session = self._sessions[consumer]
+        session.connection += 1
+        session.loses_acks = False
+        self._bring_all(session)
+
+    def stop(self) -> None:
+        """Bring nothing until `start`, and hear no acknowledgement."""
+        self.is_up = False
+        for session in self._sessions.values():
+            session.connection += 1
+
+    def start(self) -> None:
+        """Go on with what was not acknowledged."""
+        self.is_up = True
+        for session in self._sessions.values():
+            self._bring_all(session)
+
+    def oldest_us(self, consumer: str) -> int | None:
+        """When the oldest message was sent that a consumer has not acknowledged; None: none is."""
+        return min((kept.sent_us for kept in self._sessions[consumer].kept.values()), default=None)
+
+    def _bring_all(self, session: _Session) -> None:
+        for number in list(session.kept):
+            self._bring(session, number)
+
+    def _bring(self, session: _Session, number: int) -> None:
+        if session.take is None or not self.is_up:
+            return
+        connection, kept = session.connection, session.kept[number]
+
+        def acknowledge() -> None:
+            if session.connection == connection and not session.loses_acks:
+                session.kept.pop(number, None)
+
+        session.take(kept.topic, kept.payload, acknowledge)
+
+
+CRASHES = ("effect", "commit", "ack")
+
+
+class Crashed(BaseException):
+    """The consumer is gone; no part of it catches this."""
+
+
+class Refused(Exception):
+    """The application cannot have this message."""
+
+
+class Lines:
+    """The effect: one line for each message, written to the capture once nobody takes it back.
+
+    `elsewhere` nobody can, whatever becomes of the transaction. The one that it `refuses` fails,
+    the first `refusals` times (None: always).
+    """
+
+    def __init__(self, name: str, record: Record, crashes: Callable[[str], None], *,
+                 elsewhere: bool, refuses: str | None,
+                 refusals: int | None = None) -> None:  # fmt: skip
+        self._name = name
+        self._record = record
+        self._crashes = crashes
+        self._elsewhere = elsewhere
+        self._refuses = refuses
+        self._refusals = refusals
+        self._lines: list[dict[str, object]] = []
+
+    def open(self, transaction: Transaction) -> None:
+        """Cut off what was never kept."""
+        self._lines = []
+
+    def handle(self, message: Incoming, transaction: Transaction) -> None:
+        """Have one more line."""
+        self._crashes("effect")
+        if message.message_id == self._refuses and self._refusals != 0:
+            if self._refusals is not None:
+                self._refusals -= 1
+            raise Refused(message.message_id)
+        line = {"consumer": self._name, "channel": message.channel}
+        self._lines.append(
+            {**line, "message_id": message.message_id, "position": transaction.position}
+        )
+        if self._elsewhere:
+            self._write()
+        self._crashes("commit")
+
+    def flush(self, transaction: Transaction) -> None:
+        """The lines are as durable as the transaction."""
+
+    def end(self, *, kept: bool) -> None:
+        """Keep the lines or none of them."""
+        if kept:
+            self._write()
+        self._lines = []
+
+    def _write(self) -> None:
+        for line in self._lines:
+            self._record("application", "application.effect", line)
+        self._lines = []
+
+
+class MemoryConsumer(Consumer):
+    """One consumer with its store, which outlives it as a disk does."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        store: InboxStore,
+        broker: MemoryBroker,
+        setup: CaseSetup,
+        utc_us: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self._store = store
+        self._broker = broker
+        self._setup = setup
+        self._utc_us = utc_us
+        self._crash_at: str | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._inbox: Inbox | None = None
+        broker.expect(settings.name)
+
+    async def start(self) -> None:
+        lines = Lines(
+            self.settings.name, self._setup.record, self._crashes,
+            elsewhere=self.settings.elsewhere, refuses=self.settings.refuses,
+            refusals=self.settings.refusals,
+        )  # fmt: skip
+        inbox = Inbox(
+            self._store, lines, self.settings.detectors(self._oldest_us),
+            told=self._tell, utc_us=self._utc_us,
+        )  # fmt: skip
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running = self._setup.tasks.create_task(self._run(inbox, begun))
+        await begun
+
+    async def kill(self) -> None:
+        self._broker.disconnect(self.settings.name)
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+    async def crash(self, at: str) -> None:
+        self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
+        if at not in CRASHES:
+            raise ValueError(f"{at!r} is none of {', '.join(CRASHES)}")
+        self._crash_at = at
+
+    async def until_crashed(self) -> None:
+        if self._crash_at is not None and self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def lose_acks(self) -> None:
+        name = self.settings.name
+        self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
+        self._broker.lose_acks(name)
+
+    async def redeliver(self) -> None:
+        if self._inbox is not None:
+            await self._inbox.settled()
+        self._broker.redeliver(self.settings.name)
+
+    async def _run(self, inbox: Inbox, begun: "asyncio.Future[None]") -> None:
+        name = self.settings.name
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            async with inbox:
+                self._inbox = inbox
+                self._broker.connect(name, lambda *message: self._offer(inbox, ended, *message))
+                begun.set_result(None)
+                await ended
+        except* Crashed:
+            self._broker.disconnect(name)
+            self._crash_at = None
+        except* Exception as error:
+            cause = error.exceptions[0]
+            if not begun.done():
+                begun.set_exception(cause)
+            else:
+                told = f"consumer {name} ended: {type(cause).__name__}: {cause}"
+                raise ConsumerDied(told) from error
+        finally:
+            self._inbox = None
+
+    def _offer(
+        self,
+        inbox: Inbox,
+        ended: asyncio.Future[None],
+        topic: str,
+        payload: bytes,
+        acknowledge: Callable[[], None],
+    ) -> None:
+        def keep() -> None:
+            self._crashes("ack")
+            acknowledge()
+
+        try:
+            inbox.offer(topic, payload, {}, 1, keep)
+        except Exception as error:
+            if not ended.done():
+                ended.set_exception(error)
+
+    def _crashes(self, at: str) -> None:
+        if at == self._crash_at:
+            self._broker.disconnect(self.settings.name)
+            raise Crashed
+
+    def _tell(self, event: Event) -> None:
+        fields = {"consumer": self.settings.name, **msgspec.to_builtins(event)}
+        self._setup.record("inbox", event.kind, fields)
+
+    def _oldest_us(self) -> int | None:
+        """When the oldest message was sent that is not consumed, by the consumer's wall clock."""
+        then_us = self._broker.oldest_us(self.settings.name)
+        return None if then_us is None else self._utc_us() - (now_us() - then_us)
+
 
 _Body = dict[str, object]
 _Published = tuple[str, _Body]

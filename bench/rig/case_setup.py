@@ -8,8 +8,8 @@ from bench.capture import Record
 from bench.chance import stream
 from bench.rig.interfaces import CaseDevice, CaseStation, NetworkServer
 from bench.verdict.case import Case
-from bench.verdict.mistake import not_there
-from bench.virtual.air.medium import Links, Medium
+from bench.verdict.owner import not_there
+from bench.virtual.air import Links, Medium
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from bench.device.device_config import DeviceSession, Otaa
+from bench.device.interfaces import DeviceSession, Otaa
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, open_join_accept, parse
 from lns.lorawan.frame_counter import candidates

@@ -20,7 +20,7 @@ from bench.rig.rig import Parts, Rig, capabilities_of
 from bench.rig.virtual_air import MemoryDevice, MemoryDevices, SoftwareStations, firmware_of
 from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap
-from bench.virtual.board.pty_board import Board
+from bench.virtual.board.device import Board
 from lns.clock import utc_of_this_host
 
 LIMIT_S = 120

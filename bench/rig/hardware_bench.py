@@ -4,19 +4,18 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from bench.capture import Record
-from bench.device.dialects import driver_for, line_for
-from bench.device.discovery import serial_ports
+from bench.device.dialects import driver_for, line_for, serial_ports
 from bench.device.interfaces import AttachedDevice
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError
-from bench.lab.gateways.basicstation_shell import restart_gateway
+from bench.lab.basicstation_shell import restart_gateway
 from bench.lab.inventory.entries import (
     DeviceEntry,
     GatewayEntry,
@@ -27,13 +26,11 @@ from bench.lab.inventory.entries import (
 )
 from bench.lab.power import PowerFailed, PowerSwitch, attenuator, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
-from bench.rig.audibility import Audibility
-from bench.rig.board_pool import BoardPool
-from bench.rig.injection import DATA_RATE, first_channel
+from bench.plan.needs import PlannedCase, assignments
 from bench.rig.lab_board import BoardUnfit, LabBoard, Warm
 from bench.rig.process_bench import ProcessBench
-from bench.station.station_clock import StationClock
-from bench.station.switchboard import Switchboard
+from bench.rig.stations import DATA_RATE, first_channel
+from bench.station.switchboard import StationClock, Switchboard
 from bench.station.tap_server import TapServer
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
@@ -43,6 +40,154 @@ from lns.lorawan.region import Region, region
 from lns.server.address import host_and_port
 from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
 from lns.station.router_config import router_config
+
+# Real gateways hear all that is on the air. To let only one hear a frame, the taps of the others
+# lose it; which frame is which can be told by its bytes and the moment it came.
+TOGETHER_US = 500_000
+"""Receptions of one transmission come within this time; no radio sends the same frame twice so
+soon (a class A device listens for at least one second first)."""
+
+
+@dataclass(slots=True, eq=False)
+class HeardTransmission:
+    """One transmission, as the stations told of it; `audible` None means: to all of them."""
+
+    phy: bytes
+    since_us: int
+    audible: tuple[str, ...] | None
+    injected: bool
+    told_by: list[str] = field(default_factory=list)
+
+
+class Audibility:
+    """Who hears what in one case; remembers the transmissions of the last moments.
+
+    `only` and `schedule` are for frames of devices, one entry for each transmission; what the
+    replayer sends says for itself who is to hear it.
+    """
+
+    def __init__(self) -> None:
+        self._only: tuple[str, ...] | None = None
+        self._schedule: list[tuple[str, ...]] = []
+        self._injected: list[tuple[bytes, tuple[str, ...]]] = []
+        self._recent: list[HeardTransmission] = []
+        self.told_injected = 0
+        """How many transmissions of the replayer were heard by those who were to."""
+
+    def only(self, stations: Iterable[str] | None) -> None:
+        """Let no other station hear any device from now on; None: all of them do."""
+        self._only = None if stations is None else tuple(stations)
+
+    def schedule(self, entries: Iterable[tuple[str, ...]]) -> None:
+        """Let the next transmissions be heard by these."""
+        self._schedule = list(entries)
+
+    def expect_injected(self, phy: bytes, stations: tuple[str, ...]) -> None:
+        """Let the next transmission of these bytes be the replayer's, heard by these."""
+        self._injected.append((phy, stations))
+
+    def heard(self, station: str, phy: bytes, at_us: int) -> tuple[HeardTransmission, bool]:
+        """The transmission that a station tells of, and whether it is a new one."""
+        self._recent = [one for one in self._recent if at_us - one.since_us <= TOGETHER_US]
+        for one in self._recent:
+            if one.phy == phy and station not in one.told_by:
+                return self._told(one, station), False
+        one = self._begin(phy, at_us)
+        self._recent.append(one)
+        return self._told(one, station), True
+
+    def _told(self, one: HeardTransmission, station: str) -> HeardTransmission:
+        one.told_by.append(station)
+        self.told_injected += one.injected and self.is_audible(station, one)
+        return one
+
+    def is_audible(self, station: str, one: HeardTransmission) -> bool:
+        """Whether this station is meant to have heard it."""
+        return one.audible is None or station in one.audible
+
+    def _begin(self, phy: bytes, at_us: int) -> HeardTransmission:
+        for place, (expected, stations) in enumerate(self._injected):
+            if expected == phy:
+                del self._injected[place]
+                return HeardTransmission(phy, at_us, stations, injected=True)
+        if self._schedule:
+            self._only = self._schedule.pop(0)
+        return HeardTransmission(phy, at_us, self._only, injected=False)
+
+
+# Cases that use different boards run side by side. One that needs the stations for itself waits
+# until nobody else is there; and those wait until all others are through.
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What a case has of the bench: boards by the names of its devices, or the gateways alone."""
+
+    boards: Mapping[str, LabBoard]
+    alone: bool
+
+
+class BoardPool:
+    """The boards of one bench; remembers who is playing and who waits.
+
+    `injected_max`: how many cases may run at once that use no board; the others are bounded by the
+    boards.
+    """
+
+    def __init__(self, boards: Iterable[LabBoard], *, injected_max: int) -> None:
+        self._boards = tuple(boards)
+        self._injected_max = injected_max
+        self._playing: list[Place] = []
+        self._not_alone_waiting = 0
+        self._changed = asyncio.Condition()
+
+    async def take(self, planned: PlannedCase, *, alone: bool) -> Place:
+        """A place for a case, once there is one.
+
+        BoardUnfit when boards that have failed in this run are missing for it.
+        """
+        async with self._changed:
+            self._not_alone_waiting += not alone
+            try:
+                while (place := self._found(planned, alone=alone)) is None:
+                    await self._changed.wait()
+            finally:
+                self._not_alone_waiting -= not alone
+                self._changed.notify_all()
+            self._playing.append(place)
+            return place
+
+    async def give_back(self, place: Place) -> None:
+        """The case is over."""
+        async with self._changed:
+            self._playing.remove(place)
+            self._changed.notify_all()
+
+    def _found(self, planned: PlannedCase, *, alone: bool) -> Place | None:
+        fit = [board for board in self._boards if not board.unfit]
+        if assignment(planned, fit) is None:
+            why = "; ".join(board.unfit for board in self._boards if board.unfit)
+            raise BoardUnfit(why or "no board of this bench can play its devices")
+        if any(place.alone for place in self._playing):
+            return None
+        if alone and (self._playing or self._not_alone_waiting):
+            return None
+        injected = sum(not place.boards for place in self._playing)
+        if not planned.on_air and injected >= self._injected_max:
+            return None
+        taken = [board for place in self._playing for board in place.boards.values()]
+        boards = assignment(planned, [board for board in fit if board not in taken])
+        return None if boards is None else Place(boards, alone)
+
+
+def assignment(planned: PlannedCase, boards: Sequence[LabBoard]) -> dict[str, LabBoard] | None:
+    """A board for each device that can do what it needs; None where there are not enough."""
+    by_name = {board.name: board for board in boards}
+    able = [board.abilities for board in boards]
+    chosen = next(assignments(planned, able), None)
+    if chosen is None:
+        return None
+    pairs = zip(planned.on_air, chosen, strict=True)
+    return {device.name: by_name[board.name] for device, board in pairs}
+
 
 INJECTED_MAX = 4
 """Cases at once that use no board: each has network servers of its own."""

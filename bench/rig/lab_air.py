@@ -9,19 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bench.clock import until
-from bench.plan.needs import Item
-from bench.plan.planned_case import PlannedCase
-from bench.rig.audibility import Audibility, HeardTransmission
+from bench.plan.needs import Item, PlannedCase
 from bench.rig.case_setup import CaseSetup
 from bench.rig.device_book import DeviceBook, Known
-from bench.rig.hardware_bench import HardwareBench
-from bench.rig.injection import DATA_RATE, first_channel, last_heard_us
+from bench.rig.hardware_bench import Audibility, HardwareBench, HeardTransmission
 from bench.rig.interfaces import CaseStation, Frame, Stations
-from bench.rig.stations import TappedStation
+from bench.rig.stations import DATA_RATE, TappedStation, first_channel, last_heard_us
 from bench.station.switchboard import Party
 from bench.transmission import Transmission
 from bench.verdict.case import StimulusMissed
-from bench.virtual.lorawan.time_on_air import time_on_air_us
+from bench.virtual.lorawan.channel_plan import time_on_air_us
 from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui

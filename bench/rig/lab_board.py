@@ -12,12 +12,15 @@ from typing import Protocol
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.device_config import Abp, DeviceConfig, DeviceSession, Otaa
 from bench.device.interfaces import (
+    Abp,
     AttachedDevice,
+    DeviceConfig,
     DeviceRestarted,
+    DeviceSession,
     DeviceSilent,
     NotAsWritten,
+    Otaa,
     UnknownFirmware,
     WrongDevice,
 )
@@ -25,8 +28,7 @@ from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory.entries import DeviceEntry, Limits
 from bench.lab.power import PowerSwitch
 from bench.lab.regulation import check_eirp, check_region
-from bench.plan.abilities import Board, by_the_network
-from bench.plan.planned_case import PlannedDevice
+from bench.plan.needs import Board, PlannedDevice, by_the_network
 from bench.rig.device_book import DeviceBook
 from bench.rig.provisioning import FIRST_DEV_ADDR, JOIN_EUI, Provisioned
 from bench.verdict.case import StimulusMissed

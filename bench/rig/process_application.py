@@ -15,18 +15,15 @@ from typing import Any
 
 import bench
 from bench.capture import Record
-from bench.capture.following import CaptureFollower
-from bench.capture.reading import Event
+from bench.capture.reading import CaptureFollower, Event
 from bench.clock import until
-from bench.host.mosquitto import Mosquitto
-from bench.host.ports import LOOPBACK
 from bench.host.program import ConsumerDied, Program, ProgramDied, Starter
 from bench.host.relay import Relay
-from bench.host.valkey import Valkey
-from bench.rig.broker import STATUS_TOPIC, UP_TOPIC, Witness
+from bench.host.resources import LOOPBACK
+from bench.host.services import Mosquitto, Valkey
+from bench.rig.application import STATUS_TOPIC, UP_TOPIC, Witness
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
-from bench.rig.interfaces import Application, Consumer
+from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.rig.process_bench import ProcessBench, subfolder
 from bench.rig.rig import PUBLISHED
 from lns.clock import now_us

@@ -20,19 +20,15 @@ from urllib.parse import urlsplit, urlunsplit
 from bench.capture.reading import Event, contents
 from bench.certificates import Authority, write_server_files
 from bench.host.fork_server import ForkServer
-from bench.host.latency import HostGuard
 from bench.host.lns_process import SQLITE, FollowedLns, source_folder
-from bench.host.mosquitto import Mosquitto
-from bench.host.open_files import take_all_allowed
-from bench.host.ports import LOOPBACK
 from bench.host.relay import Note, Relay
-from bench.host.valkey import Valkey
-from bench.rig.broker import STATUS_TOPIC, UP_TOPIC
+from bench.host.resources import LOOPBACK, HostGuard, take_all_allowed
+from bench.host.services import Mosquitto, Valkey
+from bench.rig.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket
-from bench.station.station_tls import StationTls
 from bench.station.tap_server import TapServer
-from bench.station.web_socket_link import WebSocketLink
+from bench.station.web_socket import StationTls, WebSocketLink
 from bench.verdict.case import Case
 from lns.capture import Capture
 from lns.dedup.claim import OnOutage

@@ -10,14 +10,14 @@ from bench.capture.reading import Event
 from bench.clock import until
 from bench.host.lns_process import FollowedLns, ServerDied
 from bench.host.relay import Relay
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.process_application import ProcessApplication
 from bench.rig.process_bench import STORE_FILE, ProcessBench, begin
 from bench.rig.provisioning import Provisioned
 from bench.station.link import LinkClosed, TextLink
-from bench.station.web_socket_link import WebSocketLink
+from bench.station.web_socket import WebSocketLink
 from bench.verdict.case import Case
 from bench.verdict.wire import is_reception
 from lns.clock import now_us

@@ -7,11 +7,11 @@ from typing import Any
 from bench.chance import stream
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
-from bench.verdict.mistake import ScenarioMistake, not_there
+from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
-from bench.virtual.lorawan.ciphers import Keys
-from bench.virtual.stack import LORAMAC_NODE, Stack
+from bench.virtual.lorawan.frames import Keys
+from bench.virtual.session import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui

@@ -20,13 +20,12 @@ from bench.device.interfaces import Joining, Sent
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.expect import Expectations, Injected, Named, which
-from bench.rig.injection import reception_text, sessions_opened
 from bench.rig.interfaces import (
     Application,
     CaseStation,
     Consumer,
+    ConsumerSettings,
     Devices,
     Frame,
     NetworkServer,
@@ -37,12 +36,13 @@ from bench.rig.interfaces import (
     Store,
 )
 from bench.rig.provisioning import NET_ID, PAYLOAD, known_to_inspector, provision
+from bench.rig.stations import reception_text, sessions_opened
 from bench.verdict.case import Case
-from bench.verdict.mistake import ScenarioMistake, not_there
+from bench.verdict.owner import ScenarioMistake, not_there
 from bench.verdict.wire import json_of
 from bench.virtual import crafted
 from bench.virtual.lorawan.channel_plan import channel_plan
-from bench.virtual.lorawan.ciphers import Keys
+from bench.virtual.lorawan.frames import Keys
 from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
 from lns.dedup.strategy import Strategy

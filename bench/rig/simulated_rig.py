@@ -1,31 +1,193 @@
 """The parts of a rig in this process: servers, store; and the rig that is made of such parts."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from bench.capture import Record
 from bench.chance import stream
 from bench.host.lns_process import ServerDied
-from bench.rig.application import MemoryApplication, Outboxes, OutboxWire
-from bench.rig.broker import MemoryBroker, Witness
+from bench.rig.application import MemoryApplication, MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Parts, Rig, capabilities_of
-from bench.rig.store import FarStore, SharedStore, StoreWire
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.verdict.case import fault_fields
 from lns.clock import now_us
-from lns.dedup.claim import Bid
+from lns.dedup.claim import Bid, Claim
+from lns.dedup.session import Session
 from lns.events import Event, as_fields
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
+from lns.outage import StoreUnavailable
+from lns.store.memory import MemoryClaims, MemoryStore
+from lns.store.redis_wire import PATIENCE_US
+
+# `SharedStore` is what the servers of one process share, `StoreWire` the way to it and what a fault
+# does to that, `FarStore` what a server sees of it.
+T = TypeVar("T")
+
+
+class SharedStore:
+    """Sessions, DevNonces and claims of all network servers of a case, until it loses them.
+
+    Without `claims` there is one server, which has nobody to ask.
+    """
+
+    def __init__(self, *, retention_us: int) -> None:
+        self.claims: MemoryClaims | None = None
+        self._retention_us = retention_us
+        self._stores: dict[str, MemoryStore] = {}
+
+    def of(self, lns: str) -> MemoryStore:
+        """What it keeps, as one server knows it."""
+        if lns not in self._stores:
+            first = next(iter(self._stores.values()), None)
+            self._stores[lns] = MemoryStore(first)
+        return self._stores[lns]
+
+    def begin_claims(self) -> None:
+        """Let servers ask who owns a frame, from now on."""
+        if self.claims is None:
+            self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
+
+    def remember_for(self, retention_us: int) -> None:
+        """How long it remembers a frame that was claimed; before any was."""
+        self._retention_us = retention_us
+        self._begin_anew()
+
+    def lose_everything(self) -> None:
+        """Know nothing any more."""
+        self._stores = {}
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        if self.claims is not None:
+            self.claims = None
+            self.begin_claims()
+
+
+class StoreWire(Wire):
+    """The wire of one network server; whole, slow or cut.
+
+    A server waits for an answer as long as it would for that of a Redis: what arrives later than
+    `PATIENCE_US` is lost, although it was done.
+    """
+
+    def __init__(self, lns: str, record: Record) -> None:
+        self._lns = lns
+        self._record = record
+        self._is_cut = False
+        self._delay_us = 0
+        self._faults: dict[str, dict[str, int]] = {}
+
+    async def carry(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The answer from the other end; StoreUnavailable when it does not come in time."""
+        if self._is_cut:
+            raise StoreUnavailable("the wire to the store is cut")
+        answer, delay_us = await work(), self._delay_us
+        if delay_us:
+            await asyncio.sleep(min(delay_us, PATIENCE_US) / 1_000_000)
+        if delay_us >= PATIENCE_US:
+            raise StoreUnavailable(f"the store does not answer within {PATIENCE_US} us")
+        return answer
+
+    def cut(self) -> None:
+        self._is_cut = True
+        self._begin("cut", {})
+
+    def delay(self, us: int) -> None:
+        self._delay_us = us
+        self._begin("delay", {"after_us": us})
+
+    async def restore(self) -> None:
+        self.mend()
+
+    def mend(self) -> None:
+        """Let everything pass at once again."""
+        self._is_cut, self._delay_us = False, 0
+        for fault in list(self._faults):
+            self._end(fault)
+
+    def _begin(self, fault: str, detail: dict[str, int]) -> None:
+        self._end(fault)
+        self._faults[fault] = detail
+        self._note("fault.begin", fault, detail)
+
+    def _end(self, fault: str) -> None:
+        detail = self._faults.pop(fault, None)
+        if detail is not None:
+            self._note("fault.end", fault, detail)
+
+    def _note(self, kind: str, fault: str, detail: dict[str, int]) -> None:
+        self._record("bench", kind, fault_fields("store", fault, detail, server=self._lns))
+
+
+class FarStore:
+    """Store and claims at the other end of a wire, as one run of a network server uses them.
+
+    StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
+    What the server has read or written of DevNonces it knows itself.
+    """
+
+    def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
+        self._lns = lns
+        self._far = store
+        self._wire = wire
+        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        return self._store().sessions(dev_eui)
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        if dev_nonce in self._dev_nonces[dev_eui]:
+            return False
+        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
+        self._dev_nonces[dev_eui].add(dev_nonce)
+        if kept and self._far.claims is not None:
+            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        await self._wire.carry(lambda: self._store().refresh(dev_eui))
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
+
+    async def claim(self, bid: Bid) -> Claim:
+        return await self._wire.carry(lambda: self._claims().claim(bid))
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        return await self._wire.carry(lambda: self._claims().take_f_cnt_down(bid))
+
+    async def release(self, bid: Bid, claim: Claim) -> None:
+        await self._wire.carry(lambda: self._claims().release(bid, claim))
+
+    def _store(self) -> MemoryStore:
+        return self._far.of(self._lns)
+
+    def _claims(self) -> MemoryClaims:
+        assert self._far.claims is not None, "this server has nobody to ask"
+        return self._far.claims
+
 
 LINK_US = 2_000
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -183,7 +345,7 @@ class MemoryServers(Servers):
         return MemoryServer(lns, self._setup, self._store, self._outboxes)
 
 
-class MemoryStore(Store):
+class CaseStore(Store):
     """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
 
     capabilities = frozenset({"own store"})
@@ -206,7 +368,7 @@ class MemoryStore(Store):
 
 
 CAPABILITIES = capabilities_of(
-    MemoryDevices, MemoryStations, MemoryServers, MemoryStore, MemoryApplication
+    MemoryDevices, MemoryStations, MemoryServers, CaseStore, MemoryApplication
 )
 """What a simulated rig can do."""
 
@@ -219,7 +381,7 @@ def simulated_rig(
     With `wants_store` even a server that is alone asks who owns a frame.
     """
     setup = CaseSetup(wall_clock_start=WALL_CLOCK_START, clock_began=WALL_CLOCK_START, **facts)
-    store = MemoryStore(setup, has_claims=wants_store)
+    store = CaseStore(setup, has_claims=wants_store)
     broker = MemoryBroker(Witness(setup.record))
     outboxes = Outboxes(setup.record, broker)
     parts = Parts(

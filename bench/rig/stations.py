@@ -1,10 +1,101 @@
-"""A station under the name a scenario knows it by, as far as the tap on its link goes."""
+"""A station by the name a scenario knows: the tap on its link, and what is said in its name."""
 
+from collections.abc import Sequence
+from typing import TypedDict
+
+from bench.capture.reading import Event
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation
-from bench.station.tap import Tap
+from bench.station.tap import Tap, frame_id_of
 from bench.verdict.case import fault_fields
+from bench.verdict.wire import json_of, uplink_of
+from bench.virtual import station_words
+from bench.virtual.crafted import Identity
+from bench.virtual.lorawan.channel_plan import Lora, channel_plan
+from bench.virtual.lorawan.frames import JoinRequest, Keys, read_join_accept, session_keys
 from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import DataRate, Region
+
+RSSI_DBM = -80
+SNR_DB = 7.5
+DATA_RATE = DataRate(7, 125_000)
+
+
+class Signal(TypedDict):
+    """Data rate, frequency and strength of a reception."""
+
+    dr: int
+    freq_hz: int
+    rssi_dbm: int
+    snr_db: float
+
+
+def reception_text(
+    phy: bytes, region: Region, xtime: int, *, dr: int | None = None, freq_hz: int | None = None
+) -> str:
+    """The text of a station that has heard this frame at `xtime`.
+
+    By default with SF7 on the first channel that the devices of this bench use in the region.
+    """
+    heard = first_channel(region)
+    text = station_words.frame_told(
+        phy,
+        dr=heard["dr"] if dr is None else dr,
+        freq_hz=heard["freq_hz"] if freq_hz is None else freq_hz,
+        heard=station_words.Heard(
+            rctx=0, xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB, gpstime=0, rxtime=0.0
+        ),
+        ref_time=0.0,
+    )
+    assert text is not None, "a station would not report this frame"
+    return text
+
+
+def first_channel(region: Region) -> Signal:
+    """How a station hears what `reception_text` tells by default."""
+    plan = channel_plan(region.name)
+    freq_hz, dr = plan.own_channels[0].freq_hz, plan.up_dr(Lora(DATA_RATE.sf, DATA_RATE.bw_hz))
+    assert dr is not None, "every region has SF7 in 125 kHz"
+    return {"dr": dr, "freq_hz": freq_hz, "rssi_dbm": RSSI_DBM, "snr_db": SNR_DB}
+
+
+def last_heard_us(events: Sequence[Event], frame_id: str) -> int:
+    """When a reception of this frame left a tap last (µs); LookupError if none ever did."""
+    for event in reversed(events):
+        if event["kind"] != "station.text" or event["direction"] != "up" or "dropped" in event:
+            continue
+        if frame_id_of(event["text"]) == frame_id:
+            return int(event["t_us"])
+    raise LookupError(f"no station has delivered {frame_id} yet, so it cannot be replayed")
+
+
+def sessions_opened(events: Sequence[Event], identity: Identity) -> list[tuple[str, Keys]]:
+    """The sessions that join accepts have opened for a device, as who has its key can tell."""
+    assert identity.app_key is not None
+    sessions = []
+    dev_nonces: dict[int, int] = {}
+    for event in events:
+        if event["kind"] != "station.text":
+            continue
+        if event["direction"] == "up":
+            uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
+            request = None if uplink is None else uplink.frame
+            if isinstance(request, JoinRequest) and request.dev_eui == identity.dev_eui:
+                assert uplink is not None
+                dev_nonces[uplink.xtime] = request.dev_nonce
+            continue
+        order = station_words.wanted(json_of(event["text"]) or {})
+        if order is None or order.xtime not in dev_nonces:
+            continue
+        accept = read_join_accept(identity.app_key, order.pdu)
+        if accept is None:
+            continue
+        keys = session_keys(
+            identity.app_key, accept.join_nonce, accept.net_id, dev_nonces[order.xtime]
+        )
+        sessions.append((accept.dev_addr, keys))
+    return sessions
+
 
 LINK_US = 2_000
 

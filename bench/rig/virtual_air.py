@@ -4,22 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from bench.capture import Record
-from bench.device.device_config import Abp, Otaa
-from bench.device.interfaces import Joining, Sent
+from bench.device.interfaces import Abp, Joining, Otaa, Sent
 from bench.plan.needs import Item
 from bench.rig.case_setup import CaseSetup
-from bench.rig.injection import first_channel, last_heard_us, reception_text
 from bench.rig.interfaces import CaseDevice, CaseStation, Devices, Frame, Stations
 from bench.rig.provisioning import FASTEST, PAYLOAD, Provisioned
-from bench.rig.stations import TappedStation
+from bench.rig.stations import TappedStation, first_channel, last_heard_us, reception_text
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
 from bench.virtual.board.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.session import Session
-from bench.virtual.station.transmitter import ConcentratorClock
-from bench.virtual.station.virtual_station import VirtualStation
+from bench.virtual.transmitter import ConcentratorClock
+from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.uplink.end_device import Activation, DeviceClass

@@ -18,15 +18,13 @@ from bench.device.interfaces import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
 from bench.host.program import ConsumerDied, HostError
-from bench.lab.gateways.basicstation_shell import GatewayFailed
+from bench.lab.basicstation_shell import GatewayFailed
 from bench.rig.hardware_bench import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import GatewayAway, Rig, ServerSilent
 from bench.verdict.case import Case, StimulusMissed, Title
 from bench.verdict.expectation import Result, Verdict
-from bench.verdict.found import Found
-from bench.verdict.mistake import ScenarioMistake, place_in
-from bench.verdict.owner import Owner
+from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
 from lns.dedup.strategy import Strategy
 from lns.outage import StoreUnavailable
 

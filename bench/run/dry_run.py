@@ -16,16 +16,14 @@ from typing import Any
 
 from bench import clock
 from bench.device.interfaces import Joining, Sent
-from bench.plan.needs import Item, needed_by
-from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice
-from bench.rig.injection import DATA_RATE
+from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
+from bench.rig.stations import DATA_RATE
 from bench.run.attempts import Play, first_cause, told_of
 from bench.run.planning import PLAN
-from bench.run.run_record import RunRecord
-from bench.run.settings import RETENTION_S, Retiming, RunSettings
+from bench.run.run_record import RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture

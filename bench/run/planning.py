@@ -11,7 +11,7 @@ from pathlib import Path
 
 import bench
 from bench.host.program import HostError
-from bench.plan.planned_case import PlannedCase, from_json
+from bench.plan.needs import PlannedCase, from_json
 
 PLAN = "plan.json"
 """What a dry run leaves in a folder: the planned cases, and `failed`: those it could not play."""

@@ -22,8 +22,7 @@ from bench.host.program import HostError
 from bench.lab.inventory import Inventory, InventoryError, load
 from bench.lab.inventory.entries import NoSuchPart
 from bench.run.attempts import Play
-from bench.run.run_record import RunRecord
-from bench.run.settings import RunSettings
+from bench.run.run_record import RunRecord, RunSettings
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result, Verdict
 from lns.complaints import without_controls

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from bench import clock
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.run.attempts import Play, innermost, perform
-from bench.run.run_record import RunRecord
-from bench.run.settings import RunSettings
+from bench.run.run_record import RunRecord, RunSettings
 from bench.verdict.case import Case
 from bench.verdict.expectation import Verdict
 from lns.clock import now_us

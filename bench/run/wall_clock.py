@@ -11,8 +11,7 @@ from bench.host.program import HostError
 from bench.rig.process_bench import ProcessBench
 from bench.rig.rig import Rig
 from bench.run.attempts import Play, Turn, perform, repeated
-from bench.run.run_record import RunRecord
-from bench.run.settings import Retiming
+from bench.run.run_record import Retiming, RunRecord
 from bench.verdict.case import Case
 from bench.verdict.expectation import Verdict
 

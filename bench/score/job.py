@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from bench.capture.whole_file import replace
+from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
 from bench.score import (
     deliveries,

@@ -20,8 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.night.exit_code import exit_code
-from bench.night.record import build_of
+from bench.night.record import build_of, exit_code
 from bench.score.read import NIGHT, night_of
 from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local

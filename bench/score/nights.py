@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from bench.night.chances import wilson
 from bench.night.memory import remembered
 from bench.night.morning import SICK_SHARE, Line, Night
 from bench.night.record import (
@@ -37,6 +36,7 @@ from bench.night.series import (
     recent,
     state_of,
 )
+from bench.night.statistics import wilson
 from bench.score.expectations import Grade
 from bench.score.lake import Lake
 from bench.score.tables import TABLES

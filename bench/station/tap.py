@@ -6,18 +6,151 @@ dnmsg; everything else passes. Texts it cannot read are forwarded untouched.
 """
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from bench.capture import Record
-from bench.station.faults import Fault, FaultKind, Faults
 from bench.station.link import LinkClosed, TextLink, link_pair
-from bench.station.retelling import frame_id_of, told_by
-from bench.station.tap_connection import Connection, Leaving
 from bench.verdict.evidence import LINK, NO_LINK
-from bench.verdict.wire import is_reception, json_of
+from bench.verdict.wire import is_reception, json_of, uplink_of
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
+
+_SESSION_SHIFT = 48
+
+
+def frame_id_of(text: str) -> str | None:
+    """The frame_id of a reception; None if it cannot be read."""
+    uplink = uplink_of("", 0, 0, text)
+    return None if uplink is None else uplink.frame_id
+
+
+def told_by(xtime_now: int, text: str, *, teller_now: int | None = None) -> str:
+    """A reception with the `xtime` of another moment or another station's clock.
+
+    `xtime_now` is the clock that tells it now. `teller_now` is the clock that told it first, now:
+    the frame ended as long ago as that clock says. None: the frame ended just now. A text that has
+    no xtime stays as it is.
+    """
+    fields = json_of(text)
+    upinfo = None if fields is None else fields.get("upinfo")
+    if not isinstance(upinfo, dict) or not isinstance(upinfo.get("xtime"), int):
+        return text
+    elapsed_us = 0
+    if teller_now is not None and teller_now >> _SESSION_SHIFT == upinfo["xtime"] >> _SESSION_SHIFT:
+        elapsed_us = teller_now - upinfo["xtime"]
+    told = {**upinfo, "xtime": max(xtime_now - elapsed_us, 0)}
+    return json.dumps({**(fields or {}), "upinfo": told}, ensure_ascii=False, separators=(",", ":"))
+
+
+class FaultKind(StrEnum):
+    """What can be done to a text on its way."""
+
+    DELAY = "delay"
+    DROP = "drop"
+    REPEAT = "repeat"
+    REORDER = "reorder"
+    CUT = "cut"
+    CLONE = "clone"
+    REPLAY = "replay"
+    SUPPRESS = "suppress"
+    DELAY_DOWNLINK = "delay_downlink"
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """One fault; `remaining` texts are still to suffer it, None = until it is cleared.
+
+    `after_us`: how much later the text, or its copy, leaves. `times`: how many copies.
+    """
+
+    kind: FaultKind
+    remaining: int | None
+    after_us: int = 0
+    times: int = 1
+    target: object = None
+    detail: dict[str, object] = field(default_factory=dict)
+
+
+class Faults:
+    """The faults of one tap, in the order in which they were injected.
+
+    Begin and end of each are recorded; one that is used up has ended.
+    """
+
+    def __init__(self, station: Eui, record: Record) -> None:
+        self._station = station
+        self._record = record
+        self._active: list[Fault] = []
+
+    def begin(self, fault: Fault) -> Fault:
+        """Inject a fault from now on."""
+        self._active.append(fault)
+        self._note("fault.begin", fault)
+        return fault
+
+    def end(self, fault: Fault) -> None:
+        """Clear a fault; without effect on one that has ended."""
+        if fault in self._active:
+            self._active.remove(fault)
+            self._note("fault.end", fault)
+
+    def active(self, kind: FaultKind) -> Fault | None:
+        """The first fault of a kind, left as it is."""
+        return next((fault for fault in self._active if fault.kind is kind), None)
+
+    def take(self, kind: FaultKind) -> Fault | None:
+        """The first fault of a kind, used up by one text."""
+        fault = self.active(kind)
+        if fault is not None and fault.remaining is not None:
+            fault.remaining -= 1
+            if fault.remaining <= 0:
+                self.end(fault)
+        return fault
+
+    def end_all(self) -> None:
+        """Clear every fault."""
+        for fault in list(self._active):
+            self.end(fault)
+
+    def _note(self, kind: str, fault: Fault) -> None:
+        fields: dict[str, object] = {
+            "seam": "tap",
+            "fault": fault.kind.value,
+            "station": self._station,
+            "origin": "injected",
+            "detail": fault.detail,
+        }
+        self._record("bench", kind, fields)
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A text on its way out, and what is to be recorded of it."""
+
+    text: str
+    direction: str
+    held_us: int = 0
+    origin: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection of the station: both links, and what is about to be sent on each."""
+
+    station: TextLink
+    lns: TextLink
+    to_station: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
+    to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
+
+    def close(self) -> None:
+        """End both links."""
+        self.station.close()
+        self.lns.close()
+
 
 HISTORY_MAX = 10_000
 

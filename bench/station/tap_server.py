@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from bench.station.link import LinkClosed
-from bench.station.web_socket_link import (
+from bench.station.web_socket import (
     CLOSING_S,
     MESSAGE_BYTES_MAX,
     TEXTS_WAITING_MAX,

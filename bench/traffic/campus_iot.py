@@ -33,9 +33,17 @@ from msgspec import Meta, Struct
 from msgspec import field as json_field
 
 from bench.chance import stream
-from bench.traffic.notices import SAINT_EYNARD, SAINT_EYNARD_DEVICES
-from bench.traffic.observed_frame import observed
-from bench.traffic.recording import Device, Hearing, Log, TrafficError, TrafficFile, Uplink
+from bench.traffic.recording import (
+    SAINT_EYNARD,
+    SAINT_EYNARD_DEVICES,
+    Device,
+    Hearing,
+    Log,
+    TrafficError,
+    TrafficFile,
+    Uplink,
+    observed,
+)
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui, dev_addr, eui

@@ -5,24 +5,273 @@ devices and air there is the log.
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
 
-from bench.station.link import TextLink
+from bench.capture import Record
+from bench.chance import stream
+from bench.rig.application import Outboxes
+from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.tap import Tap
-from bench.traffic.expected_words import RETENTION_US, ExpectedWords
-from bench.traffic.recorded_station import RecordedStation
-from bench.traffic.recording import Log, Step, steps
-from bench.traffic.serving import LINK_US, LNS, LogServer
+from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
 from bench.verdict.case import Case
 from bench.verdict.expectation import Due, Verdict, words
-from bench.virtual.air.medium import Links, Medium
-from lns.clock import now_us
+from bench.virtual.air import Links, Medium
+from bench.virtual.transmitter import ConcentratorClock
+from lns.clock import now_us, utc_counted_from
+from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
+from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import EU868
+from lns.lorawan.region import EU868, Region
+from lns.network_server import NetworkServer
+from lns.station.messages import UpInfo
+from lns.station.protocol import Configured, Side, StationProtocol, TimeTold
+from lns.store.memory import MemoryStore
+from lns.uplink.end_device import EndDevice, LoRaWanVersion
+
+# ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
+# network server: no registry, no cache, no policy table; the capture says who sent what, when, and
+# who heard it.
+RETENTION_US = 60_000_000
+GAP_MAX = 16384
+REPEATED_ANSWERS_MAX = 3
+_COPY = {"Drop": "dropped(Duplicate)", "Mark": "marked", "None": "forwarded"}
+_AGAIN = {"Drop": "dropped(ResubmissionSuppressed)", "Mark": "marked", "None": "forwarded"}
+_BAD_COUNTER = "dropped(InvalidFrameCounter)"
+
+
+@dataclass(slots=True)
+class _Sighting:
+    station: str
+    last_us: int
+
+
+class ExpectedWords:
+    """Asked once for each reception in order of arrival; remembers what was heard before."""
+
+    def __init__(self, log: Log, strategy: str) -> None:
+        self._strategy = strategy
+        self._devices = {device.dev_eui: device for device in log.devices}
+        self._newest = {device.dev_eui: device.f_cnt_up for device in log.devices}
+        self._sightings: dict[str, _Sighting] = {}
+        self._repeated: Counter[tuple[str, int]] = Counter()
+        self._nonces: set[tuple[str, ...]] = set()
+
+    def of(self, uplink: Uplink, station: str, at_us: int) -> str:
+        """The words "status upstream(reason) answer" for a report that arrives at `at_us`."""
+        device = self._devices.get(uplink.dev_eui)
+        if device is None:
+            return "- dropped(UnknownDevice) NotAsked"
+        if not uplink.genuine:
+            return "- dropped(MicMismatch) NotAsked"
+        sighting = self._sightings.get(uplink.frame_id)
+        if sighting is None or at_us - sighting.last_us >= RETENTION_US:
+            sighting = self._sightings[uplink.frame_id] = _Sighting(station, at_us)
+            copy = "new"
+        else:
+            sighting.last_us = at_us
+            copy = "same station" if sighting.station == station else "other station"
+        if uplink.f_cnt is None:
+            return self._join(device, uplink, copy)
+        status, upstream, answers = self._data(device, uplink, uplink.f_cnt, copy)
+        if uplink.f_port == 0 and "(" not in upstream:
+            upstream = "dropped"  # nothing in it for the application
+        asked = "RX1" if answers else "Suppressed"
+        return f"{status} {upstream} {asked if uplink.wants_answer else 'NotAsked'}"
+
+    def _join(self, device: Device, uplink: Uplink, copy: str) -> str:
+        if copy != "new":
+            return "Duplicate dropped(Duplicate) Suppressed"
+        nonce = tuple(uplink.frame_id.split(":")[1:])  # DevEUI, DevNonce
+        if nonce in self._nonces:
+            return "NonDuplicate dropped(DevNonceUsed) Suppressed"
+        if uplink.join_eui != device.join_eui:
+            return "NonDuplicate dropped(UnknownDevice) Suppressed"
+        self._nonces.add(nonce)
+        return "NonDuplicate dropped RX1"
+
+    def _data(self, device: Device, uplink: Uplink, f_cnt: int, copy: str) -> tuple[str, str, bool]:
+        """Status, upstream with reason, and whether an answer may leave."""
+        newest = self._newest[device.dev_eui]
+        begins_again = device.relaxed_f_cnt and f_cnt <= 1
+        if copy == "other station" and self._strategy == "Drop":
+            return "Duplicate", _COPY["Drop"], False
+        if copy == "other station":
+            fits = f_cnt == newest or begins_again
+            return "SoftDuplicate", _COPY[self._strategy] if fits else _BAD_COUNTER, False
+        if copy == "new":
+            is_next = newest is None or f_cnt > newest
+            if begins_again or (is_next and f_cnt - (newest or 0) <= GAP_MAX):
+                self._newest[device.dev_eui] = f_cnt
+                for old in [key for key in self._repeated if key[0] == device.dev_eui]:
+                    del self._repeated[old]
+                return "NonDuplicate", "forwarded", True
+            if f_cnt == newest and uplink.confirmed:
+                return "NonDuplicate", *self._repeat(device, f_cnt, "forwarded")
+            return "NonDuplicate", _BAD_COUNTER, False
+        status = "DuplicateDueToResubmission"
+        if uplink.confirmed and (f_cnt == newest or begins_again):
+            return status, *self._repeat(device, f_cnt, _AGAIN[self._strategy])
+        if begins_again:
+            return status, _AGAIN[self._strategy], False
+        return status, _BAD_COUNTER, False
+
+    def _repeat(self, device: Device, f_cnt: int, upstream: str) -> tuple[str, bool]:
+        """One more answer for this counter, as long as there is one left."""
+        self._repeated[device.dev_eui, f_cnt] += 1
+        if self._repeated[device.dev_eui, f_cnt] > REPEATED_ANSWERS_MAX:
+            return "dropped(ResubmissionLimit)", False
+        return upstream, True
+
+
+# It has no radio: a capture says what was heard. Everything it says is in Basics Station's own
+# spelling, with an `xtime` of its own clock. It keeps both reports of a gateway that has two
+# concentrators, where a station with one radio would keep the better copy.
+class RecordedStation:
+    """One station of a capture; `run` it in a task and, once it is `ready`, `tell` what it heard.
+
+    Downlinks reach it and are not transmitted: the device that would listen is not there.
+    """
+
+    def __init__(self, eui: Eui, connect: Callable[[], Awaitable[TextLink]], *, seed: int) -> None:
+        self.eui = eui
+        self.ready = asyncio.Event()
+        self._connect = connect
+        self._clock = ConcentratorClock(stream(seed, "station", eui, "clock"))
+        self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
+        self._link: TextLink | None = None
+        self._utc_us: int | None = None
+
+    def xtime_now(self) -> int:
+        """What its clock shows; 0 before the server has configured it."""
+        return self._clock.xtime(now_us())
+
+    async def run(self) -> None:
+        """Introduce itself to the server and listen to it, until the link is over."""
+        link = self._link = await self._connect()
+        self._protocol.send_version()
+        try:
+            while True:
+                await self._push(link)
+                self._protocol.receive_text(await link.receive())
+                self._take_notice()
+        except LinkClosed:
+            return
+        finally:
+            link.close()
+
+    async def tell(self, uplink: Uplink, hearing: Hearing, *, heard_us: int) -> None:
+        """Report an uplink now that ended at `heard_us`; LinkClosed where nobody listens."""
+        assert self._link is not None and self.ready.is_set()
+        utc_s = 0.0 if self._utc_us is None else (self._utc_us + now_us()) / 1_000_000
+        upinfo = UpInfo(
+            xtime=self._clock.xtime(heard_us),
+            rssi_dbm=hearing.rssi_dbm,
+            snr_db=hearing.snr_db,
+            rxtime=utc_s,
+        )
+        self._protocol.send_uplink(
+            uplink.phy, dr=uplink.dr, freq_hz=uplink.freq_hz, upinfo=upinfo, ref_time=utc_s
+        )
+        await self._push(self._link)
+
+    def _take_notice(self) -> None:
+        for event in self._protocol.events_received():
+            match event:
+                case Configured():
+                    self._clock.start(now_us())
+                    self.ready.set()
+                case TimeTold(mux_time):
+                    self._utc_us = round(mux_time * 1_000_000) - now_us()
+
+    async def _push(self, link: TextLink) -> None:
+        for text in self._protocol.texts_to_send():
+            await link.send(text)
+
+
+LNS = "lns-a"
+LINK_US = 2_000
+
+
+class LogServer:
+    """One LNS in this process for one log; its devices all have the same strategy."""
+
+    def __init__(
+        self,
+        log: Log,
+        region: Region,
+        strategy: Strategy,
+        *,
+        seed: int,
+        record: Record,
+        wall_clock_start: datetime,
+    ) -> None:
+        self.devices = [_end_device(device, strategy) for device in log.devices]
+        self._record = record
+        self._links: list[MemoryLink] = []
+        store = MemoryStore()
+        for device in log.devices:
+            store.preset(device.dev_eui, _sessions(device))
+        self._server = NetworkServer(
+            LNS,
+            region,
+            self.devices,
+            store=store,
+            application=Outboxes(record),
+            record=self._note,
+            utc=utc_counted_from(wall_clock_start),
+            entropy=stream(seed, LNS, log.name),
+        )
+
+    def connect(self, station: Eui, tasks: asyncio.TaskGroup) -> TextLink:
+        """A link to the server for one station, served in a task of `tasks`."""
+        ours, theirs = link_pair(LINK_US)
+        self._links.append(theirs)
+        tasks.create_task(self._server.serve(station, theirs))
+        return ours
+
+    def stop(self) -> None:
+        """End every connection."""
+        for link in self._links:
+            link.close()
+
+    def _note(self, event: Event) -> None:
+        self._record(LNS, event.kind, as_fields(event))
+
+
+def _end_device(device: Device, strategy: Strategy) -> EndDevice:
+    return EndDevice(
+        name=device.name,
+        dev_eui=device.dev_eui,
+        activation=device.activation,
+        join_eui=device.join_eui,
+        app_key=device.app_key,
+        dev_addr=device.dev_addr,
+        session_keys=device.keys,
+        lorawan=LoRaWanVersion.V1_0_2,  # DevNonces were drawn at random then
+        strategy=strategy,
+        relaxed_f_cnt=device.relaxed_f_cnt,
+    )
+
+
+def _sessions(device: Device) -> tuple[Session, ...]:
+    """The session that the server begins with; none before a join."""
+    if device.dev_addr is None or device.keys is None:
+        return ()
+    return (
+        Session(
+            dev_eui=device.dev_eui,
+            dev_addr=device.dev_addr,
+            keys=device.keys,
+            f_cnt_up=device.f_cnt_up,
+        ),
+    )
+
 
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 LEAD_US = 1_000_000

@@ -9,8 +9,103 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.uplink.end_device import Activation
+
+SAINT_EYNARD = (
+    "Contains information from The Saint Eynard LoRaWAN frames dataset (CampusIoT datasets;"
+    " D. Donsez, P. Dubois, M. Langlais, O. Alphand), which is made available here under the Open"
+    " Database License (ODbL) 1.0: https://opendatacommons.org/licenses/odbl/1-0/. The frames were"
+    " built anew with keys of this bench."
+)
+SAINT_EYNARD_DEVICES = ("D1D1E80000000033",)
+
+_MIT = """\
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and \
+associated documentation files (the "Software"), to deal in the Software without restriction, \
+including without limitation the rights to use, copy, modify, merge, publish, distribute, \
+sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is \
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or \
+substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT \
+NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND \
+NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, \
+DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT \
+OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
+
+CONFORMANCE = f"""\
+Traffic of lorawan_conformance_testing. MIT License.
+
+Copyright (c) 2018 Pablo Modernell, UOC, UdelaR
+
+{_MIT}"""
+CONFORMANCE_REPOSITORY = "lorawan_conformance_testing"
+
+
+def notice_of(repository: str, licence: str) -> str:
+    """The notice for a file of conformance traffic that says where it is from ("" where not)."""
+    if CONFORMANCE_REPOSITORY in repository:
+        return CONFORMANCE
+    said = [part for part in (repository, licence) if part]
+    return f"Traffic of {': '.join(said)}" if said else ""
+
+
+NOBODY = DevAddr("00000000")
+_LINK_CHECK_REQ = 0x02
+# Octets that follow each command of a device (LoRaWAN 1.0.x, 5); any other ends the list.
+_COMMAND_BYTES = {0x02: 0, 0x03: 1, 0x04: 0, 0x05: 1, 0x06: 2, 0x07: 1, 0x08: 0, 0x09: 0}
+_COMMAND_BYTES |= {0x0A: 0, 0x0B: 1, 0x0D: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A data uplink (`dev_addr`, `f_cnt` as on the wire) or a join request (`dev_eui`)."""
+
+    frame_id: str
+    dev_addr: DevAddr = NOBODY
+    f_cnt: int | None = None
+    f_port: int | None = None
+    confirmed: bool = False
+    wants_answer: bool = True
+    dev_eui: Eui | None = None
+    join_eui: Eui | None = None
+
+
+def observed(phy: bytes, *, plain: bytes = b"") -> Observed:
+    """What an uplink says; ValueError for bytes that no station passes on.
+
+    `plain` is FRMPayload in clear, needed for the commands of a frame on FPort 0.
+    """
+    try:
+        frame = parse(phy)
+    except MalformedFrame as error:
+        raise ValueError(f"this is no LoRaWAN frame: {error}") from error
+    if isinstance(frame, JoinRequest):
+        return Observed(frame.frame_id, dev_eui=frame.dev_eui, join_eui=frame.join_eui)
+    if not isinstance(frame, Data) or not frame.is_uplink:
+        raise ValueError("this frame is neither a data uplink nor a join request")
+    commands = plain if frame.f_port == 0 else frame.f_opts
+    return Observed(
+        frame_id=frame.frame_id,
+        dev_addr=frame.dev_addr,
+        f_cnt=frame.f_cnt,
+        f_port=frame.f_port,
+        confirmed=frame.confirmed,
+        wants_answer=frame.confirmed or frame.adr_ack_req or _checks_link(commands),
+    )
+
+
+def _checks_link(commands: bytes) -> bool:
+    at = 0
+    while at < len(commands) and commands[at] in _COMMAND_BYTES:
+        if commands[at] == _LINK_CHECK_REQ:
+            return True
+        at += 1 + _COMMAND_BYTES[commands[at]]
+    return False
 
 
 class TrafficError(ValueError):

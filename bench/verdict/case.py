@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event, contents
-from bench.verdict.answers import ANSWER_FIELDS
-from bench.verdict.evidence import ABSENT
+from bench.verdict.evidence import ABSENT, ANSWER_FIELDS
 from bench.verdict.expectation import Due, Result, Verdict, judge, unreached
-from bench.verdict.found import FINDING, Found
+from bench.verdict.owner import FINDING, Found
 from lns.capture import Capture
 from lns.lorawan.identifiers import Eui
 from lns.uplink.end_device import EndDevice
@@ -206,7 +205,7 @@ class Case:
         self._fact("case.expect", {"expect": "status", "dev_eui": dev_eui, "count": count})
 
     def expect_answer(self, frame_id: str, said: Mapping[str, int | bool | None]) -> None:
-        """Expect the next answer to a frame to say this (`bench.verdict.answers`)."""
+        """Expect the next answer to a frame to say this (`bench.verdict.evidence`)."""
         unknown = sorted(set(said) - set(ANSWER_FIELDS))
         if unknown:
             raise ValueError(f"no answer says {', '.join(unknown)}; {', '.join(ANSWER_FIELDS)}")

@@ -4,17 +4,194 @@ Reads the capture lines only, with the station's own spelling of a frame; it ask
 server nothing.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.capture.reading import Event
-from bench.capture.timetable import HOST_STALLED
-from bench.verdict.answers import Answers
-from bench.verdict.device_lines import without_signal
-from bench.verdict.effects import Effects
+from bench.capture.reading import HOST_STALLED, Event
 from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
+
+_SIGNAL = re.compile(r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:")
+
+
+def without_signal(line: str) -> str:
+    """What a device says of a downlink is due without RSSI and SNR: nobody can know them before.
+
+    `+EVT:RX_1:-71:9:UNICAST:7:c0ffee` -> `+EVT:RX_1:UNICAST:7:c0ffee`; any other line as it is.
+    """
+    return _SIGNAL.sub(r"\1:", line)
+
+
+# Read from the `dnmsg` at the tap byte by byte, not with the codec of the server that wrote it:
+#
+#     | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
+Said = dict[str, int | bool | None]
+
+_OF_THE_MESSAGE = {
+    "rctx": "rctx",
+    "rx_delay_s": "RxDelay",
+    "rx1_dr": "RX1DR",
+    "rx1_freq_hz": "RX1Freq",
+    "rx2_dr": "RX2DR",
+    "rx2_freq_hz": "RX2Freq",
+}
+_OF_THE_FRAME = ("f_cnt", "ack", "f_pending", "f_port", "confirmed")
+ANSWER_FIELDS = (*_OF_THE_FRAME, *_OF_THE_MESSAGE)
+
+_UNCONFIRMED_DOWN, _CONFIRMED_DOWN = 3, 5
+_ACK, _F_PENDING, _F_OPTS_LEN = 0x20, 0x10, 0x0F
+
+
+def answer_of(dnmsg: dict[str, Any]) -> Said:
+    """What a `dnmsg` says, by the names of `ANSWER_FIELDS`; of a join accept only the windows."""
+    said: Said = {name: dnmsg.get(key) for name, key in _OF_THE_MESSAGE.items()}
+    try:
+        pdu = bytes.fromhex(dnmsg.get("pdu", ""))
+    except (TypeError, ValueError):
+        return said
+    if len(pdu) < 12 or pdu[0] >> 5 not in (_UNCONFIRMED_DOWN, _CONFIRMED_DOWN):
+        return said
+    port_at = 8 + (pdu[5] & _F_OPTS_LEN)
+    return said | {
+        "f_cnt": int.from_bytes(pdu[6:8], "little"),
+        "ack": bool(pdu[5] & _ACK),
+        "f_pending": bool(pdu[5] & _F_PENDING),
+        "f_port": pdu[port_at] if len(pdu) > port_at + 4 else None,
+        "confirmed": pdu[0] >> 5 == _CONFIRMED_DOWN,
+    }
+
+
+@dataclass(slots=True)
+class Answers:
+    """What was due in answer to the frames of one case, and what was said, in order.
+
+    `uplinks`: which frame a station told of at which `xtime`.
+    """
+
+    due: list[tuple[str, int, Said]] = field(default_factory=list)
+    said: list[tuple[str, int, Said]] = field(default_factory=list)
+    uplinks: dict[tuple[str, int | None], str] = field(default_factory=dict)
+
+    def expect(self, event: Event) -> None:
+        """Read a `case.expect` of an answer."""
+        self.due.append((event["frame_id"], event["n"], event["body"]))
+
+    def read(self, station: str, dnmsg: dict[str, Any]) -> None:
+        """Read a downlink on its way to a station."""
+        if isinstance(dnmsg.get("xtime"), int):
+            self.said.append((station, dnmsg["xtime"], answer_of(dnmsg)))
+
+    def wrong(self) -> list[str]:
+        """What is due and was not said."""
+        answers: defaultdict[str, list[Said]] = defaultdict(list)
+        for station, xtime, said in self.said:
+            frame_id = self.uplinks.get((station, xtime))
+            if frame_id is not None:
+                answers[frame_id].append(said)
+        return [
+            f"answer {n} to {frame_id}: {told}"
+            for frame_id, n, due in self.due
+            for told in _differences(due, answers[frame_id][n : n + 1])
+        ]
+
+
+def _differences(due: Said, answer: Sequence[Said]) -> list[str]:
+    if not answer:
+        return ["none was sent"]
+    [said] = answer
+    return [
+        f"expected {name} {_word(value)}, observed {_word(said.get(name))}"
+        for name, value in due.items()
+        if said.get(name) != value
+    ]
+
+
+def _word(value: int | bool | None) -> str:
+    """As JSON has it."""
+    return "null" if value is None else str(value).lower()
+
+
+# Written from what consumers said of their decisions and what the application has in the end; the
+# network server is not asked. A message belongs to the uplink that its id names.
+_MESSAGE_ID = re.compile(
+    r"([0-9A-F]{16})-([0-9A-F]{8})(?:\.[0-9]+)?-([0-9]+)(?:\.[0-9A-F]{8})?(?:-[0-9A-F]{16}-[0-9]+)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The messages of an uplink, copies included, or the one message with this id."""
+
+    dev_eui: str | None = None
+    dev_addr: str | None = None
+    f_cnt: int | None = None
+    message_id: str | None = None
+
+    @classmethod
+    def of(cls, event: Event) -> "Which":
+        """What an expectation names."""
+        names = "dev_eui", "dev_addr", "f_cnt", "message_id"
+        return cls(*(event.get(name) for name in names))
+
+    def fits(self, message_id: str) -> bool:
+        """Whether a message is one of these."""
+        if self.message_id is not None:
+            return message_id == self.message_id
+        found = _MESSAGE_ID.fullmatch(message_id)
+        if found is None:
+            return False
+        dev_eui, dev_addr, f_cnt = found.groups()
+        return (dev_eui, dev_addr, int(f_cnt)) == (self.dev_eui, self.dev_addr, self.f_cnt)
+
+    def __str__(self) -> str:
+        if self.message_id is not None:
+            return f"message {self.message_id}"
+        return f"{self.dev_eui} FCnt {self.f_cnt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """How many effects, or duplicates ignored `by` a detector; consumer None: of all together."""
+
+    which: Which
+    count: int
+    consumer: str | None = None
+    by: str | None = None
+
+
+@dataclass(slots=True)
+class Effects:
+    """What was due at the consumers of one case, and what was there, as (consumer, id, by)."""
+
+    due: list[Due] = field(default_factory=list)
+    observed: list[tuple[str, str, str | None]] = field(default_factory=list)
+
+    def expect(self, event: Event) -> None:
+        """Read a `case.expect` of effects or of ignored duplicates."""
+        facts = Which.of(event), event["count"], event.get("consumer"), event.get("by")
+        self.due.append(Due(*facts))
+
+    def read(self, event: Event) -> None:
+        """Read an `application.effect` or an `inbox.ignored`."""
+        self.observed.append((event["consumer"], event["message_id"], event.get("by")))
+
+    def wrong(self) -> list[str]:
+        """What is due and was not there just as often."""
+        return [
+            f"{'effects' if due.by is None else f'{due.by} duplicates'} of {due.which}"
+            f" at {due.consumer or 'all consumers'}: expected {due.count}, observed {count}"
+            for due in self.due
+            if (count := self._count(due)) != due.count
+        ]
+
+    def _count(self, due: Due) -> int:
+        return sum(
+            by == due.by and due.consumer in (None, consumer) and due.which.fits(message_id)
+            for consumer, message_id, by in self.observed
+        )
+
 
 ABSENT = "-"
 NO_LINK = "no link"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui
-from bench.virtual.lorawan.ciphers import SessionKeyPair
 from bench.virtual.lorawan.frames import (
     Kind,
+    SessionKeyPair,
     data_frame,
     join_request,
     read_data,

@@ -1,7 +1,7 @@
 """What does a LoRaWAN 1.0.x MAC of class A or C do between its application and its radio?
 
 One MAC for every board that is played: on virtual time, behind a console, in a process of its own.
-Which stack it plays it is told (`bench.virtual.stack`).
+Which stack it plays it is told (`bench.virtual.session`).
 """
 
 from collections.abc import Callable
@@ -10,12 +10,20 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 from bench.transmission import Transmission
-from bench.virtual.air.medium import Heard
+from bench.virtual.air import Heard
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
 from bench.virtual.mac_settings import SECOND_US, MacSettings, obey
-from bench.virtual.session import ADR_ACK_DELAY, ADR_ACK_LIMIT, Downlink, Session, joined
-from bench.virtual.stack import LORAMAC_NODE, RetryFrom, Stack
+from bench.virtual.session import (
+    ADR_ACK_DELAY,
+    ADR_ACK_LIMIT,
+    LORAMAC_NODE,
+    Downlink,
+    RetryFrom,
+    Session,
+    Stack,
+    joined,
+)
 from lns.clock import now_us
 
 T = TypeVar("T")

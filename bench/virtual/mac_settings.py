@@ -10,7 +10,7 @@ from bench.virtual.lorawan.channel_plan import (
     ChannelPlan,
     UpChannel,
 )
-from bench.virtual.lorawan.commands import (
+from bench.virtual.lorawan.frames import (
     Cid,
     Command,
     LinkAdr,

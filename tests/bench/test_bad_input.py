@@ -8,7 +8,7 @@ import pytest
 
 from bench.duration import seconds
 from bench.rig.rig import Rig
-from bench.station.retelling import told_by
+from bench.station.tap import told_by
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys

@@ -8,7 +8,7 @@ import pytest
 
 from bench.pytest_plugin import RIGS, STRATEGIES
 from bench.run import pytest_session
-from bench.verdict.mistake import ScenarioMistake, not_there, place_in
+from bench.verdict.owner import ScenarioMistake, not_there, place_in
 from lns.dedup.strategy import Strategy
 from tests.bench.test_pytest_plugin import Ran, run_in
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.delivery.detectors import (
     ConfigurationError,
     Detectors,

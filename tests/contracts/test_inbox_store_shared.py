@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.delivery.detectors import Detectors, MessageIdWindow, RemoveDuplicatesKeys
 from lns.delivery.inbox import Accepted, Event, Ignored, Inbox
 from lns.delivery.incoming import Incoming

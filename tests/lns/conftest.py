@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.dedup import claiming, session_refresh
 from lns.uplink.end_device import EndDevice
 from tests.lns.several_servers import (

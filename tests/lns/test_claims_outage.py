@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.host.relay import Relay
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.strategy import Strategy

@@ -19,7 +19,7 @@ import pytest
 
 from bench.chance import stream
 from bench.host.lns_process import LnsProcess
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

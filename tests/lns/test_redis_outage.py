@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bench.host.ports import free_port
 from bench.host.relay import Relay
-from bench.host.valkey import Valkey
+from bench.host.resources import free_port
+from bench.host.services import Valkey
 from lns.dedup import claiming, session_refresh
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy

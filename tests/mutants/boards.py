@@ -9,7 +9,7 @@ MAC = "bench/virtual/mac.py"
 OBEDIENCE = "bench/virtual/mac_settings.py"
 SETTINGS = "bench/virtual/mac_settings.py"
 SESSION = "bench/virtual/session.py"
-STACK = "bench/virtual/stack.py"
+STACK = "bench/virtual/session.py"
 STACKS = "tests/bench/virtual/board/test_stacks.py"
 DEVICE = "tests/bench/virtual/board/test_device.py"
 VECTORS = "tests/bench/virtual/test_lorawan.py"
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "a board listens on after a foreign frame",
-        "bench/virtual/board/class_a_radio.py",
+        "bench/virtual/board/radio.py",
         "listening.gave_up = content is None and listening.gives_up_rx2",
         "listening.gave_up = False",
         STACKS,
@@ -167,49 +167,49 @@ MUTANTS = (
     ),
     Mutant(
         "a station keeps its frames while its server is away",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "                    self._queue.take_all()\n                    await",
         "                    await",
         STATION,
     ),
     Mutant(
         "a station hears while its server is away",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "                    self._switch_radio_off()\n                    self._queue",
         "                    self._queue",
         STATION,
     ),
     Mutant(
         "a station waits for its server as for its link",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "wait_s = AWAY_S * min(self._failures, AWAY_MAX)",
         "wait_s = 1 << min(self._failures, 4)",
         STATION,
     ),
     Mutant(
         "a station discovers its server after every loss",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "if not await self._back_off.lost() and",
         "if not (await self._back_off.lost() and False) and",
         STATION,
     ),
     Mutant(
         "a station never draws the byte of its last session",
-        "bench/virtual/station/transmitter.py",
+        "bench/virtual/transmitter.py",
         "[clock._session for clock in self._apart]",
         "[clock._session for clock in (self, *self._apart)]",
         CLOCK,
     ),
     Mutant(
         "the counter of a station starts anywhere",
-        "bench/virtual/station/transmitter.py",
+        "bench/virtual/transmitter.py",
         "_START_COUNTER_MAX_US = 1 << 20",
         "_START_COUNTER_MAX_US = 1 << 40",
         CLOCK,
     ),
     Mutant(
         "equal frames that wait are told each",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "if queued.phy == frame.phy and queued.dr == frame.dr:",
         "if queued.phy == frame.phy and queued.dr == frame.dr"
         " and abs(queued.xtime - frame.xtime) < POLL_US:",
@@ -217,56 +217,56 @@ MUTANTS = (
     ),
     Mutant(
         "strength is cut off at the ends",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "return -(-rssi_dbm % 256),",
         "return min(rssi_dbm, 0),",
         STATION,
     ),
     Mutant(
         "RSSI is rounded",
-        "bench/virtual/air/medium.py",
+        "bench/virtual/air.py",
         "Heard(transmission, int(rssi_dbm),",
         "Heard(transmission, round(rssi_dbm),",
         "tests/bench/virtual/air/test_medium.py",
     ),
     Mutant(
         "a station queues 10 000 bytes",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "BYTES_MAX = 10 * 1024",
         "BYTES_MAX = 10_000",
         STATION,
     ),
     Mutant(
         "a station has no firmware",
-        "bench/virtual/station/station_words.py",
+        "bench/virtual/station_words.py",
         '            "package": firmware,\n',
         '            "package": None,\n',
         STATION,
     ),
     Mutant(
         "the clock of a host in seconds",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "mux_time=told, up_us=now_us()",
         "mux_time=told, up_us=now_us() // 1_000_000",
         STATION,
     ),
     Mutant(
         "GPS time without asking anybody",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "self._gps_ahead_us, self._pulses = None, 0",
         "self._gps_ahead_us, self._pulses = 0, 0",
         STATION,
     ),
     Mutant(
         "GPS time is what the server says",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "(ahead_us + _SECOND_US // 2) // _SECOND_US * _SECOND_US",
         "ahead_us",
         STATION,
     ),
     Mutant(
         "an answer of seconds ago is believed",
-        "bench/virtual/station/virtual_station.py",
+        "bench/virtual/virtual_station.py",
         "if not 0 <= now_us() - asked_us < _ROUND_TRIP_MAX_US or",
         "if",
         STATION,

@@ -1,6 +1,199 @@
 """The inventory of a bench: which boards, gateways and switches are there, and who uses them?"""
 
-from bench.lab.inventory.entries import Inventory
-from bench.lab.inventory.inventory_file import InventoryError, load
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.lab.inventory.entries import (
+    AttenuatorEntry,
+    DeviceEntry,
+    GatewayEntry,
+    Inventory,
+    Limits,
+    PowerEntry,
+    Radio,
+    ReplayerEntry,
+    ReportTo,
+)
+from bench.lab.inventory.sections import BenchFile, DeviceSection, GatewaySection, RadioSection
+from lns.lorawan.airtime import DataRate
+from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.region import Region, region
+from lns.server.address import host_and_port, is_everywhere
+from lns.toml_file import ConfigError, mistake, read_model
 
 __all__ = ["Inventory", "InventoryError", "load"]
+
+# Every mistake is one sentence with file, line and key, as in the files of the network server.
+Where = list[str | int]
+Mistake = tuple[Where, str]
+_POWER_DBM = 14
+_FASTEST = DataRate(7, 125_000)
+
+
+class InventoryError(Exception):
+    """A `bench.toml` that cannot be used; one line a mistake: file, line, key, what to do."""
+
+
+def load(path: Path) -> Inventory:
+    """Read a `bench.toml`; InventoryError with every mistake found."""
+    try:
+        file, text = read_model(path, BenchFile)
+    except ConfigError as error:
+        raise InventoryError(str(error)) from None
+    mistakes = [str(mistake(path, text, where, said)) for where, said in _mistakes(file)]
+    if mistakes:
+        raise InventoryError("\n".join(mistakes))
+    return _inventory(path, file)
+
+
+def _inventory(path: Path, file: BenchFile) -> Inventory:
+    here, bench = path.parent, file.bench
+    return Inventory(
+        path=path,
+        name=bench.name,
+        region=bench.region,
+        tap=bench.tap,
+        tap_uri=bench.tap_uri,
+        conducted=bench.conducted,
+        lock=here / (bench.lock or f"{bench.name}.lock"),
+        limits=Limits(**file.limits.model_dump()),
+        devices=tuple(_device(here, file, section) for section in file.device),
+        replayers=tuple(ReplayerEntry(radio=_radio(here, section)) for section in file.replayer),
+        gateways=tuple(_gateway(here, section) for section in file.gateway),
+        powers=tuple(
+            PowerEntry(name=section.name, kind=section.kind, settings=section.settings())
+            for section in file.power
+        ),
+        attenuators=tuple(
+            AttenuatorEntry(
+                name=section.name,
+                kind=section.kind,
+                db=section.db,
+                set_command=None if section.set is None else tuple(section.set),
+            )
+            for section in file.attenuator
+        ),
+        report=ReportTo(
+            mqtt=file.report.mqtt,
+            webhook=file.report.webhook,
+            only_on_change=file.report.only_on_change,
+        ),
+    )
+
+
+def _radio(here: Path, section: RadioSection) -> Radio:
+    port = section.port
+    if port is not None and "://" not in port:
+        port = str(here / port)
+    return Radio(
+        name=section.name,
+        dialect=section.dialect,
+        port=port,
+        usb_serial=section.usb_serial,
+        usb_path=section.usb_path,
+        baud=section.baud,
+        dtr=section.dtr,
+        power=section.power,
+        reset=section.reset,
+    )
+
+
+def _device(here: Path, file: BenchFile, section: DeviceSection) -> DeviceEntry:
+    keys = None
+    if section.nwk_s_key is not None and section.app_s_key is not None:
+        keys = SessionKeys(section.nwk_s_key, section.app_s_key)
+    dr, power_dbm = section.dr, section.power_dbm
+    return DeviceEntry(
+        radio=_radio(here, section),
+        dev_eui=section.dev_eui,
+        dr=region(file.bench.region).uplink_dr(_FASTEST) if dr is None else dr,
+        power_dbm=min(_POWER_DBM, file.limits.eirp_dbm_max) if power_dbm is None else power_dbm,
+        join_eui=section.join_eui,
+        app_key=section.app_key,
+        dev_addr=section.dev_addr,
+        keys=keys,
+    )
+
+
+def _gateway(here: Path, section: GatewaySection) -> GatewayEntry:
+    given = section.model_dump(exclude_none=True, exclude={"restart", "credentials"})
+    if section.ssh is None and section.home is not None:
+        given["home"] = str(here / section.home)
+    return GatewayEntry(
+        **given,
+        restart=None if section.restart is None else tuple(section.restart),
+        credentials=None if section.credentials is None else here / section.credentials,
+    )
+
+
+def _mistakes(file: BenchFile) -> Iterator[Mistake]:
+    yield from _mistakes_in_tap(file)
+    yield from _repeated_everywhere(file)
+    yield from _leading_nowhere(file)
+    plan = region(file.bench.region)
+    for number, device in enumerate(file.device):
+        yield from _outside_limits(file, plan, number, device)
+
+
+def _mistakes_in_tap(file: BenchFile) -> Iterator[Mistake]:
+    host, port = host_and_port(file.bench.tap)
+    if file.bench.tap_uri is None and is_everywhere(host) and file.gateway:
+        said = f"is missing: gateways cannot connect to {host}; write ws://<this host>:{port}"
+        yield ["bench", "tap_uri"], said
+
+
+def _repeated_everywhere(file: BenchFile) -> Iterator[Mistake]:
+    radios: list[tuple[str, int, RadioSection]]
+    radios = [("device", n, s) for n, s in enumerate(file.device)]
+    radios += [("replayer", n, s) for n, s in enumerate(file.replayer)]
+    for key in ("name", "port", "usb_serial", "usb_path"):
+        yield from _repeated([([kind, n, key], getattr(s, key)) for kind, n, s in radios])
+    yield from _repeated([(["device", n, "dev_eui"], s.dev_eui) for n, s in enumerate(file.device)])
+    yield from _repeated([(["gateway", n, "eui"], s.eui) for n, s in enumerate(file.gateway)])
+    for kind in ("gateway", "power", "attenuator"):
+        sections = getattr(file, kind)
+        yield from _repeated([([kind, n, "name"], s.name) for n, s in enumerate(sections)])
+
+
+def _repeated(values: Sequence[tuple[Where, str | None]]) -> Iterator[Mistake]:
+    seen: dict[str, Where] = {}
+    for where, value in values:
+        if value is None:
+            continue
+        if value in seen:
+            first = f"{seen[value][0]}[{seen[value][1]}]"
+            yield where, f"belongs to {first} already; give each its own"
+        seen.setdefault(value, where)
+
+
+def _leading_nowhere(file: BenchFile) -> Iterator[Mistake]:
+    powers = [section.name for section in file.power]
+    attenuators = [section.name for section in file.attenuator]
+    for kind, key, known in (
+        ("device", "power", powers),
+        ("device", "reset", powers),
+        ("replayer", "power", powers),
+        ("replayer", "reset", powers),
+        ("gateway", "power", powers),
+        ("gateway", "attenuator", attenuators),
+    ):
+        table = "attenuator" if key == "attenuator" else "power"
+        for number, section in enumerate(getattr(file, kind)):
+            name = getattr(section, key)
+            if name is not None and name not in known:
+                near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else f"add a [[{table}]] of that name"
+                yield [kind, number, key], f"there is no [[{table}]] {name!r}; {hint}"
+
+
+def _outside_limits(
+    file: BenchFile, plan: Region, number: int, device: DeviceSection
+) -> Iterator[Mistake]:
+    dr, power_dbm = device.dr, device.power_dbm
+    rates = plan.data_rates
+    if dr is not None and (dr >= len(rates) or rates[dr] is None or dr in plan.downlink_only_drs):
+        yield ["device", number, "dr"], f"{plan.name} has no uplink data rate {dr}"
+    if power_dbm is not None and power_dbm > file.limits.eirp_dbm_max:
+        said = f"more than limits.eirp_dbm_max allows, which is {file.limits.eirp_dbm_max}"
+        yield ["device", number, "power_dbm"], said

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from bench.virtual.board.chip_radio import Radio
+from bench.virtual.board.radio import Radio
 from bench.virtual.mac import MacRadio
-from bench.virtual.stack import Stack
+from bench.virtual.session import Stack
 
 
 class Nvm:

@@ -5,19 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.transmission import Direction, Eui, Transmission
-from bench.virtual.air.emission import (
+from bench.virtual.air import (
     PREAMBLE,
     PUBLIC,
     Caught,
     Emission,
+    Heard,
+    Links,
+    Listener,
+    Medium,
     Modulation,
+    Named,
     from_json,
     modulated,
     on_air_us,
 )
-from bench.virtual.air.medium import Heard, Links, Listener, Medium, Named
-from bench.virtual.lab.json_lines import Wire, connect
-from bench.virtual.lab.layout import AIR, home
+from bench.virtual.lab.lab_folder import AIR, Wire, connect, home
 from lns.clock import now_us
 
 

@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.virtual.air.emission import Emission, from_json
-from bench.virtual.air.medium import sensitivity_dbm, snr_db, spoilt
-from bench.virtual.lab import layout
-from bench.virtual.lab.json_lines import Wire, serve
-from bench.virtual.lab.layout import live
+from bench.virtual.air import Emission, from_json, sensitivity_dbm, snr_db, spoilt
+from bench.virtual.lab import lab_folder
+from bench.virtual.lab.lab_folder import Wire, live, serve
 
 LOSS_DB = 60
 """Pads, combiner and splitter between any two radios; a step attenuator comes on top of it."""
@@ -141,7 +139,7 @@ class Air:
 
 async def serve_air(folder: Path, steps_db: Mapping[str, int]) -> None:
     """Be the air of a lab until the process is ended."""
-    own = layout.home(folder, layout.AIR)
+    own = lab_folder.home(folder, lab_folder.AIR)
     with (own / "frames.jsonl").open("a") as frames:
 
         def note(frame: dict[str, object]) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
-from bench.virtual.board.chip_radio import ChipRadio, Radio
 from bench.virtual.board.circuit import Circuit, Firmware, Nvm
-from bench.virtual.board.port import Port
-from bench.virtual.lab import control, layout
+from bench.virtual.board.device import Port
+from bench.virtual.board.radio import ChipRadio, Radio
+from bench.virtual.e5_console import LoraE5
+from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import AirLine, open_air
-from bench.virtual.lab.layout import live
-from bench.virtual.lora_e5.e5_console import LoraE5
-from bench.virtual.rui3.rui3_console import Rui3
-from bench.virtual.rui3.rui3_values import Rui3Version
+from bench.virtual.lab.lab_folder import live
+from bench.virtual.rui3_console import Rui3
+from bench.virtual.rui3_traffic import Rui3Version
 
 BOOT_S = 0.4
 
@@ -32,13 +32,13 @@ class Board:
     """
 
     def __init__(self, folder: Path, name: str, firmware: str, dev_eui: str) -> None:
-        self._home = layout.home(folder, name)
+        self._home = lab_folder.home(folder, name)
         self._folder = folder
         self._name = name
         self._version = firmware
         self._dev_eui = dev_eui
         self._nvm = Nvm(self._home / "nvm.json")
-        self._port = Port(layout.port_link(folder, name), self._hear)
+        self._port = Port(lab_folder.port_link(folder, name), self._hear)
         self._firmware: Firmware | None = None
         self._radio: Radio | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -52,7 +52,7 @@ class Board:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._tasks.create_task(line.run())
-                async with await control.listen(self._home, self._control):
+                async with await lab_folder.listen(self._home, self._control):
                     self._port.plug()
                     self._reset()
                     await self._keep_booting(line)

@@ -9,15 +9,123 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 from bench.host.program import HostError, Program
+from bench.host.toml_text import toml_text
 from bench.virtual.lab import air_process as air
-from bench.virtual.lab import control, json_lines, layout
-from bench.virtual.lab.bench_toml import BOARDS, STATIONS, BoardEntry, StationEntry, bench_toml
+from bench.virtual.lab import lab_folder
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEntry:
+    """One board of the lab: what it is, and what its label says."""
+
+    name: str
+    firmware: str
+    dev_eui: str
+    is_replayer: bool = False
+
+    @property
+    def dialect(self) -> str:
+        """How it is spoken to."""
+        return "rui3" if self.firmware.startswith("RUI_") else "lora-e5"
+
+
+@dataclass(frozen=True, slots=True)
+class StationEntry:
+    """One station of the lab."""
+
+    name: str
+    eui: str
+
+
+BOARDS = (
+    BoardEntry("dut", "RUI_5.0.0_RAK3172-H", "AC1F09FFFE000001"),
+    BoardEntry("spare", "RUI_4.1.0_RAK3172-H", "AC1F09FFFE000002"),
+    BoardEntry("e5", "4.0.11", "2CF7F12000000003"),
+    BoardEntry("replayer", "RUI_5.0.0_RAK3172-H", "AC1F09FFFE000004", is_replayer=True),
+)
+STATIONS = (
+    StationEntry("west", "0016C001F1500001"),
+    StationEntry("east", "0016C001F1500002"),
+)
+
+
+def bench_toml(
+    folder: Path,
+    *,
+    tap: str,
+    tap_uri: str | None,
+    region: str,
+    boards: Sequence[BoardEntry],
+    stations: Sequence[StationEntry],
+    step_db: int,
+) -> str:
+    """The text of the file; switches and attenuators are commands that ask this lab."""
+
+    def words(verb: str, name: str, *more: str) -> list[str]:
+        # `lorabench emulate --control` does the same, and takes longer to start.
+        module = "bench.virtual.lab.lab_folder"
+        return [sys.executable, "-m", module, str(folder), verb, name, *more]
+
+    def radio(board: BoardEntry) -> dict[str, object]:
+        port = str(lab_folder.port_link(folder, board.name))
+        entry: dict[str, object] = {"name": board.name, "dialect": board.dialect, "port": port}
+        if not board.is_replayer:
+            entry |= {"dev_eui": board.dev_eui, "dr": _everyday_dr(region), "power_dbm": 14}
+        return entry | {"power": f"{board.name}-usb", "reset": f"{board.name}-nrst"}
+
+    def gateway(station: StationEntry) -> dict[str, object]:
+        name = station.name
+        return {
+            "name": name, "eui": station.eui, "kind": "program",
+            "home": str(lab_folder.home(folder, name)), "restart": words("restart-station", name),
+            "power": f"{name}-poe", "attenuator": f"{name}-step",
+        }  # fmt: skip
+
+    powered = [(board.name, f"{board.name}-usb") for board in boards]
+    powered += [(station.name, f"{station.name}-poe") for station in stations]
+    switches = [
+        {
+            "name": switch, "kind": "command", "on": words("power-on", name),
+            "off": words("power-off", name),
+        }
+        for name, switch in powered
+    ]  # fmt: skip
+    buttons = [
+        {"name": f"{board.name}-nrst", "kind": "command", "cycle": words("reset", board.name)}
+        for board in boards
+    ]
+    attenuators = [
+        {
+            "name": f"{station.name}-step", "kind": "command", "db": step_db,
+            "set": words("attenuate", station.name, "{db}"),
+        }
+        for station in stations
+    ]  # fmt: skip
+    tables: dict[str, object] = {
+        "bench": {
+            "name": "emulated", "region": region, "tap": tap, "tap_uri": tap_uri,
+            "conducted": True,
+        },
+        "device": [radio(board) for board in boards if not board.is_replayer],
+        "replayer": [radio(board) for board in boards if board.is_replayer],
+        "gateway": [gateway(station) for station in stations],
+        "power": [*switches, *buttons],
+        "attenuator": attenuators,
+    }  # fmt: skip
+    return f'# A lab without hardware, as it runs now.\nrig = "hardware"\n\n{toml_text(tables)}'
+
+
+def _everyday_dr(region: str) -> int:
+    """SF7 in 125 kHz."""
+    return 5 if region == "EU868" else 3
+
 
 READY_S = 30
 _BY_AIR = ("deaf", "hearing", "attenuate")
@@ -55,7 +163,7 @@ class EmulatedLab:
         duty_cycle: bool = False,
     ) -> None:
         self.folder = folder.absolute()
-        self.bench_toml = self.folder / layout.BENCH_TOML
+        self.bench_toml = self.folder / lab_folder.BENCH_TOML
         self._tap_uri = tap_uri
         self._region = region
         self._boards = boards
@@ -92,18 +200,18 @@ class EmulatedLab:
 
     async def _start(self) -> None:
         steps = [f"{station.name}={air.STEP_DB}" for station in self._stations]
-        self._air = Program("the air", layout.log_file(self.folder, layout.AIR))
+        self._air = Program("the air", lab_folder.log_file(self.folder, lab_folder.AIR))
         self._air.launch(self._command("air_process", *steps), speaks=True)
         await self._air.first_line(READY_S)
         for station in self._stations:
-            home = layout.home(self.folder, station.name)
-            (home / layout.TC_URI).write_text(self._tap_uri + "\n")
+            home = lab_folder.home(self.folder, station.name)
+            (home / lab_folder.TC_URI).write_text(self._tap_uri + "\n")
         for name in self._names():
-            self._programs[name] = Program(name, layout.log_file(self.folder, name))
+            self._programs[name] = Program(name, lab_folder.log_file(self.folder, name))
             self._switch_on(name)
         for name, program in self._programs.items():
             await program.until(self._is_up(name), READY_S)
-        self._server = await control.listen(self.folder, self._obey)
+        self._server = await lab_folder.listen(self.folder, self._obey)
         self.bench_toml.write_text(
             bench_toml(
                 self.folder,
@@ -125,7 +233,7 @@ class EmulatedLab:
         for program in programs:
             await program.kill()  # a board has nothing to do when its power goes
         for board in self._boards:
-            layout.port_link(self.folder, board.name).unlink(missing_ok=True)
+            lab_folder.port_link(self.folder, board.name).unlink(missing_ok=True)
         self._programs.clear()
         self._dark.clear()
         self._air = None
@@ -139,11 +247,11 @@ class EmulatedLab:
         """Do something to a board, a station or the air; ControlRefused if that cannot be."""
         refused = await self._obey(verb, name, value)
         if refused:
-            raise control.ControlRefused(refused)
+            raise lab_folder.ControlRefused(refused)
 
     async def _require_empty(self) -> None:
         with suppress(OSError):
-            await (await json_lines.connect(self.folder)).close()
+            await (await lab_folder.connect(self.folder)).close()
             raise LabRuns(f"a lab runs in {self.folder} already: end it, or take another folder")
 
     def _names(self) -> list[str]:
@@ -156,16 +264,16 @@ class EmulatedLab:
         is_station = self._is_station(name)
         try:
             if verb in _BY_AIR:
-                await control.ask(self.folder / layout.AIR, verb, name, value)
+                await lab_folder.ask(self.folder / lab_folder.AIR, verb, name, value)
             elif verb in _BY_BOARD and not is_station:
-                await control.ask(self.folder / name, verb, name)
+                await lab_folder.ask(self.folder / name, verb, name)
             elif verb in _BY_LAB and (is_station or verb.startswith("power-")):
                 async with self._door:
                     for step in _BY_LAB[verb]:
                         await self._switch(name, step)
             else:
                 return f"{name} is a {'station' if is_station else 'board'}; {verb} is not for it"
-        except control.ControlRefused as refusal:
+        except lab_folder.ControlRefused as refusal:
             return str(refusal)
         return ""
 
@@ -180,7 +288,7 @@ class EmulatedLab:
                 await program.until(self._is_up(name), READY_S)
         elif step == "dark" and self._is_station(name) and program.running:
             # Without power nobody hangs up: its connection stays half open.
-            await control.ask(self.folder / layout.AIR, "deaf", name)
+            await lab_folder.ask(self.folder / lab_folder.AIR, "deaf", name)
             program.pause()
             self._dark[name] = None
         elif program.running:
@@ -190,7 +298,7 @@ class EmulatedLab:
         await self._programs[name].kill()
         if name in self._dark:
             del self._dark[name]
-            await control.ask(self.folder / layout.AIR, "hearing", name)
+            await lab_folder.ask(self.folder / lab_folder.AIR, "hearing", name)
         self._take_port_away(name)
 
     def _is_station(self, name: str) -> bool:
@@ -210,12 +318,12 @@ class EmulatedLab:
     def _take_port_away(self, name: str) -> None:
         """Nobody did it for a board that was killed."""
         if name in [board.name for board in self._boards]:
-            layout.port_link(self.folder, name).unlink(missing_ok=True)
+            lab_folder.port_link(self.folder, name).unlink(missing_ok=True)
 
     def _is_up(self, name: str) -> Callable[[], bool]:
         """Whether a process does what it is there for: a board has its port."""
         if name in [board.name for board in self._boards]:
-            return layout.port_link(self.folder, name).exists
+            return lab_folder.port_link(self.folder, name).exists
         return lambda: True
 
     def _command(self, module: str, *words: str) -> list[str]:

@@ -11,17 +11,22 @@ from pathlib import Path
 
 from bench.chance import stream
 from bench.station.link import LinkClosed
-from bench.station.station_tls import StationTls, station_files
-from bench.station.web_socket import StationRefused, connect, discover
-from bench.station.web_socket_link import WebSocketLink
+from bench.station.web_socket import (
+    StationRefused,
+    StationTls,
+    WebSocketLink,
+    connect,
+    discover,
+    station_files,
+)
 from bench.transmission import Eui
 from bench.virtual.board.circuit import Nvm
-from bench.virtual.lab import layout
+from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import DistantMedium, open_air
-from bench.virtual.lab.layout import live
+from bench.virtual.lab.lab_folder import live
 from bench.virtual.lorawan.channel_plan import channel_plan
-from bench.virtual.station.station_words import id6
-from bench.virtual.station.virtual_station import VirtualStation
+from bench.virtual.station_words import id6
+from bench.virtual.virtual_station import VirtualStation
 
 
 def _say(level: str, text: str) -> None:
@@ -76,7 +81,7 @@ class _Uplink:
 
 
 async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cycle: bool) -> None:
-    home = layout.home(folder, name)
+    home = lab_folder.home(folder, name)
     nvm = Nvm(home / "nvm.json")
     starts = nvm.get("starts", 0) + 1
     nvm.put(starts=starts)  # each start is another radio session

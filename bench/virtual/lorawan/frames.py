@@ -3,18 +3,216 @@
 Source: LoRaWAN 1.0.3, 4 (data frames) and 6.2 (join). What is no frame is None, never an error.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
+from typing import Protocol
 
-from bench.virtual.lorawan.ciphers import (
-    DOWN,
-    UP,
-    SessionKeyPair,
-    clear_of_accept,
-    crypt,
-    frame_mic,
-    join_mic,
-)
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+from cryptography.hazmat.primitives.cmac import CMAC
+
+UP, DOWN = 0, 1
+"""The direction octet of the blocks B0 and A_i."""
+# Source: LoRaWAN 1.0.3, 4.3.3 (encryption), 4.4 (MIC), 6.2.4 and 6.2.5 (join). Cipher contexts are
+# kept per key, for a bounded number of keys.
+_BLOCK = 16
+_KEYS_MAX = 1024
+
+
+class SessionKeyPair(Protocol):
+    """The two keys of a session, whoever keeps them."""
+
+    @property
+    def nwk_s_key(self) -> bytes:
+        """Of the network."""
+
+    @property
+    def app_s_key(self) -> bytes:
+        """Of the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The network and the application session key, 16 bytes each; never shown."""
+
+    nwk_s_key: bytes = field(repr=False)
+    app_s_key: bytes = field(repr=False)
+
+
+def frame_mic(nwk_s_key: bytes, direction: int, dev_addr: str, f_cnt: int, message: bytes) -> bytes:
+    """The four octets under a data frame; `message` is MHDR to FRMPayload, `f_cnt` has 32 bits."""
+    b0 = _block(0x49, direction, dev_addr, f_cnt, len(message))
+    return _cmac(nwk_s_key, b0 + message)[:4]
+
+
+def crypt(key: bytes, direction: int, dev_addr: str, f_cnt: int, payload: bytes) -> bytes:
+    """FRMPayload from clear to cipher text, or back: XOR with the blocks S_i."""
+    count = (len(payload) + _BLOCK - 1) // _BLOCK
+    blocks = [_block(0x01, direction, dev_addr, f_cnt, i + 1) for i in range(count)]
+    stream = _aes(key).update(b"".join(blocks))
+    return bytes(a ^ s for a, s in zip(payload, stream, strict=False))
+
+
+def join_mic(app_key: bytes, message: bytes) -> bytes:
+    """The four octets under a join-request, or under a join-accept in clear."""
+    return _cmac(app_key, message)[:4]
+
+
+def clear_of_accept(app_key: bytes, encrypted: bytes) -> bytes:
+    """What a join-accept holds after its MHDR: a device has AES encryption only."""
+    return _aes(app_key).update(encrypted)
+
+
+def session_keys(app_key: bytes, join_nonce: int, net_id: str, dev_nonce: int) -> Keys:
+    """aes128(AppKey, 01 or 02 | JoinNonce | NetID | DevNonce | pad)."""
+    told = bytearray(_BLOCK)
+    told[1:4] = join_nonce.to_bytes(3, "little")
+    told[4:7] = reversed(bytes.fromhex(net_id))
+    told[7:9] = dev_nonce.to_bytes(2, "little")
+    made = []
+    for kind in (0x01, 0x02):
+        told[0] = kind
+        made.append(_aes(app_key).update(bytes(told)))
+    return Keys(*made)
+
+
+def _block(first: int, direction: int, dev_addr: str, f_cnt: int, last: int) -> bytes:
+    """| 49 or 01 | 0 0 0 0 | direction | DevAddr 4 | FCnt 4 | 0 | length or i |"""
+    head = bytes((first, 0, 0, 0, 0, direction))
+    return head + bytes.fromhex(dev_addr)[::-1] + f_cnt.to_bytes(4, "little") + bytes((0, last))
+
+
+def _cmac(key: bytes, message: bytes) -> bytes:
+    code = _keyed(key).copy()
+    code.update(message)
+    return code.finalize()
+
+
+@lru_cache(maxsize=_KEYS_MAX)
+def _keyed(key: bytes) -> CMAC:
+    return CMAC(AES(key))
+
+
+@lru_cache(maxsize=_KEYS_MAX)
+def _aes(key: bytes) -> CipherContext:
+    return Cipher(AES(key), ECB()).encryptor()
+
+
+# Source: LoRaWAN 1.0.4, 5. A device reads up to the first command that it does not know.
+class Cid(IntEnum):
+    """What a command is; the same number for the request and for its answer."""
+
+    LINK_CHECK = 0x02
+    LINK_ADR = 0x03
+    DUTY_CYCLE = 0x04
+    RX_PARAM_SETUP = 0x05
+    DEV_STATUS = 0x06
+    NEW_CHANNEL = 0x07
+    RX_TIMING_SETUP = 0x08
+    TX_PARAM_SETUP = 0x09
+    DL_CHANNEL = 0x0A
+    DEVICE_TIME = 0x0D
+
+
+_DOWN_OCTETS = {
+    Cid.LINK_CHECK: 2,
+    Cid.LINK_ADR: 4,
+    Cid.DUTY_CYCLE: 1,
+    Cid.RX_PARAM_SETUP: 4,
+    Cid.DEV_STATUS: 0,
+    Cid.NEW_CHANNEL: 5,
+    Cid.RX_TIMING_SETUP: 1,
+    Cid.TX_PARAM_SETUP: 1,
+    Cid.DL_CHANNEL: 4,
+    Cid.DEVICE_TIME: 5,
+}
+_UP_OCTETS = {
+    Cid.LINK_CHECK: 0,
+    Cid.LINK_ADR: 1,
+    Cid.DUTY_CYCLE: 0,
+    Cid.RX_PARAM_SETUP: 1,
+    Cid.DEV_STATUS: 2,
+    Cid.NEW_CHANNEL: 1,
+    Cid.RX_TIMING_SETUP: 0,
+    Cid.TX_PARAM_SETUP: 0,
+    Cid.DL_CHANNEL: 1,
+    Cid.DEVICE_TIME: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it is, and the octets after that."""
+
+    cid: Cid
+    told: bytes = b""
+
+    @property
+    def octets(self) -> bytes:
+        """As it is on the air."""
+        return bytes([self.cid]) + self.told
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAdr:
+    """What a LinkADRReq wants; 15 keeps a data rate or a power."""
+
+    dr: int
+    power: int
+    mask: int
+    mask_control: int
+    nb_trans: int
+
+
+def from_network(octets: bytes) -> tuple[Command, ...]:
+    """The commands of a downlink, to the first that is unknown or not whole."""
+    return tuple(_each(octets, _DOWN_OCTETS))
+
+
+def from_device(octets: bytes) -> tuple[Command, ...]:
+    """The commands of an uplink, to the first that is unknown or not whole."""
+    return tuple(_each(octets, _UP_OCTETS))
+
+
+def link_adr(command: Command) -> LinkAdr:
+    """The fields of a LinkADRReq: DataRate_TXPower, ChMask, Redundancy."""
+    first, low, high, redundancy = command.told
+    return LinkAdr(
+        dr=first >> 4,
+        power=first % 16,
+        mask=low + 256 * high,
+        mask_control=redundancy >> 4 & 0b111,
+        nb_trans=redundancy % 16,
+    )
+
+
+def hertz(octets: bytes) -> int:
+    """A frequency: three octets, in steps of 100 Hz."""
+    return 100 * int.from_bytes(octets, "little")
+
+
+def link_adr_ans(*, power: bool, dr: bool, mask: bool) -> Command:
+    """LinkADRAns: 07 if all is granted."""
+    return Command(Cid.LINK_ADR, bytes([4 * power + 2 * dr + mask]))
+
+
+def dev_status_ans(battery: int, margin_db: int) -> Command:
+    """DevStatusAns: battery, and the margin in six bits of two's complement."""
+    margin_db = max(-32, min(31, margin_db))
+    return Command(Cid.DEV_STATUS, bytes([battery, margin_db % 64]))
+
+
+def _each(octets: bytes, sizes: dict[Cid, int]) -> Iterator[Command]:
+    while octets and octets[0] in sizes:
+        cid, told = Cid(octets[0]), octets[1 : 1 + sizes[Cid(octets[0])]]
+        if len(told) < sizes[cid]:
+            return
+        yield Command(cid, told)
+        octets = octets[1 + len(told) :]
+
 
 F_OPTS_MAX = 15
 F_CNT_WIRE = 1 << 16

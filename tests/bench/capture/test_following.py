@@ -1,8 +1,7 @@
 import json
 from pathlib import Path
 
-from bench.capture.following import CaptureFollower
-from bench.capture.reading import Event
+from bench.capture.reading import CaptureFollower, Event
 
 
 def test_lines_are_handed_over_once_each_and_whole(tmp_path: Path) -> None:

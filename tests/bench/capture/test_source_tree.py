@@ -16,7 +16,7 @@ def git(tree: Path, *words: str) -> None:
 def told(tree: Path) -> tuple[str, str]:
     """What a run from this tree would say of itself: dirty, and the hash of the difference."""
     code = (
-        "from bench.capture.source_tree import device_under_test as d;"
+        "from bench.capture.run_folder import device_under_test as d;"
         "print(d()['dirty'], d().get('difference'))"
     )
     ran = subprocess.run(
@@ -29,7 +29,7 @@ def told(tree: Path) -> tuple[str, str]:
 def test_changes_and_new_files_make_the_code_another_one(tmp_path: Path) -> None:
     capture = tmp_path / "bench" / "capture"
     capture.mkdir(parents=True)
-    for place in ("bench/__init__.py", "bench/capture/__init__.py", "bench/capture/source_tree.py"):
+    for place in ("bench/__init__.py", "bench/capture/__init__.py", "bench/capture/run_folder.py"):
         shutil.copy(ROOT / place, tmp_path / place)
     (tmp_path / ".gitignore").write_text("__pycache__\n")
     assert told(tmp_path) == ("None", "None")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.unanswering import captures_to_ask, unanswering
+from bench.capture.run_folder import captures_to_ask, unanswering
 
 WEST, EAST = "0016C001F1500001", "0016C001F1500002"
 

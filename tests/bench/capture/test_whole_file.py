@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.whole_file import replace, replacing
+from bench.capture.run_folder import replace, replacing
 
 
 def test_a_file_takes_the_place_of_a_link_and_leaves_what_it_names(tmp_path: Path) -> None:

@@ -20,13 +20,12 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.host.ports import free_port
 from bench.host.program import Program
+from bench.host.resources import free_port
 from bench.station.link import LinkClosed
-from bench.station.station_tls import StationTls, station_files
-from bench.station.web_socket import StationLinks
-from bench.virtual.air.medium import Links, Medium
-from bench.virtual.station.virtual_station import VirtualStation
+from bench.station.web_socket import StationLinks, StationTls, station_files
+from bench.virtual.air import Links, Medium
+from bench.virtual.virtual_station import VirtualStation
 from lns.config import load
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

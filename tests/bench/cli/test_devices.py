@@ -9,7 +9,7 @@ import pytest
 
 from bench.cli.devices import _place
 from bench.cli.program import main
-from bench.device.discovery import UsbPort
+from bench.device.dialects import UsbPort
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock
 from tests.bench.cli.far_board import E5, RUI3, far_board

@@ -17,7 +17,7 @@ import pytest
 from paho.mqtt import publish
 
 from bench.cli.program import main
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.delivery.min_msg_time import statement
 from lns.delivery.mqtt_session import broker, post
 from tests.broker import Listener, Mosquitto

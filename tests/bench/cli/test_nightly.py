@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.capture.run_folder import latest
+from bench.cli.mornings import Judged, night_document, sentence, summary
 from bench.cli.nightly import captures_in
-from bench.cli.nightly_summary import Judged, document, sentence, summary
 from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.lab.inventory import load
@@ -108,7 +108,7 @@ def test_a_night_with_findings_is_not_called_good() -> None:
 
 
 def test_a_program_reads_of_each_run_and_of_the_whole() -> None:
-    told = document([scored("FAIL")], ExitCode.FAILED)
+    told = night_document([scored("FAIL")], ExitCode.FAILED)
     assert json.loads(json.dumps(told)) == {
         "exit_code": 1,
         "runs": [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.progress import ProgressDisplay
-from bench.cli.scenario_lines import ScenarioLines, short_name
+from bench.cli.scenarios import ScenarioLines, short_name
 
 SOURCE = """
 import pytest

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.host.ports import free_port
 from bench.host.program import Program
+from bench.host.resources import free_port
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock
 from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.device import discovery
-from bench.device.discovery import Found, who_is_there
+from bench.device import dialects
+from bench.device.dialects import Found, who_is_there
 from bench.device.serial_line import PortUnavailable
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.test_lora_e5 import E5Settings
@@ -68,7 +68,7 @@ def test_noise_and_silence_are_nobody_in_bounded_time(tmp_path: Path) -> None:
         with FarEnd(lambda command: b"\xff\xfeOOK\x80\r\n", tmp_path / "port") as far:
             watch = Watch()
             assert await who_is_there(far.port) is None
-            assert watch.seconds < 3 * discovery.FIRST_WORD_US / 1_000_000 + 2
+            assert watch.seconds < 3 * dialects.FIRST_WORD_US / 1_000_000 + 2
         assert set(far.commands) == {"AT"}
 
     play(scene())
@@ -96,7 +96,7 @@ def test_a_port_that_is_none() -> None:
 
 
 def test_no_opening_harms_a_board() -> None:
-    openings = discovery._OPENINGS
+    openings = dialects._OPENINGS
     assert all(baud >= 9_600 for baud, _ in openings)  # 1200 starts a boot loader
     assert openings[-1] == (115_200, True)  # DTR is left alone until nothing else has answered
     assert not any(dtr for _, dtr in openings[:-1])

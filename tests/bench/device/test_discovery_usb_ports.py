@@ -2,7 +2,7 @@ import pytest
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
-from bench.device.discovery import UsbPort, serial_ports
+from bench.device.dialects import UsbPort, serial_ports
 
 
 def port(device: str, location: str | None, serial_number: str | None) -> ListPortInfo:

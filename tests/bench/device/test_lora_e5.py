@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.device_config import Abp, DeviceConfig, Otaa
 from bench.device.interfaces import (
+    Abp,
     CommandRefused,
     Deadlines,
+    DeviceConfig,
     DeviceSilent,
     NotAsWritten,
+    Otaa,
     Outcome,
     Radiation,
     UnknownFirmware,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.device.device_config import Abp, DeviceConfig, Otaa
-from bench.device.interfaces import CommandRefused, NotAsWritten, Radiation
+from bench.device.interfaces import Abp, CommandRefused, DeviceConfig, NotAsWritten, Otaa, Radiation
 from bench.device.rui3 import Rui3Device, power_dbm, power_index, settings_of
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui

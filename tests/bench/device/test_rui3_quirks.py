@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.device_config import DeviceConfig, Otaa
-from bench.device.interfaces import CommandRefused, Deadlines, DeviceSilent, Ending, Outcome, Traits
+from bench.device.interfaces import (
+    CommandRefused,
+    Deadlines,
+    DeviceConfig,
+    DeviceSilent,
+    Ending,
+    Otaa,
+    Outcome,
+    Traits,
+)
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui

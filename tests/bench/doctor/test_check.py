@@ -1,4 +1,4 @@
-from bench.doctor.check import (
+from bench.doctor.installed import (
     Check,
     Looked,
     Purpose,

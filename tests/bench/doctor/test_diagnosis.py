@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.check import Check, Purpose, State
 from bench.doctor.diagnosis import Places, conclusion, diagnosis
+from bench.doctor.installed import Check, Purpose, State
 
 
 def check(name: str, purpose: Purpose, state: State) -> Check:

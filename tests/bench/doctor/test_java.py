@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.check import State
-from bench.doctor.java import look_at_archive, look_at_java, look_at_spark
+from bench.doctor.installed import State, look_at_archive, look_at_java, look_at_spark
 from tests.bench.test_spark import no_java_of_the_user, some_java
 
 _no_java_of_the_user = pytest.fixture(autouse=True)(no_java_of_the_user)

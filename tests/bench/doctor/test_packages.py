@@ -7,8 +7,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.doctor.check import State
-from bench.doctor.packages import (
+from bench.doctor.installed import (
+    State,
     look_at_packages,
     look_at_python,
     look_at_rig,

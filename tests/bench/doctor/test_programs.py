@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.check import State
-from bench.doctor.programs import answer, look_at_broker, look_at_store
+from bench.doctor.installed import State, answer, look_at_broker, look_at_store
 
 MOSQUITTO = "mosquitto version 2.0.18\\n\\nmosquitto is an MQTT v5.0 broker."
 REDIS = "Redis server v=7.2.4 sha=00000000:0"

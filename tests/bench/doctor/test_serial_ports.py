@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.check import State
-from bench.doctor.serial_ports import look_at_intruders, look_at_permission, look_at_ports
+from bench.doctor.diagnosis import look_at_intruders, look_at_permission, look_at_ports
+from bench.doctor.installed import State
 
 
 @pytest.fixture

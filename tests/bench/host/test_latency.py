@@ -4,7 +4,7 @@ import subprocess
 import sys
 from threading import Event
 
-from bench.host.latency import STALLED_US, HostGuard, ProgramGuard
+from bench.host.resources import STALLED_US, HostGuard, ProgramGuard
 
 
 async def guarded(stall_s: float) -> tuple[HostGuard, list[int]]:

@@ -7,10 +7,9 @@ import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
 from bench.inspection.message import Names, addressed, in_time, status
-from bench.verdict.found import Scrutiny
+from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.ciphers import Keys
-from bench.virtual.lorawan.frames import Kind, data_frame, read_data
+from bench.virtual.lorawan.frames import Keys, Kind, data_frame, read_data
 
 KEYS = Keys(bytes(16), bytes(range(16)))
 DEV_EUI, STATION = "70B3D57ED0000001", "0016C001F1500001"

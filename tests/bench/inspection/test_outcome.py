@@ -6,10 +6,10 @@ import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
 from bench.inspection.outcome import outcome
-from bench.verdict.found import Scrutiny
+from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.ciphers import Keys
 from bench.virtual.lorawan.frames import (
+    Keys,
     Kind,
     data_frame,
     join_request,

@@ -8,7 +8,7 @@ from math import isclose
 
 import pytest
 
-from bench.night.chances import (
+from bench.night.statistics import (
     binomial_tail,
     evidence,
     false_discovery,

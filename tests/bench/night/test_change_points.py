@@ -8,7 +8,7 @@ from math import log
 
 import pytest
 
-from bench.night.change_points import Segment, segments, shifts, stands_out
+from bench.night.statistics import Segment, segments, shifts, stands_out
 
 
 def nights(text: str) -> list[tuple[int, int]]:

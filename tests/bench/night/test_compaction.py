@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from bench.capture.reading import read
-from bench.night.compaction import compact, compact_runs, old_runs
+from bench.night.archive import compact, compact_runs, old_runs
 
 LINE = json.dumps({"t_us": 1, "source": "bench", "seq": 0, "kind": "case.begin", "case": "a"})
 

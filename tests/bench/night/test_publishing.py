@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.ports import free_port
+from bench.host.resources import free_port
 from bench.lab.inventory.entries import ReportTo
-from bench.night.publishing import publish
+from bench.night.archive import publish
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import Subscription
 from tests.bench.night.web_hook import Hook, serving

@@ -8,9 +8,7 @@ import pytest
 from bench.device.dialects import DIALECTS, driver_for
 from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.serial_line import SerialLine
-from bench.plan.abilities import board, usual_bench
-from bench.plan.needs import Item, lacking, needed_by, needs
-from bench.plan.planned_case import PlannedDevice
+from bench.plan.needs import Item, PlannedDevice, board, lacking, needed_by, needs, usual_bench
 from bench.rig.hardware_rig import CAPABILITIES as HARDWARE
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.plan.planned_case import from_json
+from bench.plan.needs import from_json
 from tests.bench.plan.cases import RETRY, SEND, case, device
 
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.plan.abilities import assignments, board, fits, usual_bench
-from bench.plan.needs import lacking
-from bench.plan.planned_case import PlannedCase
+from bench.plan.needs import PlannedCase, assignments, board, fits, lacking, usual_bench
 from bench.plan.schedule import Overheads, bound, schedule
 from tests.bench.plan.cases import RETRY, SEND, case, device
 

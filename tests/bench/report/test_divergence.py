@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from bench.report.case_record import cases_of, events_of
-from bench.report.divergence import Comparison, compare
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
 from bench.report.score_file import Finding
+from bench.report.timeline import Comparison, compare
 from tests.bench.report.timeline_run import write_run
 
 FRAME = "01ABCDEF:7:2B11FF0D"

@@ -1,10 +1,9 @@
 import pytest
 
-from bench.report.divergence import Comparison, Divergence
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
 from bench.report.steps import Scene
-from bench.report.terminal import Drawing, cells, rows
+from bench.report.timeline import Comparison, Divergence, Drawing, cells, rows
 from tests.bench.report.test_rows import DEVICE, HEARD, SENT
 
 DECIDED = {"t_us": 30, "kind": "lns.outcome", "station": "G1", "lns": "lns-a", "answer": "RX1"}

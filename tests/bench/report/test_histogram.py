@@ -1,4 +1,4 @@
-from bench.report.timing import BARS_MAX, histogram
+from bench.report.facts import BARS_MAX, histogram
 
 
 def test_a_bar_for_each_millisecond_where_they_are_few() -> None:

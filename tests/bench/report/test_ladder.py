@@ -1,6 +1,6 @@
 from bench.report.excerpts import Event, Excerpt
-from bench.report.ladder import ROWS_MAX, Ladder, ladder
 from bench.report.narration import cast_of
+from bench.report.stories import ROWS_MAX, Ladder, ladder
 
 DEVICE = {"t_us": 0, "kind": "case.device", "dev_eui": "D1", "name": "alpha"}
 SENT = {"t_us": 10, "kind": "radio.transmit", "direction": "up", "sender": "D1", "f_cnt": 7}

@@ -1,9 +1,9 @@
 """Where duplicates were born and died, on the page and in the summary."""
 
-from bench.report.life_of_duplicates import exceptions, life_of, sentence
 from bench.report.page import page
 from bench.report.score_file import Duplicates, Ledger, read_score
 from bench.report.summary import summary
+from bench.report.tables import exceptions, life_of, sentence
 from tests.bench.report.conftest import Writer
 
 LEDGER = {

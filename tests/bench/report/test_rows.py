@@ -1,8 +1,7 @@
-from bench.report.divergence import Comparison, Divergence
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
 from bench.report.steps import Scene
-from bench.report.terminal import Row, Tone, rows
+from bench.report.timeline import Comparison, Divergence, Row, Tone, rows
 
 DEVICE = {"t_us": 0, "kind": "case.device", "dev_eui": "D1", "name": "alpha"}
 SENT = {"t_us": 10, "kind": "radio.transmit", "direction": "up", "sender": "D1", "f_cnt": 7}

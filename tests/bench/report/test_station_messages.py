@@ -1,6 +1,6 @@
 import pytest
 
-from bench.report.station_messages import downlink, in_words, label, megahertz, msgtype
+from bench.report.narration import downlink, label, megahertz, msgtype, text_in_words
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ from bench.report.station_messages import downlink, in_words, label, megahertz, 
     ],
 )
 def test_a_message_in_words(text: str, words: str) -> None:
-    assert in_words(text) == words
+    assert text_in_words(text) == words
 
 
 def test_a_field_of_the_wrong_type_is_quoted() -> None:
     text = (
         '{"msgtype":"updf","MHdr":"x","DevAddr":[],"FCnt":2,"FPort":1,"FRMPayload":"","upinfo":0}'
     )
-    assert in_words(text).startswith("updf with unreadable fields: “")
+    assert text_in_words(text).startswith("updf with unreadable fields: “")
 
 
 def test_the_label_of_an_arrow_is_short() -> None:

@@ -2,8 +2,8 @@ import re
 from pathlib import Path
 
 from bench.report import write
+from bench.report.facts import host_words, ms, timing
 from bench.report.score_file import Host, Margins, Percentiles, Score
-from bench.report.timing import host_words, ms, timing
 
 DATA = Margins(
     "data", 4, disturbed=2, late=1, late_for_rx1=0, from_air=3,

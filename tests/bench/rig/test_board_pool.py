@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from bench.clock import run
-from bench.plan.abilities import Board, board
-from bench.plan.planned_case import PlannedAct, PlannedCase, PlannedDevice
-from bench.rig.board_pool import BoardPool, Place
+from bench.plan.needs import Board, PlannedAct, PlannedCase, PlannedDevice, board
+from bench.rig.hardware_bench import BoardPool, Place
 from bench.rig.lab_board import BoardUnfit, LabBoard
 
 SEND = PlannedAct(verb="send")

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from bench.cli.options import time_span_us
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.interfaces import ConsumerSettings
 from lns.delivery import Detectors, RemoveDuplicatesKeys
 
 DAY_US = 86_400_000_000

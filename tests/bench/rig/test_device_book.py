@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from bench.device.device_config import Otaa
+from bench.device.interfaces import Otaa
 from bench.rig.device_book import Answer, DeviceBook
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.duration import seconds
-from bench.run.settings import Retiming
+from bench.run.run_record import Retiming
 
 HALF = Retiming(seconds(30))
 

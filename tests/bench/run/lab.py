@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.host.ports import free_port
+from bench.host.resources import free_port
 from tests.bench.test_pytest_plugin import Ran, pytest_in
 
 START_S = 60
@@ -21,7 +21,7 @@ class Lab:
 
     def work(self, verb: str, name: str) -> None:
         """Do something to a board or a station."""
-        words = [sys.executable, "-m", "bench.virtual.lab.control", str(self.folder), verb, name]
+        words = [sys.executable, "-m", "bench.virtual.lab.lab_folder", str(self.folder), verb, name]
         subprocess.run(words, check=True, timeout=START_S)
 
 
@@ -61,7 +61,7 @@ def alone():
 
 
 def lab(verb, name):
-    words = [sys.executable, "-m", "bench.virtual.lab.control", os.environ["LAB"], verb, name]
+    words = [sys.executable, "-m", "bench.virtual.lab.lab_folder", os.environ["LAB"], verb, name]
     subprocess.run(words, check=True)
 
 

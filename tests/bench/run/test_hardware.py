@@ -16,7 +16,7 @@ import pytest
 
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock
-from bench.night.lab import sick_parts
+from bench.night.memory import sick_parts
 from tests.bench.night.written_nights import write_night
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in

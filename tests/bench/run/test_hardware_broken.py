@@ -24,7 +24,7 @@ HANDS = '''
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from bench.virtual.lab.control import ask
+from bench.virtual.lab.lab_folder import ask
 
 
 def sends(rig):

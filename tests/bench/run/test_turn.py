@@ -6,7 +6,7 @@ from bench.device.interfaces import CommandRefused
 from bench.rig.rig import GatewayAway
 from bench.run.attempts import BROKEN_MAX, ONLY, Turn
 from bench.verdict.expectation import Result, Verdict
-from bench.verdict.mistake import ScenarioMistake
+from bench.verdict.owner import ScenarioMistake
 from lns.outage import StoreUnavailable
 
 PROVES_NOTHING = Verdict(Result.INCONCLUSIVE, "bench", ("host stalled 60 ms",))

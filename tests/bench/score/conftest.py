@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.night.compaction import compact
+from bench.night.archive import compact
 from bench.report import write
 from bench.score.job import score
 from bench.spark import Profile, session

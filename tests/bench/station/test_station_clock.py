@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from bench.clock import run
-from bench.station.station_clock import StationClock
+from bench.station.switchboard import StationClock
 
 UPDF = json.dumps({"msgtype": "updf", "upinfo": {"xtime": 5_000_000, "rssi": -70}})
 

@@ -6,8 +6,7 @@ import pytest
 
 from bench.station.link import LinkClosed
 from bench.station.tap_server import TapServer
-from bench.station.web_socket import StationLinks, connect, discover
-from bench.station.web_socket_link import WebSocketLink
+from bench.station.web_socket import StationLinks, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
 
 STATIONS = [Eui(f"0016C001F15000{number:02X}") for number in range(20)]

@@ -10,10 +10,15 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from bench.certificates import Authority, write_server_files, write_station_files
 from bench.station.link import LinkClosed
-from bench.station.station_tls import StationTls, station_files
 from bench.station.tap_server import TapServer
-from bench.station.web_socket import StationLinks, connect, discover
-from bench.station.web_socket_link import WebSocketLink
+from bench.station.web_socket import (
+    StationLinks,
+    StationTls,
+    WebSocketLink,
+    connect,
+    discover,
+    station_files,
+)
 from lns.lorawan.identifiers import Eui
 from lns.server.access import Access, server_context
 from lns.station.spelling import version_text

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bench.traffic.campus_iot import station_eui
-from bench.traffic.file_format import read
-from bench.traffic.notices import SAINT_EYNARD as NOTICE
+from bench.traffic.importing import read
+from bench.traffic.recording import SAINT_EYNARD as NOTICE
 from bench.traffic.recording import Log
 from lns.lorawan.frame import Data, parse
 from lns.uplink.end_device import Activation

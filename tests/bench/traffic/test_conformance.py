@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.traffic.file_format import read
-from bench.traffic.notices import CONFORMANCE as NOTICE
+from bench.traffic.importing import read
+from bench.traffic.recording import CONFORMANCE as NOTICE
 from bench.traffic.recording import TrafficError
 from lns.uplink.end_device import Activation
 from tests.bench.traffic.traffic_files import CONFORMANCE, document, written

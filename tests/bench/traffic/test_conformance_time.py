@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.traffic.conformance_time import Stamp, times_us
+from bench.traffic.conformance import Stamp, times_us
 
 SECOND = 1_000_000
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bench import traffic
-from bench.traffic.notices import CONFORMANCE as CONFORMANCE_NOTICE
-from bench.traffic.notices import SAINT_EYNARD as SAINT_EYNARD_NOTICE
+from bench.traffic.recording import CONFORMANCE as CONFORMANCE_NOTICE
+from bench.traffic.recording import SAINT_EYNARD as SAINT_EYNARD_NOTICE
 from tests.bench.traffic.run_lines import of
 from tests.bench.traffic.traffic_files import (
     CONFORMANCE,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench import traffic
-from bench.traffic import notices
+from bench.traffic import recording
 
 
-@pytest.mark.parametrize("notice", [notices.SAINT_EYNARD, notices.CONFORMANCE])
+@pytest.mark.parametrize("notice", [recording.SAINT_EYNARD, recording.CONFORMANCE])
 def test_each_notice_stands_in_the_file_of_notices(notice: str) -> None:
     folder = Path(traffic.__file__).parent
     written = (folder / "NOTICES.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from bench.capture.reading import Event
 from bench.verdict.case import Case, StimulusMissed, Title, fault_fields
 from bench.verdict.evidence import Words
 from bench.verdict.expectation import Due, Result, Verdict
-from bench.verdict.found import Found
+from bench.verdict.owner import Found
 from lns.capture import Capture
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui

@@ -1,7 +1,7 @@
 import pytest
 
-from bench.verdict.conservation import violations
 from bench.verdict.evidence import Evidence
+from bench.verdict.expectation import violations
 from tests.bench.verdict.written_case import (
     COPY,
     EAST,

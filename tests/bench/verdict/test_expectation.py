@@ -14,7 +14,7 @@ from bench.verdict.expectation import (
     unreached,
     words,
 )
-from bench.verdict.mistake import ScenarioMistake
+from bench.verdict.owner import ScenarioMistake
 from lns.dedup.strategy import Strategy
 from tests.bench.verdict.written_case import (
     ACKED,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.verdict.mistake import ScenarioMistake, not_there, place_in
-from bench.verdict.owner import Owner
+from bench.verdict.owner import Owner, ScenarioMistake, not_there, place_in
 
 
 def test_what_is_not_there_is_told_with_what_is() -> None:

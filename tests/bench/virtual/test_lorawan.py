@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from bench.virtual.lorawan import channel_plan as plans
-from bench.virtual.lorawan import ciphers, commands, frames
-from bench.virtual.lorawan.channel_plan import Lora, channel_plan
-from bench.virtual.lorawan.ciphers import DOWN, UP, Keys
-from bench.virtual.lorawan.commands import Cid, Command
-from bench.virtual.lorawan.frames import JoinAccept, Kind
-from bench.virtual.lorawan.time_on_air import time_on_air_us
+from bench.virtual.lorawan import frames
+from bench.virtual.lorawan.channel_plan import Lora, channel_plan, time_on_air_us
+from bench.virtual.lorawan.frames import DOWN, UP, Cid, Command, JoinAccept, Keys, Kind
 from lns.lorawan.airtime import airtime_us, fsk_airtime_us
 from lns.lorawan.region import DataRate, region
 from tests.lns.lorawan.vectors import each, vectors
@@ -113,7 +110,7 @@ def test_a_join_accept_is_opened_by_its_key_alone(vector: dict[str, Any]) -> Non
 
 @each(vectors("session_keys"))
 def test_the_keys_of_a_session(vector: dict[str, Any]) -> None:
-    assert ciphers.session_keys(
+    assert frames.session_keys(
         octets(vector, "app_key"), vector["join_nonce"], vector["net_id"], vector["dev_nonce"]
     ) == Keys(octets(vector, "nwk_s_key"), octets(vector, "app_s_key"))
 
@@ -122,8 +119,8 @@ def test_the_keys_of_a_session(vector: dict[str, Any]) -> None:
 def test_payloads_are_encrypted_and_decrypted_alike(vector: dict[str, Any]) -> None:
     how = octets(vector, "key"), UP if vector["direction"] == "UP" else DOWN, vector["dev_addr"]
     clear, encrypted = octets(vector, "clear"), octets(vector, "encrypted")
-    assert ciphers.crypt(*how, vector["f_cnt"], clear) == encrypted
-    assert ciphers.crypt(*how, vector["f_cnt"], encrypted) == clear
+    assert frames.crypt(*how, vector["f_cnt"], clear) == encrypted
+    assert frames.crypt(*how, vector["f_cnt"], encrypted) == clear
 
 
 @each(vectors("airtime"))
@@ -222,13 +219,13 @@ def test_a_downlink_counter_is_the_next_above_the_last(
 
 
 def test_commands_are_read_up_to_the_first_unknown_one() -> None:
-    assert commands.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
+    assert frames.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
         Command(Cid.LINK_CHECK, b"\x14\x01"),
         Command(Cid.LINK_ADR, b"\x50\x07\x00\x01"),
         Command(Cid.DEVICE_TIME, bytes(5)),
     )
-    assert commands.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
-    assert commands.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
+    assert frames.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
+    assert frames.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
         Command(Cid.LINK_ADR, b"\x07"),
         Command(Cid.DEV_STATUS, b"\xff\x3f"),
         Command(Cid.DEVICE_TIME),
@@ -238,11 +235,11 @@ def test_commands_are_read_up_to_the_first_unknown_one() -> None:
 
 def test_the_fields_of_commands() -> None:
     adr = Command(Cid.LINK_ADR, b"\x5f\x07\x80\x63")
-    assert commands.link_adr(adr) == commands.LinkAdr(5, 15, 0x8007, 6, 3)
-    assert commands.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
-    assert commands.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
-    assert commands.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
-    assert commands.hertz(bytes.fromhex("184F84")) == 867_100_000
+    assert frames.link_adr(adr) == frames.LinkAdr(5, 15, 0x8007, 6, 3)
+    assert frames.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
+    assert frames.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
+    assert frames.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
+    assert frames.hertz(bytes.fromhex("184F84")) == 867_100_000
 
 
 @pytest.mark.parametrize(
@@ -258,7 +255,7 @@ def test_the_fields_of_commands() -> None:
 def test_the_channels_of_a_join_accept(cf_list: str, expected: dict[str, Any]) -> None:
     key = bytes(range(16))
     body = bytes.fromhex("010000130000" + "04030201" + "2301" + cf_list)
-    clear = body + ciphers.join_mic(key, b"\x20" + body)
+    clear = body + frames.join_mic(key, b"\x20" + body)
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
     from cryptography.hazmat.primitives.ciphers.modes import ECB

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.host.latency import STALLED_US, HostGuard
-from bench.virtual.air.emission import Caught, Emission, Modulation
-from bench.virtual.lab import layout
+from bench.host.resources import STALLED_US, HostGuard
+from bench.virtual.air import Caught, Emission, Modulation
+from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import AirGone, AirLine, open_air
 from bench.virtual.lab.air_process import serve_air
 from bench.virtual.lab.board_process import Board
@@ -214,7 +214,7 @@ class Desk:
     async def __aenter__(self) -> "Desk":
         await self._tasks.__aenter__()
         self._running.append(self._tasks.create_task(serve_air(self.folder, {})))
-        await _there(self.folder / layout.AIR / layout.SOCKET)
+        await _there(self.folder / lab_folder.AIR / lab_folder.SOCKET)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -248,8 +248,8 @@ class Desk:
 
     async def terminal(self, name: str) -> Terminal:
         """Somebody at a port, once it is there."""
-        await _there(layout.port_link(self.folder, name))
-        self._terminals.append(Terminal(layout.port_link(self.folder, name)))
+        await _there(lab_folder.port_link(self.folder, name))
+        self._terminals.append(Terminal(lab_folder.port_link(self.folder, name)))
         return self._terminals[-1]
 
     async def cut_power(self, name: str) -> None:

@@ -23,8 +23,8 @@ import pytest
 
 from bench.chance import stream
 from bench.host.lns_process import LnsProcess
-from bench.host.mosquitto import Mosquitto
 from bench.host.program import Program
+from bench.host.services import Mosquitto
 from lns.delivery.inbox import Figures, figures_in
 from lns.delivery.outbox import state_of
 from lns.lorawan.crypto import SessionKeys

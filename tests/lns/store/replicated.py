@@ -10,9 +10,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from bench.host.listener import PolledListener
-from bench.host.ports import LOOPBACK
-from bench.host.valkey import Valkey, valkey_program
+from bench.host.resources import LOOPBACK
+from bench.host.services import PolledListener, Valkey, valkey_program
 
 FOLLOWS_S = 60
 TRIES = 5

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from bench.host.relay import Relay
-from bench.host.valkey import Valkey
+from bench.host.services import Valkey
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.gateways.basicstation_files import (
+from bench.lab.basicstation_setup import (
     CannotConfigure,
     gateway_files,
     rinit_sh,
@@ -17,7 +17,7 @@ from bench.lab.gateways.basicstation_files import (
 )
 from bench.lab.inventory import Inventory, load
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
-from bench.lab.inventory.gateway_boards import BOARDS
+from bench.lab.inventory.sections import BOARDS
 from lns.lorawan.identifiers import Eui
 from tests.bench.lab.inventory.bench_toml import bench_toml
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.gateways.basicstation_files import CannotConfigure
-from bench.lab.gateways.basicstation_provisioning import Provisioning, provision
-from bench.lab.gateways.basicstation_shell import GatewayFailed
+from bench.lab.basicstation_setup import CannotConfigure, Provisioning, provision
+from bench.lab.basicstation_shell import GatewayFailed
 from bench.lab.inventory import Inventory, load
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bench.lab.gateways.basicstation_shell import (
+from bench.lab.basicstation_shell import (
     GatewayFailed,
     GatewayShell,
     restart_gateway,

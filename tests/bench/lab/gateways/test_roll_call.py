@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.ports import free_port
 from bench.host.program import HostError
-from bench.lab.gateways.basicstation_files import CannotConfigure
-from bench.lab.gateways.roll_call import RollCall
+from bench.host.resources import free_port
+from bench.lab.basicstation_setup import CannotConfigure, RollCall
 from bench.lab.inventory import Inventory, load
 from bench.station.web_socket import connect, discover
 from lns.lorawan.identifiers import Eui

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.gateways.basicstation_files import wisgate_steps
+from bench.lab.basicstation_setup import wisgate_steps
 from bench.lab.inventory import load
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from lns.lorawan.identifiers import Eui

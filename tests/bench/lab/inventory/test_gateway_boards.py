@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.lab.inventory.gateway_boards import BOARDS, Certainty, GatewayBoard
+from bench.lab.inventory.sections import BOARDS, Certainty, GatewayBoard
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=str)

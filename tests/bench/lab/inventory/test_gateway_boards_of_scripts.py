@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from bench.lab.inventory.gateway_boards import TABLE
+from bench.lab.inventory.sections import TABLE
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.clock import run
 from bench.transmission import Transmission
-from bench.virtual.air.medium import Heard, Links, Medium
+from bench.virtual.air import Heard, Links, Medium
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

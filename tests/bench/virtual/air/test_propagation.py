@@ -1,6 +1,6 @@
 import pytest
 
-from bench.virtual.air.medium import Links, sensitivity_dbm, snr_db
+from bench.virtual.air import Links, sensitivity_dbm, snr_db
 from bench.virtual.lorawan.channel_plan import Fsk, Lora
 from lns.lorawan.identifiers import Eui
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from bench.clock import run
-from bench.virtual.air.medium import Heard, Links, Medium
+from bench.virtual.air import Heard, Links, Medium
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 

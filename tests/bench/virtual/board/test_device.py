@@ -7,14 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.clock import run
-from bench.device.device_config import Abp, Otaa
-from bench.device.interfaces import CommandRefused, Sent
-from bench.virtual.air.medium import Heard, Links, Medium
+from bench.device.interfaces import Abp, CommandRefused, Otaa, Sent
+from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.board.device import Asked, Settings, VirtualDevice
-from bench.virtual.lorawan.ciphers import Keys
-from bench.virtual.lorawan.commands import Cid, Command
-from bench.virtual.session import Session
-from bench.virtual.stack import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Stack
+from bench.virtual.lorawan.frames import Cid, Command, Keys
+from bench.virtual.session import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Session, Stack
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (

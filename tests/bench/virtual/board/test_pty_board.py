@@ -11,14 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.clock import run
-from bench.device.device_config import Abp, Otaa
-from bench.device.interfaces import CommandRefused, Ending, Outcome
+from bench.device.interfaces import Abp, CommandRefused, Ending, Otaa, Outcome
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, SerialLine
-from bench.virtual.air.medium import Heard, Links, Medium
-from bench.virtual.board.device import Settings, VirtualDevice
-from bench.virtual.board.port import UNREAD_BYTES_MAX
-from bench.virtual.board.pty_board import Board
+from bench.virtual.air import Heard, Links, Medium
+from bench.virtual.board.device import UNREAD_BYTES_MAX, Board, Settings, VirtualDevice
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

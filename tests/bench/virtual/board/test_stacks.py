@@ -7,8 +7,8 @@ import pytest
 
 from bench.device.interfaces import Sent
 from bench.virtual.board.device import Settings
-from bench.virtual.lorawan.ciphers import Keys
-from bench.virtual.stack import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, STACKS, Stack
+from bench.virtual.lorawan.frames import Keys
+from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, STACKS, Stack
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.mac_commands import LinkADRReq, MacCommand, OtherCommand
 from lns.lorawan.region import EU868, US915

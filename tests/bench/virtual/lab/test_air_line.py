@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from bench.virtual.air.emission import Caught, Modulation
-from bench.virtual.air.medium import Heard
+from bench.virtual.air import Caught, Heard, Modulation
 from bench.virtual.lab.air_line import DistantMedium, open_air
 from bench.virtual.lorawan.channel_plan import Lora
 from lns.lorawan.identifiers import Eui

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.virtual.air.emission import Emission, Modulation
+from bench.virtual.air import Emission, Modulation
 from bench.virtual.lab.air_process import Air
 from lns.clock import now_us
 

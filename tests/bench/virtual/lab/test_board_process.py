@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.virtual.lab import control
+from bench.virtual.lab import lab_folder
 from tests.bench.virtual.wiring import ABP, BANNER, RUI5, SOON, Desk, Outcomes, Scenes
 
 SCENES = Scenes()
@@ -14,10 +14,10 @@ async def a_pulled_plug_is_a_hang_up_and_the_board_goes_on(desk: Desk) -> None:
     board = await desk.board("dut", RUI5, *SOON, *ABP)
     board.write(b"AT+SEND=2:01\r\n")
     await board.until(b"OK\r\n")
-    await control.ask(desk.folder / "dut", "unplug", "dut")
+    await lab_folder.ask(desk.folder / "dut", "unplug", "dut")
     await board.end()
     await gateway.heard(0)
-    await control.ask(desk.folder / "dut", "plug", "dut")
+    await lab_folder.ask(desk.folder / "dut", "plug", "dut")
     board = await desk.terminal("dut")
     assert await board.until(b"\r\n", 4) == b"+EVT:TX_DONE\r\n"  # no boot
 
@@ -26,20 +26,20 @@ async def a_pulled_plug_is_a_hang_up_and_the_board_goes_on(desk: Desk) -> None:
 async def the_button_and_a_brown_out_show_in_the_banner(desk: Desk) -> None:
     board = await desk.board("dut", RUI5)
     for verb in ("reset", "reboot"):
-        await control.ask(desk.folder / "dut", verb, "dut")
+        await lab_folder.ask(desk.folder / "dut", verb, "dut")
         assert await board.until(BANNER) == b"\r\n" + BANNER
 
 
 @SCENES
 async def a_hanging_firmware_answers_nothing_until_it_goes_on_or_is_reset(desk: Desk) -> None:
     board = await desk.board("dut", RUI5)
-    await control.ask(desk.folder / "dut", "mute", "dut")
+    await lab_folder.ask(desk.folder / "dut", "mute", "dut")
     board.write(b"AT\r\n")
     assert await board.quiet() == b""
-    await control.ask(desk.folder / "dut", "unmute", "dut")
+    await lab_folder.ask(desk.folder / "dut", "unmute", "dut")
     assert await board.ask("AT") == "OK\r\n"
-    await control.ask(desk.folder / "dut", "mute", "dut")
-    await control.ask(desk.folder / "dut", "reset", "dut")
+    await lab_folder.ask(desk.folder / "dut", "mute", "dut")
+    await lab_folder.ask(desk.folder / "dut", "reset", "dut")
     assert await board.until(BANNER) == b"\r\n" + BANNER
 
 
@@ -48,8 +48,8 @@ async def a_board_that_loses_its_power_takes_its_port_along(desk: Desk) -> None:
     board = await desk.board("dut", RUI5, "AT+ALIAS=DUT1")
     await desk.cut_power("dut")
     await board.end()
-    with pytest.raises(control.ControlRefused, match="nothing runs in"):
-        await control.ask(desk.folder / "dut", "reset", "dut")
+    with pytest.raises(lab_folder.ControlRefused, match="nothing runs in"):
+        await lab_folder.ask(desk.folder / "dut", "reset", "dut")
     board = await desk.board("dut", RUI5)
     assert await board.ask("AT+ALIAS=?") == "AT+ALIAS=DUT1\r\n"
 
@@ -57,8 +57,8 @@ async def a_board_that_loses_its_power_takes_its_port_along(desk: Desk) -> None:
 @SCENES
 async def what_a_board_cannot_do_is_refused(desk: Desk) -> None:
     await desk.board("dut", RUI5)
-    with pytest.raises(control.ControlRefused, match="a board cannot attenuate"):
-        await control.ask(desk.folder / "dut", "attenuate", "dut", "3")
+    with pytest.raises(lab_folder.ControlRefused, match="a board cannot attenuate"):
+        await lab_folder.ask(desk.folder / "dut", "attenuate", "dut", "3")
 
 
 @pytest.mark.parametrize("name", SCENES.names)

@@ -16,11 +16,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.cli.program import main
-from bench.host.ports import free_port
+from bench.host.resources import free_port
 from bench.lab.inventory import load
-from bench.virtual.lab.bench_toml import BOARDS, STATIONS
-from bench.virtual.lab.control import ControlRefused
-from bench.virtual.lab.emulated_lab import EmulatedLab, LabRuns
+from bench.virtual.lab.emulated_lab import BOARDS, STATIONS, EmulatedLab, LabRuns
+from bench.virtual.lab.lab_folder import ControlRefused
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.region import EU868
 from lns.station.router_config import router_config

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.virtual.air.emission import Modulation
+from bench.virtual.air import Modulation
 from lns.clock import now_us
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.mac_commands import (

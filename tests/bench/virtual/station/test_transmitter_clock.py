@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from bench.chance import stream
-from bench.virtual.station.transmitter import ConcentratorClock
+from bench.virtual.transmitter import ConcentratorClock
 from lns.station.xtime import XtimeParts, split
 
 

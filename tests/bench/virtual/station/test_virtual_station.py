@@ -8,9 +8,9 @@ import pytest
 
 from bench.clock import run
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.virtual.air.medium import Heard, Links, Medium
-from bench.virtual.station import station_words as words
-from bench.virtual.station.virtual_station import VirtualStation
+from bench.virtual import station_words as words
+from bench.virtual.air import Heard, Links, Medium
+from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868

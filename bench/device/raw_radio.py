@@ -1,0 +1,188 @@
+"""How does a board send bytes as they are? In P2P mode under RUI3, in TEST mode on a LoRa-E5.
+
+Source: RAK-STM32-RUI 5.0.0, atcmd_p2p.c and service_lora_p2p.c, Seeed's AT command specification
+1.0 and logs of modules. RUI3's OK is no proof: only `+EVT:TXP2P DONE` is, which may come before the
+OK. TEST mode never sends a carrier.
+"""
+
+import contextlib
+import re
+
+from bench.capture import Record
+from bench.device.at_grammar import Line, LineKind
+from bench.device.at_session import Console, Wire
+from bench.device.attached import TROUBLES
+from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten, UnknownFirmware
+from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
+from bench.device.rui3 import Rui3Board, Setting
+from lns.lorawan.airtime import DataRate, frame_airtime_us
+
+_P2P = "0"
+_P2P_DONE = re.compile(r"\+EVT:TXP2P DONE")
+_RECEIVER_OFF = "AT+PRECV=0"
+_BANDWIDTHS = {125_000: 0, 250_000: 1, 500_000: 2}
+_CODING_RATE_4_5, _PREAMBLE = 0, 8
+_WITHOUT_FLASH_FROM = (5, 0, 0)  # AT+P2P takes a seventh field there: do not store
+
+# 3444 is the sync word 0x34 of public networks, which gateways hear; a module has 1424 by default.
+_AS_LORAWAN = (
+    Setting("AT+SYNCWORD", "3444"),
+    Setting("AT+IQINVER", "0"),
+    Setting("AT+ENCRY", "0", optional=True),
+    Setting("AT+CAD", "0", optional=True),
+    Setting("AT+FIXLENGTHPAYLOAD", "0", optional=True),
+)
+
+
+class Rui3P2p(Rui3Board):
+    """A raw radio under RUI3; remembers whether its settings were read since it started."""
+
+    bytes_max = 239
+    powers_dbm = range(5, 23)
+
+    def __init__(
+        self, name: str, line: Wire, record: Record, *, deadlines: Deadlines | None = None
+    ) -> None:
+        super().__init__(name, line, Console(name, None, record), deadlines=deadlines)
+        self._is_prepared = False
+
+    async def identify(self) -> str:
+        """Its firmware; UnknownFirmware where it does not tell when it has transmitted."""
+        version = await self.recognise()
+        if not version.tells_tx_done:
+            raise UnknownFirmware(f"{version.text} does not prove what it sends; install 4.0.5")
+        return self.firmware
+
+    async def transmit(
+        self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
+    ) -> None:
+        """Send, and return after `+EVT:TXP2P DONE`; DeviceSilent without it."""
+        await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
+        within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
+        try:
+            await self._send(phy, within_us)
+        except CommandRefused as refused:
+            if "AT_BUSY_ERROR" not in str(refused):
+                raise
+            await self._run(_RECEIVER_OFF)  # somebody has switched it on
+            await self._send(phy, within_us)
+
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Raw mode, and these parameters, as far as they are not set already."""
+        if self.version is None:
+            await self.identify()
+        if not self._is_prepared:
+            await self._prepare()
+        await self._tune(
+            f"{freq_hz}:{data_rate.sf}:{_BANDWIDTHS[data_rate.bw_hz]}"
+            f":{_CODING_RATE_4_5}:{_PREAMBLE}:{power_dbm}"
+        )
+
+    async def silence(self) -> None:
+        """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""
+        with contextlib.suppress(*TROUBLES):
+            await self._run(_RECEIVER_OFF)
+
+    async def _send(self, phy: bytes, within_us: int) -> None:
+        command = f"AT+PSEND={phy.hex().upper()}"
+        async with self._session.accepted(command, _P2P_DONE, early=True) as asked:
+            await self._session.wait(asked, asked.ending, within_us)
+
+    async def _prepare(self) -> None:
+        """Raw mode, receiver off, and all settings as an uplink has them, read back."""
+        await self.work_in_mode(_P2P)
+        await self._run(_RECEIVER_OFF)  # while it is on, no setting is taken
+        await self.read_back(await self.write_what_differs(_AS_LORAWAN))
+        self._is_prepared = True
+
+    async def _tune(self, due: str) -> None:
+        """Frequency, data rate and power, in flash only where it cannot be otherwise."""
+        found = await self.ask("AT+P2P")
+        if found == due:
+            return
+        assert self.version is not None
+        if self.version.number >= _WITHOUT_FLASH_FROM:
+            with contextlib.suppress(CommandRefused):
+                await self.write("AT+P2P", f"{due}:1")
+                if await self.ask("AT+P2P") == due:
+                    return
+        await self.write("AT+P2P", due)
+        found = await self.ask("AT+P2P")
+        if found != due:
+            raise NotAsWritten(f"{self.name}: AT+P2P reads {found}, not {due}")
+
+    def _hear(self, line: Line) -> None:
+        super()._hear(line)
+        if line.kind is LineKind.BOOT:
+            self._is_prepared = False
+
+
+_TEST_DONE = re.compile(r"\+TEST: TX DONE")
+_STOP = "AT+TEST=STOP"
+_TX_PREAMBLE, _RX_PREAMBLE = 8, 8
+_RADIO = re.compile(
+    r"RFCFG F:(\d+), ?SF(\d+), ?BW(\d+)K, ?TXPR:(\d+), ?RXPR:\d+, ?POW:(-?\d+)dBm"
+    r", ?CRC:(\w+), ?IQ:(\w+), ?NET:(\w+)"
+)
+
+
+class LoraE5Test(LoraE5Board):
+    """A raw radio with a LoRa-E5."""
+
+    bytes_max = 250  # a command has 528 characters
+    powers_dbm = range(0, 23)
+
+    def __init__(
+        self,
+        name: str,
+        line: Wire,
+        record: Record,
+        *,
+        deadlines: Deadlines | None = None,
+        lineage: Lineage = LORA_E5,
+    ) -> None:
+        console = Console(name, None, record)
+        super().__init__(name, line, console, deadlines=deadlines, lineage=lineage)
+
+    async def identify(self) -> str:
+        """Its firmware; UnknownFirmware."""
+        return await self.recognise()
+
+    async def transmit(
+        self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
+    ) -> None:
+        """Send, and return after `+TEST: TX DONE`; DeviceSilent without it."""
+        await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
+        within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
+        try:
+            await self._send(phy, within_us)
+        except CommandRefused:
+            await self._run(_STOP)  # it does not send while it receives
+            await self._send(phy, within_us)
+
+    async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """Test mode, and these parameters."""
+        await self.change("AT+MODE", "TEST")
+        await self._tune(freq_hz, data_rate, power_dbm)
+
+    async def silence(self) -> None:
+        """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""
+        with contextlib.suppress(*TROUBLES):
+            await self._run(_STOP)
+
+    async def _send(self, phy: bytes, within_us: int) -> None:
+        command = f'AT+TEST=TXLRPKT,"{phy.hex().upper()}"'
+        async with self._session.accepted(command, _TEST_DONE) as asked:
+            await self._session.wait(asked, asked.ending, within_us)
+
+    async def _tune(self, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
+        """As LoRaWAN uplinks are: CRC on, IQ not inverted, public sync word; NotAsWritten."""
+        bandwidth_khz = data_rate.bw_hz // 1_000
+        answer = await self.ask(
+            f"AT+TEST=RFCFG,{mhz(freq_hz)},SF{data_rate.sf},{bandwidth_khz}"
+            f",{_TX_PREAMBLE},{_RX_PREAMBLE},{power_dbm},ON,OFF,ON"
+        )
+        found = _RADIO.fullmatch(answer)
+        radio = (freq_hz, data_rate.sf, bandwidth_khz, _TX_PREAMBLE, power_dbm, "ON", "OFF", "ON")
+        if found is None or found.groups() != tuple(str(value) for value in radio):
+            raise NotAsWritten(f"{self.name}: its radio is set to {answer!r}")

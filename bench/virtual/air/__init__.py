@@ -1,1 +1,0 @@
-"""The air: who hears a frame, how strong, and what spoils it."""

@@ -1,1 +1,0 @@
-"""A board with RUI3."""

@@ -1,1 +1,0 @@
-"""A station in software."""
