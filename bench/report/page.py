@@ -174,7 +174,7 @@ def _slowest(score: Score) -> list[tuple[Verdict, str]]:
         if verdict.begin_us is not None and verdict.end_us is not None
     ]
     longest = sorted(spans, key=lambda one: (-one[0], one[1].case))[:SLOWEST_SHOWN]
-    return [(verdict, seconds(span_us)) for span_us, verdict in longest]
+    return [(verdict, f"{span_us / 1_000_000:.1f}") for span_us, verdict in longest]
 
 
 def _clean(value: object) -> object:
