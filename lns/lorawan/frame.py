@@ -57,7 +57,7 @@ _CONFIRMED = (MType.CONFIRMED_UP, MType.CONFIRMED_DOWN)
 DATA_FRAMES = (*UPLINKS, MType.UNCONFIRMED_DOWN, MType.CONFIRMED_DOWN)
 
 
-class Data(Struct, frozen=True):
+class Data(Struct, frozen=True, gc=False):
     """A data frame as on the wire: `f_cnt` has 16 bits, `frm_payload` is encrypted.
 
     `f_pending` is bit 4 of FCtrl (class B in uplinks, FPending in downlinks), `adr_ack_req` bit 6
@@ -126,12 +126,13 @@ class Data(Struct, frozen=True):
         """Whether the MIC fits this key and this 32-bit counter."""
         return self.mic_check()(nwk_s_key, f_cnt)
 
-    def mic_check(self) -> Callable[[bytes, int], bool]:
+    def mic_check(self, body: bytes | None = None) -> Callable[[bytes, int], bool]:
         """`mic_is_valid` for many keys and counters: what they have in common is built once."""
-        direction, dev_addr, body, mic = self.direction, self.dev_addr, self.body(), self.mic
+        direction, dev_addr, mic = self.direction, self.dev_addr, self.mic
+        signed = self.body() if body is None else body
 
         def is_valid(nwk_s_key: bytes, f_cnt: int) -> bool:
-            return data_mic(nwk_s_key, direction, dev_addr, f_cnt, body) == mic
+            return data_mic(nwk_s_key, direction, dev_addr, f_cnt, signed) == mic
 
         return is_valid
 

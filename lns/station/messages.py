@@ -41,7 +41,7 @@ _UNCONFIRMED_UP, _CONFIRMED_UP, _JOIN_REQUEST = 0x40, 0x80, 0x00
 _PHY_BYTES_MAX = 255
 
 
-class UpInfo(Struct, frozen=True):
+class UpInfo(Struct, frozen=True, gc=False):
     """How a station heard a frame.
 
     `xtime`: the station's clock at the end of the frame in µs, 0 = not told; `gpstime` in µs since
@@ -57,8 +57,11 @@ class UpInfo(Struct, frozen=True):
     rxtime: float = 0.0
 
 
-class _UpdfText(Struct, frozen=True, kw_only=True):
-    """A data uplink as it is spelled; without its `msgtype` the same fields are none."""
+class Updf(Struct, frozen=True, kw_only=True, gc=False):
+    """A data uplink, taken apart by the station. `f_port` -1 = no FPort.
+
+    FOpts and FRMPayload stand here as they are spelled, in hexadecimal.
+    """
 
     msgtype: Literal["updf"]
     m_hdr: U8 = field(name="MHdr")
@@ -73,23 +76,6 @@ class _UpdfText(Struct, frozen=True, kw_only=True):
     freq_hz: FreqHz = field(name="Freq")
     ref_time: float = field(default=0.0, name="RefTime")
     upinfo: UpInfo = UpInfo()
-
-
-class Updf(Struct, frozen=True, kw_only=True):
-    """A data uplink, taken apart by the station. `f_port` -1 = no FPort."""
-
-    m_hdr: int
-    dev_addr_word: int
-    f_ctrl: int
-    f_cnt: int
-    f_opts: bytes
-    f_port: int
-    frm_payload: bytes
-    mic_word: int
-    dr: int
-    freq_hz: int
-    ref_time: float
-    upinfo: UpInfo
 
     @property
     def dev_addr(self) -> DevAddr:
@@ -108,10 +94,10 @@ class Updf(Struct, frozen=True, kw_only=True):
 
     def phy(self) -> bytes:
         """The PHYPayload as it was on the air."""
-        port = b"" if self.f_port == NO_PORT else bytes([self.f_port])
+        port = "" if self.f_port == NO_PORT else f"{self.f_port:02X}"
         head = _HEAD.pack(self.m_hdr, self.dev_addr_word & 0xFFFFFFFF, self.f_ctrl, self.f_cnt)
-        mic = _MIC.pack(self.mic_word & 0xFFFFFFFF)
-        return head + self.f_opts + port + self.frm_payload + mic
+        rest = unhexlify(self.f_opts + port + self.frm_payload)
+        return b"%b%b%b" % (head, rest, _MIC.pack(self.mic_word & 0xFFFFFFFF))
 
 
 class Jreq(Struct, frozen=True, kw_only=True):
@@ -203,7 +189,7 @@ class Ignored:
     msgtype: str
 
 
-_read_updf = msgspec.json.Decoder(_UpdfText).decode
+_read_updf = msgspec.json.Decoder(Updf).decode
 
 UpMessage = (
     Version | Updf | Jreq | Propdf | Dntxed | Timesync | XtimeReport | RouterInfoRequest
@@ -215,7 +201,7 @@ def parse_up(text: str) -> UpMessage:
     """The message of a station; never raises."""
     try:
         # Nearly every message is a good `updf`: read at once it costs half.
-        return _updf(_read_updf(text))
+        return _checked(_read_updf(text))
     except (ValueError, RecursionError):
         return _parse_up(text)
 
@@ -236,32 +222,19 @@ def _parse_up(text: str) -> UpMessage:
         return Malformed(f"{msgtype}: {error}", msgtype)
 
 
-def _updf(text: _UpdfText) -> Updf:
-    f_opts, payload = unhexlify(text.f_opts), unhexlify(text.frm_payload)
-    if text.m_hdr not in (_UNCONFIRMED_UP, _CONFIRMED_UP):
-        raise ValueError(f"MHdr {text.m_hdr} is no data uplink")
-    if len(f_opts) != text.f_ctrl & _F_OPTS_LEN:
-        raise ValueError(f"FCtrl {text.f_ctrl} does not fit {len(f_opts)} bytes of FOpts")
-    if text.f_port == NO_PORT and payload:
+def _checked(updf: Updf) -> Updf:
+    f_opts, payload = len(unhexlify(updf.f_opts)), len(unhexlify(updf.frm_payload))
+    if updf.m_hdr not in (_UNCONFIRMED_UP, _CONFIRMED_UP):
+        raise ValueError(f"MHdr {updf.m_hdr} is no data uplink")
+    if f_opts != updf.f_ctrl & _F_OPTS_LEN:
+        raise ValueError(f"FCtrl {updf.f_ctrl} does not fit {f_opts} bytes of FOpts")
+    if updf.f_port == NO_PORT and payload:
         raise ValueError("FRMPayload without FPort")
-    if text.f_port == 0 and f_opts:  # LoRaWAN 1.0.3, 4.3.1.6: whoever gets it ignores the frame
+    if updf.f_port == 0 and f_opts:  # LoRaWAN 1.0.3, 4.3.1.6: whoever gets it ignores the frame
         raise ValueError("MAC commands in FOpts and on FPort 0")
-    if len(payload) + len(f_opts) + 13 > _PHY_BYTES_MAX:
+    if payload + f_opts + 13 > _PHY_BYTES_MAX:
         raise ValueError("longer than a frame can be")
-    return Updf(
-        m_hdr=text.m_hdr,
-        dev_addr_word=text.dev_addr_word,
-        f_ctrl=text.f_ctrl,
-        f_cnt=text.f_cnt,
-        f_opts=f_opts,
-        f_port=text.f_port,
-        frm_payload=payload,
-        mic_word=text.mic_word,
-        dr=text.dr,
-        freq_hz=text.freq_hz,
-        ref_time=text.ref_time,
-        upinfo=text.upinfo,
-    )
+    return updf
 
 
 def _jreq(fields: dict[str, Any]) -> Jreq:
@@ -284,7 +257,7 @@ def _dntxed(fields: dict[str, Any]) -> Dntxed:
 
 
 _UP_READERS: dict[str, Callable[[dict[str, Any]], UpMessage]] = {
-    "updf": lambda fields: _updf(msgspec.convert(fields, _UpdfText)),
+    "updf": lambda fields: _checked(msgspec.convert(fields, Updf)),
     "jreq": _jreq,
     "propdf": _propdf,
     "dntxed": _dntxed,

@@ -70,7 +70,7 @@ class Versioned:
     features: tuple[str, ...]
 
 
-class Uplink(Struct, frozen=True):
+class Uplink(Struct, frozen=True, gc=False):
     """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request.
 
     `gps_us` is its end in GPS time, 0 where the station does not know it.

@@ -47,7 +47,7 @@ def join(unit: int, session: int, counter_us: int) -> int:
     return head | counter_us & _COUNTER_MASK
 
 
-class _Offset(Struct, frozen=True):
+class _Offset(Struct, frozen=True, gc=False):
     """Server clock minus station clock, and when on the server's clock that was seen (µs).
 
     `least_us`: what is below it belongs to an earlier session of the same number.
@@ -140,12 +140,13 @@ class StationClock:
         session = xtime >> _SESSION_SHIFT
         offset_us = arrived_us - (xtime & _COUNTER_MASK)
         known = self._offsets.pop(session, None)
-        seen_us = arrived_us
-        if known is not None:
-            least_us = max(least_us, known.least_us)
-            if not self._is_better(offset_us, arrived_us, known):
-                offset_us, seen_us = known.offset_us, known.seen_us
-        self._offsets[session] = _Offset(offset_us, seen_us, least_us)
+        if known is None:
+            known = _Offset(offset_us, arrived_us, least_us)
+        elif self._is_better(offset_us, arrived_us, known):
+            known = _Offset(offset_us, arrived_us, max(least_us, known.least_us))
+        elif least_us > known.least_us:
+            known = _Offset(known.offset_us, known.seen_us, least_us)
+        self._offsets[session] = known
         if len(self._offsets) > _SESSIONS_MAX:
             oldest = next(iter(self._offsets))
             del self._offsets[oldest]

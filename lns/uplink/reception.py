@@ -5,7 +5,7 @@ from msgspec import Struct
 from lns.lorawan.identifiers import Eui
 
 
-class Reception(Struct, frozen=True):
+class Reception(Struct, frozen=True, gc=False):
     """A PHYPayload with the station's report about it.
 
     `xtime` is the station's own clock at the end of the frame (µs, opaque but for adding µs);

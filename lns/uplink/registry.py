@@ -124,12 +124,15 @@ class Registry:
         """Every DevNonce that was ever accepted of a device."""
         return self._store.dev_nonces(dev_eui)
 
-    def match(self, frame: Data) -> Match | Reason:
-        """The sender of a data frame; `UnknownDevice` or `MicMismatch` where there is none."""
+    def match(self, frame: Data, body: bytes | None = None) -> Match | Reason:
+        """The sender of a data frame; `UnknownDevice` or `MicMismatch` where there is none.
+
+        `body` is `frame.body()`, for whoever has it already.
+        """
         sharers = self._by_dev_addr.get(frame.dev_addr)
         if not sharers:
             return Reason.UNKNOWN_DEVICE
-        mic_is_valid = frame.mic_check()
+        mic_is_valid = frame.mic_check(body)
         for device, session in sharers:
             for f_cnt in _candidates(device, session, frame):
                 if mic_is_valid(session.keys.nwk_s_key, f_cnt):
