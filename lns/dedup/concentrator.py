@@ -7,12 +7,10 @@ hit. At exactly `retention_us` of silence the entry is gone.
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import cast
 
-from cachetools import TTLCache
+from cachetools import Cache, TTLCache
 from msgspec import Struct
 
 from lns.dedup.session import Lived
@@ -94,6 +92,11 @@ class _Frames(TTLCache[Key, Sighting]):
     def __missing__(self, key: Key) -> Sighting:
         return _NOBODY
 
+    def known(self, key: Key, now_us: int) -> Sighting:
+        """What was heard of a frame and is not due yet: `self[key]` at a third of its price."""
+        found = Cache.__getitem__(self, key)
+        return found if now_us - found.heard_us < self._retention_us else _NOBODY
+
     def expire(self, time: float | None = None) -> list[tuple[Key, Sighting]]:
         if time is None:
             return super().expire()
@@ -138,8 +141,7 @@ class Sightings:
         entries_max: int = ENTRIES_MAX,
     ) -> None:
         self._frames = _Frames(now_us, retention_us, entries_max)
-        # As long as it is entered the cache reads its clock once, not at every step.
-        self._moment = cast("AbstractContextManager[int]", self._frames.timer)
+        self._now_us = now_us
 
     def __len__(self) -> int:
         self._frames.expire()
@@ -151,23 +153,23 @@ class Sightings:
 
     def note(self, key: Key, station: Eui) -> Copy:
         """Note one reception of a frame and tell which copy it is."""
-        with self._moment as now_us:
-            known = self._frames[key]
-            first = known.station or station
-            self._frames[key] = Sighting(first, now_us, known.lived)  # sliding: a hit writes
+        now_us = self._now_us()
+        known = self._frames.known(key, now_us)
+        first = known.station or station
+        self._frames[key] = Sighting(first, now_us, known.lived)  # sliding: a hit writes
         if known is _NOBODY:
             return Copy.FIRST
         return Copy.SAME_STATION if station == first else Copy.OTHER_STATION
 
     def place(self, key: Key, lived: Lived) -> None:
         """Remember of a frame in which life it lies, for its copies; it renews nothing."""
-        known = self._frames[key]
+        known = self._frames.known(key, self._now_us())
         if known is not _NOBODY:
             known.lived = lived
 
     def lived(self, key: Key) -> Lived | None:
         """In which life a frame lies that was heard a short while ago, where that is known."""
-        return self._frames[key].lived
+        return self._frames.known(key, self._now_us()).lived
 
     def forget(self, key: Key) -> None:
         """Roll a first copy back that could not be made durable: its next copy is a first again."""

@@ -11,12 +11,12 @@ lives before came, as long as they came farther than those after them. Two rules
 A counter is used in a life once, so life and counter together name a frame.
 """
 
+from copy import copy
 from enum import Enum
 from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
@@ -34,7 +34,7 @@ class Standing(Enum):
     TOO_FAR = "too far"
 
 
-class Counter(Struct, frozen=True):
+class Counter(Struct, frozen=True, gc=False):
     """How far a session has come: `f_cnt_up` (None: nothing heard yet) in `life`.
 
     `lives` is the number of the newest life that ever began, `former` how far each former life
@@ -48,7 +48,7 @@ class Counter(Struct, frozen=True):
     mic: Mic | None = None
 
 
-class Lived(Struct, frozen=True):
+class Lived(Struct, frozen=True, gc=False):
     """Which frame this is: of which life, and whether another one has the name that it would have.
 
     `odd`: its counter was used by other bytes, or may have been.
@@ -74,10 +74,8 @@ class HasCome(Protocol):
 def standing(known: HasCome, f_cnt: int) -> Standing:
     """Where a counter stands (LoRaWAN 1.0.3, 4.3.1.5); a device nobody has heard counts from 0."""
     newest = known.f_cnt_up
-    for f_cnt_up in known.former.values():
-        if f_cnt > f_cnt_up:
-            newest = f_cnt_up
-            break
+    if known.former:
+        newest = next((far for far in known.former.values() if f_cnt > far), newest)
     if newest is None or f_cnt > newest:
         gap = f_cnt - (newest or 0)
         return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR
@@ -259,8 +257,10 @@ class Session(Struct, kw_only=True):
 
         Whoever reads it has heard nothing yet.
         """
-        resubmissions, copies = dict(self.resubmissions), dict(self.copies)
-        return replace(self, resubmissions=resubmissions, copies=copies, heard=None, heard_life=0)
+        kept = copy(self)
+        kept.resubmissions, kept.copies = dict(self.resubmissions), dict(self.copies)
+        kept.heard, kept.heard_life = None, 0
+        return kept
 
     def before(self) -> "Before":
         """What `advance` changes, as it is now, to be brought back by `step_back`."""

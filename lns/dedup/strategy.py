@@ -74,6 +74,10 @@ class Disposition(Struct, frozen=True):
     spends: bool = False
 
 
+def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:
+    return Disposition(done.upstream, done.reason, done.answers, advances, spends)
+
+
 def status_of(copy: Copy, strategy: Strategy) -> Status:
     """The status of a data frame (ADR 007, 1a); only Drop turns a copy into a hard duplicate."""
     if copy is Copy.FIRST:
@@ -116,6 +120,9 @@ DISPOSITIONS: dict[tuple[Status, Strategy, bool], Disposition] = {
 }
 
 
+_NEWEST = {case: _with(done, advances=True) for case, done in DISPOSITIONS.items()}
+
+
 def decide(
     status: Status,
     strategy: Strategy,
@@ -135,7 +142,7 @@ def decide(
         return done
     if status is Status.NON_DUPLICATE:
         if standing is Standing.NEWER or may_have_restarted:
-            return _with(done, advances=True)
+            return _NEWEST[status, strategy, confirmed]
         repeats = standing is Standing.EQUAL and confirmed
     elif status is Status.SOFT_DUPLICATE:
         # A late copy of an older frame says nothing new; a restarted device might. One of a life
@@ -144,7 +151,7 @@ def decide(
         return done if admitted else _INVALID
     elif standing is Standing.NEWER:
         # A relaxed device has restarted and sends an equal frame again.
-        return _with(done, advances=True)
+        return _NEWEST[status, strategy, confirmed]
     else:
         repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)
     if not repeats:
@@ -194,7 +201,3 @@ def known_before(done: Disposition, *, confirmed: bool) -> Disposition:
     The server has begun anew since: it is a retry, or a first message once more (ADR 007).
     """
     return Disposition(done.upstream, done.reason, done.answers and confirmed, spends=confirmed)
-
-
-def _with(done: Disposition, *, advances: bool = False, spends: bool = False) -> Disposition:
-    return Disposition(done.upstream, done.reason, done.answers, advances, spends)

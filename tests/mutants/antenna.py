@@ -138,8 +138,8 @@ MUTANTS = (
     ),
     _mutant(
         "RX1 on the frequency beside", REGION,
-        "def _eu868_rx1_freq_hz(freq_hz: int) -> int:\n    return freq_hz",
-        "def _eu868_rx1_freq_hz(freq_hz: int) -> int:\n    return 868_100_000",
+        "def _rx1_where_it_was_sent(freq_hz: int) -> int:\n    return freq_hz",
+        "def _rx1_where_it_was_sent(freq_hz: int) -> int:\n    return 868_100_000",
         r"RX1Freq: expected 868[35]00000, observed 868100000",
     ),
     _mutant(

@@ -8,8 +8,8 @@ MUTANTS = (
     Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
-        "            self._frames[key] = Sighting(first, now_us, known.lived)",
-        "            self._frames.setdefault(key, Sighting(first, now_us, known.lived))",
+        "        self._frames[key] = Sighting(first, now_us, known.lived)",
+        "        self._frames.setdefault(key, Sighting(first, now_us, known.lived))",
     ),
     Mutant(
         "station replaced on a hit",

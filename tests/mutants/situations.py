@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "restart gives new answers",
         END_DEVICE,
-        "resubmissions, copies = dict(self.resubmissions), dict(self.copies)",
-        "resubmissions, copies = {}, dict(self.copies)",
+        "kept.resubmissions, kept.copies = dict(self.resubmissions), dict(self.copies)",
+        "kept.resubmissions, kept.copies = {}, dict(self.copies)",
         COUNTERS,
     ),
     Mutant(
@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "how a device listens forgotten",
         END_DEVICE,
-        "copies=copies, heard=None, heard_life=0)",
-        "copies=copies, heard=None, heard_life=0, listening=AS_REGION_SAYS)",
+        "kept.heard, kept.heard_life = None, 0",
+        "kept.heard, kept.heard_life, kept.listening = None, 0, AS_REGION_SAYS",
         ANSWERS,
     ),
     Mutant("always the first antenna", DOWNLINK, "rctx=reception.rctx,", "rctx=0,", ANSWERS),
