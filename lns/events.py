@@ -11,7 +11,7 @@ from lns.downlink.receive_window import Answer
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
-class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What became of one reception; exactly one for each (`lns.outcome`).
 
     Fields that are not known (no MIC match, level 1 not reached, not dropped) are None and left

@@ -86,12 +86,14 @@ class Patience:
     async def wait_for(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """What the store says; StoreUnavailable, also when it takes too long."""
         try:
-            answer = await in_time(self._store, self._limit_us, work)
-        except StoreUnavailable as unavailable:
+            answer = await within(self._limit_us, work)
+        except (StoreUnavailable, TimeoutError) as error:
+            unavailable = _unavailable(self._store, self._limit_us, error)
             # Whatever it says later on, it is the same outage.
             self._trouble.is_now("is away", "%s; %s", unavailable, self._consequence)
-            raise
-        self._trouble.is_now(None, "%s is back", self._store)
+            raise unavailable from None
+        if self._trouble.state is not None:
+            self._trouble.is_now(None, "%s is back", self._store)
         return answer
 
 
@@ -99,5 +101,11 @@ async def in_time(store: str, limit_us: int, work: Coroutine[Any, Any, Answer]) 
     """What a store says; StoreUnavailable, also when that takes `limit_us` or longer."""
     try:
         return await within(limit_us, work)
-    except TimeoutError:
-        raise StoreUnavailable(f"{store} takes longer than {limit_us} us") from None
+    except TimeoutError as error:
+        raise _unavailable(store, limit_us, error) from None
+
+
+def _unavailable(store: str, limit_us: int, error: Exception) -> StoreUnavailable:
+    if isinstance(error, StoreUnavailable):
+        return error
+    return StoreUnavailable(f"{store} takes longer than {limit_us} us")

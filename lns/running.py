@@ -187,6 +187,7 @@ class Recorder:
         except OSError as error:
             said = f"{self._path} cannot be written: {error.strerror}"
             raise config.mistake("capture", "path", said) from error
+        self._source = self._path.stem
         self._capture = Capture(
             self._path.parent,
             section.run_id or self._lns,
@@ -220,7 +221,7 @@ class Recorder:
                 self._capture.close()
 
     def _write(self, capture: Capture, event: Event) -> None:
-        capture.record_event(self._path.stem, event.kind, event)
+        capture.record_event(self._source, event.kind, event)
 
     def _turned(self, source: str) -> None:
         older = f"{self._path.name}.1"

@@ -23,7 +23,7 @@ class UpstreamUnavailable(Exception):
     """The message could not be made durable on its way to the application."""
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message for the application; `dup_msg` marks a copy (ADR 007, strategy Mark).
 
     `remove_duplicates_key`: the id of the first message of the frame. `unverified`: nobody could
@@ -264,8 +264,8 @@ class MemoryUpstream:
         """Take one message."""
         self.taken += 1
         topic = message.topic
-        self._numbers[topic] += 1
-        self._newest.append((self._numbers[topic], message))
+        number = self._numbers[topic] = self._numbers[topic] + 1
+        self._newest.append((number, message))
 
     @property
     def numbered(self) -> tuple[tuple[int, ForApplication], ...]:

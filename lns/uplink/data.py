@@ -7,7 +7,7 @@ and MIC matching and before counter validation and anything external (ADR 007, "
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ from lns.delivery.publisher import (
 from lns.downlink.downlink import Content, Downlinks
 from lns.downlink.receive_window import Answer
 from lns.events import Outcome
-from lns.lorawan.frame import Data
+from lns.lorawan.frame import MIC_BYTES, Data
 from lns.lorawan.identifiers import Mic
 from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
@@ -127,9 +127,20 @@ class Fate:
     `lost`: nobody has it; `refused`: its counter is none that this server takes.
     """
 
-    decided: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
     refused: bool = False
+    _decided: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        """Until it is decided."""
+        if self._decided is None:
+            self._decided = asyncio.Event()
+        await self._decided.wait()
+
+    def decide(self) -> None:
+        """Nothing more happens to it: whoever waits goes on."""
+        if self._decided is not None:
+            self._decided.set()
 
     def of(self, became: Outcome) -> Outcome:
         """What became of the first copy is known."""
@@ -175,7 +186,9 @@ class Uplinks:
 
     async def receive(self, reception: Reception, frame: Data) -> Outcome:
         """Handle one reception of a data uplink and tell what became of it."""
-        match = await self._match(frame)
+        match = self._registry.match(frame, reception.phy[:-MIC_BYTES])
+        if self._refresh is not None:
+            match = await self._match_again(self._refresh, frame, match)
         if isinstance(match, Reason):
             return refusal(self._lns, reception, frame, match)
         if match.device.server not in (None, self._lns):
@@ -184,7 +197,7 @@ class Uplinks:
         copy = self._note(key, reception)
         waited = False
         while (first := self._undecided.get(key)) is not None:
-            await first.decided.wait()
+            await first.wait()
             waited = not (first.lost or first.refused)
             if first.lost:
                 copy = self._note(key, reception)
@@ -199,7 +212,7 @@ class Uplinks:
             raise
         finally:
             del self._undecided[key]
-            fate.decided.set()
+            fate.decide()
 
     async def _act(self, facts: Facts) -> Outcome:
         """Level 2, the application, the device: each may end it."""
@@ -210,7 +223,9 @@ class Uplinks:
         if facts.ends_here:
             return self._pass_by(facts)
         if facts.bid is None:
-            facts = await self._claim(self._count(facts))
+            facts = self._count(facts)
+            if self._claiming.is_asked_for(facts.match.device):
+                facts = await self._claim(facts)
         if facts.claim.outdated:
             self._registry.end(facts.match)
             return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
@@ -231,15 +246,13 @@ class Uplinks:
             self._settle(facts)
         return self._became(facts, await self._keep_and_answer(facts))
 
-    async def _match(self, frame: Data) -> Match | Reason:
-        """The sender; no copy asks the store whether another server has met it since."""
-        match = self._registry.match(frame)
-        if self._refresh is None:
-            return match
+    async def _match_again(
+        self, refresh: SessionRefresh, frame: Data, match: Match | Reason
+    ) -> Match | Reason:
+        """The sender, if another server has met it since; for a copy the store is not asked."""
         seen = isinstance(match, Match) and _key(match, frame) in self._sightings
-        if self._refresh.may_help(match, seen=seen):
-            if await self._refresh.ask(frame.dev_addr, match):
-                return self._registry.match(frame)
+        if refresh.may_help(match, seen=seen) and await refresh.ask(frame.dev_addr, match):
+            return self._registry.match(frame)
         return match
 
     def _note(self, key: DataKey, reception: Reception) -> Copy:
@@ -339,7 +352,10 @@ class Uplinks:
         if facts.claim.level2 is Level2.NOT_OWNER:
             return facts.withheld
         try:
-            answer = await self._answer(facts) if facts.disposition.answers else facts.withheld
+            answer = facts.withheld
+            if facts.disposition.answers:
+                due = self._may_answer(facts)
+                answer = await self._answer(facts) if due else Answer.NOT_ASKED
             if answer not in (Answer.RX1, Answer.RX2):
                 await self._registry.keep(facts.match.device.dev_eui)
             return answer
@@ -363,9 +379,7 @@ class Uplinks:
     async def _claim(self, facts: Facts) -> Facts:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
         done = facts.disposition
-        if facts.status is Status.SOFT_DUPLICATE or not self._claiming.is_asked_for(
-            facts.match.device
-        ):
+        if facts.status is Status.SOFT_DUPLICATE:
             return facts
         if not done.answers and done.upstream is Upstream.DROPPED:
             return facts
@@ -504,8 +518,6 @@ class Uplinks:
             session.resubmissions[f_cnt] -= 1
 
     async def _answer(self, facts: Facts) -> Answer:
-        if not self._may_answer(facts):
-            return Answer.NOT_ASKED
         device, session = facts.match.device, facts.match.session
         asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
         said = mac_layer.answers(asked, reception, self._region, lambda: self._gps_us(reception))

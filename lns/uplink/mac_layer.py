@@ -53,6 +53,8 @@ class Requests(Struct, frozen=True):
     @property
     def status(self) -> DevStatusAns | None:
         """What the device tells of itself, the newest where it does so twice."""
+        if not self.commands:
+            return None
         told = [command for command in self.commands if isinstance(command, DevStatusAns)]
         return told[-1] if told else None
 
