@@ -236,8 +236,9 @@ class Session(Struct, kw_only=True):
         """Know what all servers together know; what this one knows better stays."""
         if is_later(counter, self):
             self.take(counter, owner)
-        elif self.mic is None and not is_later(self, counter):
-            self.mic = counter.mic  # a store of before knew none
+        elif not is_later(self, counter):
+            self.mic = self.mic or counter.mic  # a store of before knew none
+            self.owner = owner or self.owner  # the one before has given it back
 
     def take(self, counter: Counter, owner: str | None) -> None:
         """Have come so far.

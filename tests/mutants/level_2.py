@@ -107,6 +107,13 @@ MUTANTS = (
         OWNER_FAILS,
     ),
     Mutant(
+        "owner of a frame given back not learnt",
+        "lns/dedup/session.py",
+        "            self.owner = owner or self.owner  # the one before has given it back\n",
+        "",
+        OWNER_FAILS,
+    ),
+    Mutant(
         "equal counter of another life is old",
         UPLINK,
         "                or (is_old and device.may_restart_counter)\n",

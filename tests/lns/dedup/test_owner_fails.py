@@ -58,6 +58,17 @@ def test_nothing_is_acknowledged_that_no_server_has_delivered(strategy: Strategy
     assert len(first) == 1
 
 
+def test_what_was_given_back_is_answered_no_more_often_than_anything_else() -> None:
+    async def scenario(servers: Servers) -> None:
+        await refused_to_b(servers, 1)
+        for _ in range(5):
+            await servers.hear((servers.b.east, FRAME))
+
+    servers = serve_both(scenario, device(Strategy.MARK))
+    assert [word[2] for word in words(servers.b)[-2:]] == ["ResubmissionLimit"] * 2
+    assert len(counters(servers.b)) == 3
+
+
 def test_what_was_given_back_twice_is_still_delivered_before_it_is_acknowledged() -> None:
     async def scenario(servers: Servers) -> None:
         await refused_to_b(servers, 1)
