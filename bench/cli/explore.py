@@ -27,7 +27,7 @@ from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_history
 from bench.explore.judge import Judged, play_and_judge
-from bench.explore.rig_stage import WAITS_MAX_US, for_wires, missing
+from bench.explore.rig_stage import fits_wires, for_wires, missing
 
 Rig = Literal["simulated", "emulated"]
 WAIT_ON_WIRES_US = 2_000_000
@@ -120,15 +120,15 @@ def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
     if text is not None:
         found = [_read(text)]
     else:
-        limits = replace(order.limits, faults=order.limits.faults and not wires)
+        limits = order.limits
         limits = replace(limits, waits_max_us=WAIT_ON_WIRES_US) if wires else limits
         found = []
         chance = stream(order.seed, "explore", rig)
         while len(found) < (order.histories or 10):
             history = random_history(chance, limits)
             history = for_wires(history) if wires else history
-            is_long = wires and history.waits_us > WAITS_MAX_US
-            if missing(history) is None and not is_long and play_and_judge(history).due:
+            fits = missing(history) is None and (not wires or fits_wires(history))
+            if fits and play_and_judge(history).due:
                 found.append(history)
     capture_dir.mkdir(parents=True, exist_ok=True)
     file = capture_dir / f"explored-{order.seed}.json"

@@ -17,6 +17,7 @@ from bench.explore.trace import (
     Reception,
     ServerRestarted,
     StoreDisturbed,
+    StoreEmptied,
     Trace,
     UpstreamDisturbed,
 )
@@ -51,7 +52,7 @@ def _mark(event: Event, place: tuple[int, int]) -> str:
         case ServerRestarted(_, server):
             return "═" if server == place[0] else "·"
         case _:
-            return "┄" if event.server == place[0] else "·"
+            return "┄" if event.server in (-1, place[0]) else "·"
 
 
 def _words(trace: Trace, event: Event, seen: set[int]) -> str:
@@ -67,15 +68,20 @@ def _words(trace: Trace, event: Event, seen: set[int]) -> str:
             return f"server {SERVERS[server]} has restarted"
         case RadioLost(_, server, station):
             return f"the link of {SERVERS[server]}{station + 1} is cut"
-        case RadioRestarted(_, server, station, _, again):
+        case RadioRestarted(_, server, station, _, again, mute):
             byte = "the session byte that it had" if again else "another session"
-            return f"{SERVERS[server]}{station + 1} is back with {byte}"
+            silent = ", and does not tell its clock" if mute else ""
+            return f"{SERVERS[server]}{station + 1} is back with {byte}{silent}"
         case UpstreamDisturbed(_, server, slow_us, refused):
-            how = "is refused" if refused else f"takes {slow_us / 1_000:g} ms"
+            how = " and ".join(
+                ([f"takes {slow_us / 1_000:g} ms"] if slow_us else []) + ["is refused"] * refused
+            )
             return f"the next message of server {SERVERS[server]} {how}"
         case StoreDisturbed(at_us, server, until_us, late_us):
             how = f"answers {late_us / 1_000:g} ms late" if late_us else "is away"
             return f"the store {how} for server {SERVERS[server]}, {(until_us - at_us) / 1e6:g} s"
+        case StoreEmptied():
+            return "the store has lost all that it knew"
         case DownlinkWanted(_, server, device):
             return (
                 f"the application wants {'abc'[device]} to be sent something by {SERVERS[server]}"

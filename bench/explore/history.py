@@ -121,18 +121,20 @@ class ServerRestart:
 class StationRestart:
     """A station's link is away for so long; then its radio begins a new session.
 
-    `again`: the session byte that it draws is the one that it had.
+    `again`: the session byte that it draws is the one that it had; `mute`: it does not answer when
+    it is asked for its clock.
     """
 
     server: int
     station: int
     away_us: int = 50 * MILLISECOND_US
     again: bool = False
+    mute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The next message of a server takes so long to be durable, or is refused by the broker."""
+    """The next message of a server takes so long to be durable, or to be refused by the broker."""
 
     server: int
     slow_us: int = 0
@@ -154,6 +156,11 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Empty:
+    """The store loses all that it knew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing happens."""
 
@@ -162,7 +169,7 @@ class Wait:
 
 Step = (
     Send | Again | Replay | Forge | Join | Restart | Skip | Down
-    | ServerRestart | StationRestart | Upstream | Store | Wait
+    | ServerRestart | StationRestart | Upstream | Store | Empty | Wait
 )  # fmt: skip
 OnAir = Send | Again | Replay | Forge | Join
 
@@ -251,14 +258,17 @@ def step_text(step: Step) -> str:
             return _words(_device_name(device), "down", SERVERS[server])
         case ServerRestart(server):
             return _words(SERVERS[server], "restart")
-        case StationRestart(server, station, away_us, again):
-            return _words(_place(server, station), "restart" + "=" * again, time_text(away_us))
+        case StationRestart(server, station, away_us, again, mute):
+            verb = "restart" + "=" * again + "~" * mute
+            return _words(_place(server, station), verb, time_text(away_us))
         case Upstream(server, slow_us, refused):
-            done = ("refuse",) if refused else ("slow", time_text(slow_us))
-            return _words(SERVERS[server], *done)
+            verb = "refuse" if refused else "slow"
+            return _words(SERVERS[server], verb, *[time_text(slow_us)] * bool(slow_us))
         case Store(server, lasts_us, late_us):
             late = (time_text(late_us),) if late_us else ()
             return _words(SERVERS[server], "store", time_text(lasts_us), *late)
+        case Empty():
+            return "empty"
         case Wait(us):
             return _words("wait", time_text(us))
 
@@ -353,6 +363,8 @@ def _read_step(text: str) -> Step:
     subject, _, rest = text.partition(" ")
     verb, *words = rest.split() or [""]
     try:
+        if text == "empty":
+            return Empty()
         if subject == "wait":
             return Wait(_read_time(verb))
         if subject.startswith("replay"):
@@ -363,9 +375,9 @@ def _read_step(text: str) -> Step:
             return _read_server_step(SERVERS.index(subject), verb, words)
         if found := _HEARD.fullmatch(subject):
             server, station = SERVERS.index(found[1]), int(found[2]) - 1
-            if verb in ("restart", "restart="):
+            if verb.rstrip("=~") == "restart":
                 away_us = _read_time(words[0]) if words else 50 * MILLISECOND_US
-                return StationRestart(server, station, away_us, verb == "restart=")
+                return StationRestart(server, station, away_us, "=" in verb, "~" in verb)
     except (ValueError, IndexError) as error:
         raise ValueError(f"cannot read the step {text!r}: {error}") from None
     raise ValueError(f"cannot read the step {text!r}")
@@ -396,7 +408,7 @@ def _read_server_step(server: int, verb: str, words: list[str]) -> Step:
     if verb == "slow":
         return Upstream(server, _read_time(words[0]))
     if verb == "refuse":
-        return Upstream(server, refused=True)
+        return Upstream(server, _read_time(words[0]) if words else 0, refused=True)
     if verb == "store":
         return Store(server, _read_time(words[0]), _read_time(words[1]) if words[1:] else 0)
     raise ValueError(f"a server does not {verb!r}")

@@ -13,6 +13,7 @@ from bench.explore.trace import (
     Reception,
     ServerRestarted,
     StoreDisturbed,
+    StoreEmptied,
     Trace,
 )
 
@@ -37,7 +38,9 @@ class Broken:
 def broken_laws(trace: Trace) -> list[Broken]:
     """All laws that this history broke."""
     facts = _Facts(trace)
-    found = [*_outcomes(trace), *_answers(trace), *_counters(trace), *_flags(trace)]
+    found = [*_outcomes(trace), *_answers(trace), *_flags(trace)]
+    if not any(isinstance(event, StoreEmptied) for event in trace.events):
+        found += _counters(trace)
     if not facts.store_was_away:
         found += [*_identities(facts), *_sessions(facts)]
         found += [] if facts.store_was_slow else _deliveries(facts)
@@ -58,7 +61,9 @@ class _Facts:
             self.of_frame[reception.frame.number].append(reception)
         self.restarts = [e for e in trace.events if isinstance(e, ServerRestarted)]
         self.store_was_away = any(
-            isinstance(event, StoreDisturbed) and not event.late_us for event in trace.events
+            isinstance(event, StoreEmptied)
+            or (isinstance(event, StoreDisturbed) and not event.late_us)
+            for event in trace.events
         )
         self.store_was_slow = trace.history.servers > 1 and any(
             isinstance(event, StoreDisturbed) for event in trace.events
@@ -147,20 +152,52 @@ def _flags(trace: Trace) -> Iterator[Broken]:
 def _answers(trace: Trace) -> Iterator[Broken]:
     by_number = {r.number: r for r in trace.receptions}
     answered = Counter(by_number[answer.reception].transmission for answer in trace.answered)
+    emptied_us = min((e.at_us for e in trace.events if isinstance(e, StoreEmptied)), default=None)
     downlinks = Counter(
         (by_number[answer.reception].frame.device, answer.dev_addr, answer.f_cnt_down)
         for answer in trace.answered
         if answer.f_cnt_down is not None
+        and (emptied_us is None or _tells_all(trace, by_number[answer.reception], emptied_us))
     )
     if any(number > 1 for number in answered.values()):
         yield Broken("one answer", "a transmission is answered more than once")
     if any(number > 1 for number in downlinks.values()):
         yield Broken("one answer", "a downlink counter is used more than once")
+    late = any(isinstance(event, StoreDisturbed) and event.late_us for event in trace.events)
+    if not late and emptied_us is None:
+        yield from _join_nonces(trace, by_number)
+
+
+def _tells_all(trace: Trace, reception: Reception, emptied_us: int) -> bool:
+    """Whether a frame tells, even without a store, how many answers there may have been before."""
+    before = [r.frame.f_cnt for r in trace.receptions if r.at_us < reception.at_us]
+    return reception.at_us < emptied_us or reception.frame.f_cnt > max(before, default=-1)
+
+
+def _join_nonces(trace: Trace, by_number: dict[int, Reception]) -> Iterator[Broken]:
+    """Each is greater than the one before, whichever server answers (LoRaWAN 1.0.4, 6.2.3)."""
+    newest: dict[int, int] = {}
+    for answer in sorted(trace.answered, key=lambda one: by_number[one.reception].at_us):
+        device, join_nonce = by_number[answer.reception].frame.device, answer.join_nonce
+        if join_nonce is None:
+            continue
+        if join_nonce <= newest.get(device, 0):
+            yield Broken("one answer", "a JoinNonce is not greater than the one before")
+            return
+        newest[device] = join_nonce
 
 
 def _counters(trace: Trace) -> Iterator[Broken]:
     newest: dict[tuple[int, str, int], int] = {}
+    known: dict[int, set[str]] = defaultdict(set)
+    ended: dict[int, set[str]] = defaultdict(set)
     for kept in trace.kept:
+        now = {dev_addr for dev_addr, _, _ in kept.sessions}
+        if now & ended[kept.device]:
+            yield Broken("sessions end", "a session that has ended is in the store again")
+            return
+        ended[kept.device] |= known[kept.device] - now
+        known[kept.device] = now
         for dev_addr, life, f_cnt_up in kept.sessions:
             if f_cnt_up < newest.get((kept.device, dev_addr, life), -1):
                 yield Broken("counters only rise", "a counter went back within its life")

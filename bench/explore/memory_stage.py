@@ -14,9 +14,9 @@ from functools import cache
 
 from bench.chance import stream
 from bench.clock import VirtualTimeLoop
-from bench.explore.history import SERVERS, Device, History
+from bench.explore.history import SERVERS, Device, History, StationRestart
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
-from bench.explore.trace import Answered, Delivered, Frame, Kept, Trace, Words
+from bench.explore.trace import Delivered, Frame, Kept, Trace, Words
 from bench.rig.simulated_rig import FarStore, SharedStore, StoreWire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
@@ -26,7 +26,6 @@ from lns.delivery.publisher import ForApplication, Message, UpstreamUnavailable
 from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Event, Failure, Outcome
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame import Data, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
@@ -126,6 +125,7 @@ class Station:
         self.is_away = False
         self.downlinks: list[Dnmsg] = []
         self.link: MemoryLink | None = None
+        self._is_mute = False
         self._began_us = now_us()
         self._counter_at_start_us = COUNTER_AT_START_US
 
@@ -133,8 +133,9 @@ class Station:
         """The clock of its radio."""
         return self.session << 48 | now_us() - self._began_us + self._counter_at_start_us
 
-    def begin(self, *, again: bool) -> None:
+    def begin(self, *, again: bool, mute: bool = False) -> None:
         """Begin a new session, of the same byte or of the next one."""
+        self._is_mute = mute
         self.session = self.session if again else self.session % 255 + 1
         self._began_us = now_us()
         self._counter_at_start_us += COUNTER_AT_START_US  # no two frames have one xtime
@@ -144,7 +145,7 @@ class Station:
         if text.startswith('{"msgtype":"router_config"'):
             return
         said = parse_down(text)
-        if isinstance(said, GetXtime):
+        if isinstance(said, GetXtime) and not self._is_mute:
             link.bring(xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0))
         elif isinstance(said, Dnmsg):
             self.downlinks.append(said)
@@ -300,11 +301,11 @@ class MemoryStage:
         gone.link.close()
         gone.is_away = True
 
-    async def bring_back(self, server: int, station: int, *, again: bool) -> None:
-        back = self.servers[server].stations[station]
+    async def bring_back(self, step: StationRestart) -> None:
+        back = self.servers[step.server].stations[step.station]
         back.is_away = False
-        back.begin(again=again)
-        self.servers[server].connect(back)
+        back.begin(again=step.again, mute=step.mute)
+        self.servers[step.server].connect(back)
 
     def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
         self.servers[server].slow_us, self.servers[server].refuses = slow_us, refused
@@ -320,11 +321,14 @@ class MemoryStage:
     async def restore_store(self, server: int) -> None:
         self.servers[server].wire.mend()
 
+    def empty_store(self) -> None:
+        self.store.lose_everything()
+
     async def want_downlink(self, server: int, device: int) -> None:
         wanted = ApplicationDownlink(7, b"on")
         self.servers[server].server.enqueue(self.devices[device].dev_eui, wanted)
 
-    def accepts(self) -> list[tuple[int, bytes]]:
+    def downlinks(self) -> list[tuple[int, bytes]]:
         return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
 
     def keep(self, trace: Trace, devices: int) -> None:
@@ -355,7 +359,6 @@ class MemoryStage:
                         message.unverified,
                     )
                 )
-        trace.answered += [answered(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
 
     def _see_outcome(self, trace: Trace, outcome: Outcome) -> None:
         number = (
@@ -379,17 +382,6 @@ class MemoryStage:
                 for dnmsg in station.downlinks:
                     assert dnmsg.xtime is not None
                     yield self._numbers[station.eui, dnmsg.xtime], dnmsg
-
-
-def answered(number: int, pdu: bytes) -> Answered:
-    """What a downlink says without its keys: of data the DevAddr and the counter."""
-    try:
-        frame = parse(pdu)
-    except MalformedFrame:
-        return Answered(number, None, None)
-    if not isinstance(frame, Data):
-        return Answered(number, None, None)
-    return Answered(number, frame.dev_addr, frame.f_cnt)
 
 
 @cache

@@ -7,7 +7,9 @@ its time makes the answer later. What nobody outside can know is *unknowable*, w
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from bench.explore.history import Device
 from bench.explore.model_answers import Answers
@@ -21,10 +23,12 @@ from bench.explore.model_books import (
     HARMLESS,
     LIFE_NOT_TOLD,
     MAYBE_HEARD,
+    MISLED,
     NEWER,
     NOT_TOLD,
     OLDER,
     PART,
+    REFUSED_LATER,
     SLOW_JOIN,
     TOO_FAR,
     UNSURE_UPSTREAM,
@@ -48,6 +52,7 @@ from bench.explore.trace import (
     Reception,
     ServerRestarted,
     StoreDisturbed,
+    StoreEmptied,
     Trace,
     UpstreamDisturbed,
     Words,
@@ -73,7 +78,9 @@ class Model:
         self._sessions: dict[tuple[int, int], Session] = {}
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
         self._doubtful: set[int] = set()
+        self._is_emptied = False
         self._answers = Answers(trace)
+        self._refusals: list[tuple[int, Callable[[], None]]] = []
         for number, device in enumerate(history.devices):
             if device.kind != "otaa":
                 begun = device.begins_at - 1 if device.begins_at else None
@@ -85,7 +92,11 @@ class Model:
         due: dict[int, Due] = {}
         for place, event in enumerate(self._trace.events):
             self._answers.look_at(place, event)
-            if isinstance(event, Reception):
+            while self._refusals and self._refusals[0][0] < event.at_us:
+                self._refusals.pop(0)[1]()
+            if isinstance(event, Reception) and self._is_emptied:
+                due[event.number] = Due(None, "the store was emptied")
+            elif isinstance(event, Reception):
                 try:
                     due[event.number] = Due(self._receive(event))
                 except Unknowable as why:
@@ -137,6 +148,8 @@ class Model:
             case StoreDisturbed(_, number, until_us, late_us):
                 self._servers[number].store_us = until_us
                 self._servers[number].late_us = late_us
+            case StoreEmptied():
+                self._is_emptied = True
             case DownlinkWanted(_, number, device):
                 pinned = self._trace.history.devices[device].pinned
                 self._servers[number].queue[device] += pinned in (None, number)
@@ -299,12 +312,13 @@ class Model:
         if refused and self._shared and server.lateness_us(at_us):
             raise Unknowable("a frame is given back by way of a slow store")
         if refused:
-            self._give_up(session, before, decided, frame)
-            session.synced.pop(r.server, None)  # what it was told with it, it has forgotten too
-            for elder in self._elders(frame.device, session) if self._shared else ():
-                elder.be_doubted(ENDED, 0, relaxed=True)
-            if copy == "first":
-                del server.sightings[frame.number]
+            give_up = partial(self._give_up, r, session, before, decided)
+            if slow_us:
+                self._look_at_refusal(r, copy, begins_us + slow_us)
+                self._refusals.append((begins_us + slow_us, give_up))
+                self._refusals.sort(key=lambda refusal: refusal[0])
+            else:
+                give_up()
             return Words(decided.status, "dropped", "UpstreamUnavailable", withheld, decided.level2)
         done_us = begins_us + slow_us
         if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
@@ -331,6 +345,10 @@ class Model:
         if shared and self._look_up(r, server, session, where, copy):
             server.sightings.pop(frame.number)
             return None
+        if r.server in session.misled and session.synced.get(r.server) != session.changes:
+            if session.denied.get(r.server) != frame.number and where != TOO_FAR:
+                raise Unknowable(MISLED)
+            where = EQUAL if where == NEWER else where
         if copy == "other":
             life, heard = session.heard.get(r.server, (session.life, None))
             is_told = session.synced.get(r.server) == session.changes
@@ -384,7 +402,6 @@ class Model:
     def _may_not_know(self, r: Reception, session: Session) -> bool:
         """Whether a server has spent all answers to a frame, and was not told of a newer one."""
         given = session.given[r.server, r.frame.f_cnt]
-        session.given[r.server, r.frame.f_cnt] = given + 1
         return given >= ANSWERS_AGAIN_MAX and session.synced.get(r.server) != session.changes
 
     def _look_up(
@@ -402,7 +419,8 @@ class Model:
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        if r.at_us < waits_us and where not in (EQUAL, NEWER):
+        is_told = session.synced.get(r.server) == session.changes and not session.lives
+        if r.at_us < waits_us and where not in (EQUAL, NEWER) and not is_told:
             raise Unknowable(COPY_WAITS)
         if late_us and session.synced.get(r.server) != session.changes:
             if session.lives or is_far:
@@ -422,7 +440,7 @@ class Model:
         if not may_know or server.is_away(r.at_us):
             return
         session.synced[r.server] = session.changes
-        if is_news and session.lives:
+        if is_news and session.lives and where != TOO_FAR:
             raise Unknowable(FORMER_LIFE)
         known = session.claim_of(r, self._trace.retention_us)
         owner = known.owner
@@ -492,13 +510,18 @@ class Model:
         owner = number if granted else owner
         session.claimed[frame.number] = Claim(life, owner, r.at_us, known.odd)
         session.hear(number, f_cnt, life)
+        was_denied = session.denied.pop(number, None) == frame.number
         if not granted:
+            session.denied[number] = frame.number
             return self._of_another(decided, self._device(frame).strategy)
         decided.level2 = "Owner"
+        if was_denied and decided.new and not is_first:
+            decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
         if decided.advances and not decided.new and restarts and is_first:
             decided.spends, decided.answers = frame.confirmed, frame.confirmed
         if decided.spends:
             session.spent[f_cnt] = session.spent.get(f_cnt, 0) + 1
+            session.given[number, f_cnt] += 1
         return decided
 
     def _is_claimed(self, r: Reception, session: Session) -> bool:
@@ -530,14 +553,34 @@ class Model:
 
     # --- what follows ---------------------------------------------------------------------------
 
-    def _give_up(self, session: Session, before: Session, decided: Decided, frame: Frame) -> None:
+    def _look_at_refusal(self, r: Reception, copy: str, until_us: int) -> None:
+        """Refused after a while: knowable if nothing but copies elsewhere come before."""
+        for event in self._answers.until(until_us):
+            is_mine = event.server == r.server
+            if isinstance(event, Reception) and event.frame.device == r.frame.device:
+                if is_mine or event.frame is not r.frame:
+                    raise Unknowable(REFUSED_LATER)
+            elif is_mine and isinstance(event, StoreDisturbed | UpstreamDisturbed):
+                raise Unknowable(REFUSED_LATER)
+        if copy != "first" or (self._shared and self._servers[r.server].lateness_us(r.at_us)):
+            raise Unknowable(REFUSED_LATER)
+
+    def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
         """The application did not take it: it was not heard."""
         if decided.new or (decided.advances and decided.level2 == "NotAsked"):
             bring_back(session, before)
         elif decided.spends:
-            session.spent[frame.f_cnt] -= 1
+            session.spent[r.frame.f_cnt] -= 1
         if decided.advances:
-            session.heard = before.heard
+            session.heard.pop(r.server, None)
+            if r.server in before.heard:
+                session.heard[r.server] = before.heard[r.server]
+        session.misled |= {s for s, one in session.denied.items() if one == r.frame.number}
+        session.synced.pop(r.server, None)  # what it was told with it, it has forgotten too
+        for elder in self._elders(r.frame.device, session) if self._shared else ():
+            elder.be_doubted(ENDED, 0, relaxed=True)
+        if decided.status == "NonDuplicate":
+            self._servers[r.server].sightings.pop(r.frame.number, None)
 
     def _settle(
         self, r: Reception, server: Server, session: Session, done_us: int, level2: str

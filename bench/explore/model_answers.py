@@ -32,6 +32,7 @@ from bench.explore.trace import (
 DATA_RX1_US = 1_000_000
 PROMPT_US = 1_000
 DRIFT = 20_000  # 50 ppm
+UNDER_WAY_US = 10_000_000  # no frame of a radio session before is under way for so long
 
 
 class Answers:
@@ -54,9 +55,10 @@ class Answers:
         if isinstance(event, RadioRestarted):
             self._running[event.server, event.station] = event
         elif isinstance(event, Reception) and (known := self._running.get(event.place)):
-            if known.again and event.radio < known.radio:
+            is_late = event.at_us - known.at_us >= UNDER_WAY_US
+            if known.again and event.radio < known.radio and is_late:
                 self._moved[event.place] = known.radio
-        if isinstance(event, RadioRestarted) or (
+        if (isinstance(event, RadioRestarted) and not event.mute) or (
             isinstance(event, Reception) and event.at_us - event.ended_us < PROMPT_US
         ):
             self._prompt_us[event.server, event.station] = event.at_us
@@ -133,6 +135,10 @@ class Answers:
             return "TooLate"
         if self._moved.get(r.place) == r.radio:
             raise UnsureAnswer(SAME_BYTE)
+        running = self._running.get(r.place)
+        if running and running.mute and running.radio == r.radio:
+            if r.at_us - running.at_us < UNDER_WAY_US or r.at_us - r.ended_us >= PROMPT_US:
+                raise UnsureAnswer("a station has not told its clock")
         if self.is_disturbed(r, at_us, RadioLost):
             self._look_at_byte(r, len(self._trace.events))
             return "TooLate"

@@ -21,6 +21,8 @@ COPY_WAITS = "a copy of an older frame waits for a slow store"
 DRIFTED = "the clock of a station may have drifted since it was told of at once"
 SLOW_JOIN = "a join between servers with a slow store"
 TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
+MISLED = "a server was told of a frame that its owner has given back since"
+REFUSED_LATER = "a message under way that is refused when more has come"
 UNSURE_UPSTREAM = "which message the application disturbs"
 LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
 WAITED = "a repetition waits while a newer frame is accepted"
@@ -80,6 +82,8 @@ class Session:
     heard: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     claimed: dict[int, Claim] = field(default_factory=dict)
     frame: int | None = None  # the number of the newest one
+    misled: set[int] = field(default_factory=set)  # servers told of what was given back since
+    denied: dict[int, int] = field(default_factory=dict)  # by server: the frame that it did not own
     spent: dict[int, int] = field(default_factory=dict)
     is_over: bool = False
     over_us: int = -1  # when the frame that ended it had been delivered
@@ -208,7 +212,7 @@ def bring_back(session: Session, before: Session) -> None:
     """The session as it was, but for what other servers were told meanwhile."""
     session.newest, session.life, session.lives = before.newest, before.life, before.lives
     session.former, session.owner, session.frame = before.former, before.owner, before.frame
-    session.spent, session.claimed, session.heard = before.spent, before.claimed, before.heard
+    session.spent, session.claimed = before.spent, before.claimed
     session.changes += 1
 
 

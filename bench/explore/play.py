@@ -7,6 +7,7 @@ a rig (`bench.explore.rig_stage`).
 
 import heapq
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,6 +17,7 @@ from bench.explore.history import (
     Again,
     Device,
     Down,
+    Empty,
     Forge,
     Heard,
     History,
@@ -33,6 +35,7 @@ from bench.explore.history import (
     Wait,
 )
 from bench.explore.trace import (
+    Answered,
     DownlinkWanted,
     Frame,
     RadioLost,
@@ -40,17 +43,20 @@ from bench.explore.trace import (
     Reception,
     ServerRestarted,
     StoreDisturbed,
+    StoreEmptied,
     Trace,
     UpstreamDisturbed,
 )
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
+    Data,
     JoinAcceptFields,
     MalformedFrame,
     MType,
     build_data,
     build_join_request,
     open_join_accept,
+    parse,
 )
 from lns.lorawan.identifiers import DevAddr, Eui
 
@@ -102,8 +108,8 @@ class Stage(Protocol):
     async def take_away(self, server: int, station: int) -> None:
         """Cut the link of a station."""
 
-    async def bring_back(self, server: int, station: int, *, again: bool) -> None:
-        """Connect it again, with a new radio session; `again`: of the same session byte."""
+    async def bring_back(self, step: StationRestart) -> None:
+        """Connect a station again, with a new radio session."""
 
     def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
         """Let the next message of a server take so long, or be refused."""
@@ -114,10 +120,13 @@ class Stage(Protocol):
     async def restore_store(self, server: int) -> None:
         """Let it answer again."""
 
+    def empty_store(self) -> None:
+        """Let it know nothing any more."""
+
     async def want_downlink(self, server: int, device: int) -> None:
         """Let the application want a device to be sent something by a server."""
 
-    def accepts(self) -> list[tuple[int, bytes]]:
+    def downlinks(self) -> list[tuple[int, bytes]]:
         """Every downlink so far, with the number of the reception that it answers."""
 
     def keep(self, trace: Trace, devices: int) -> None:
@@ -180,6 +189,7 @@ class Conductor:
         await self._pass(SETTLE_US)
         self._stage.keep(self._trace, len(self._players))
         self._stage.see(self._trace)
+        self._trace.answered = [self._answered(*one) for one in self._stage.downlinks()]
         return self._trace
 
     def _player(self, number: int) -> Player:
@@ -226,8 +236,8 @@ class Conductor:
                         self._new_radio(place)
                 self._time_us = max(self._time_us, stage.now_us())
                 await self._pass(AFTER_RESTART_US)
-            case StationRestart(server, station, away_us, again):
-                await self._restart_station((server, station), away_us, again=again)
+            case StationRestart():
+                await self._restart_station(step)
             case Upstream(server, slow_us, refused):
                 disturbed = UpstreamDisturbed(self._time_us, server, slow_us, refused)
                 trace.events.append(disturbed)
@@ -239,6 +249,9 @@ class Conductor:
                 stage.disturb_store(server, late_us)
                 self._disturbed_us[server] = until_us
                 self._later(lasts_us, partial(self._restore_store, server))
+            case Empty():
+                trace.events.append(StoreEmptied(self._time_us))
+                stage.empty_store()
             case Wait(us):
                 await self._pass(us)
 
@@ -253,7 +266,8 @@ class Conductor:
         if player.device.kind == "otaa":
             player.keys = None
 
-    async def _restart_station(self, place: tuple[int, int], away_us: int, *, again: bool) -> None:
+    async def _restart_station(self, step: StationRestart) -> None:
+        place = step.server, step.station
         if place in self._away:
             return
         self._away.add(place)
@@ -261,16 +275,17 @@ class Conductor:
         await self._stage.take_away(*place)
 
         async def come_back() -> None:
-            await self._stage.bring_back(*place, again=again)
+            await self._stage.bring_back(step)
+            self._time_us = max(self._time_us, self._stage.now_us())
             self._away.discard(place)
-            self._new_radio(place, again=again)
+            self._new_radio(place, again=step.again, mute=step.mute)
 
-        self._later(away_us, come_back)
+        self._later(step.away_us, come_back)
         await self._pass(GAP_US)
 
-    def _new_radio(self, place: tuple[int, int], *, again: bool = False) -> None:
+    def _new_radio(self, place: tuple[int, int], **facts: bool) -> None:
         radio = self._radios[place] = self._radios.get(place, 0) + 1
-        self._trace.events.append(RadioRestarted(self._time_us, *place, radio, again))
+        self._trace.events.append(RadioRestarted(self._time_us, *place, radio, **facts))
 
     # --- what is on the air ---------------------------------------------------------------------
 
@@ -404,17 +419,34 @@ class Conductor:
 
     def _adopt(self, player: Player, joining: Frame) -> None:
         """Take the session of the accept to this join, if there is one."""
-        for number, pdu in self._stage.accepts():
+        for number, pdu in self._stage.downlinks():
             if self._heard.get(number) is not joining:
                 continue
-            try:
-                accept = open_join_accept(player.secrets.app_key, pdu)
-            except MalformedFrame:
-                continue
-            player.keys = _session_keys(player, accept)
-            player.dev_addr, player.session = accept.dev_addr, joining.number
-            player.f_cnt, player.last = 0, None
-            self._trace.dev_addr[joining.number] = accept.dev_addr
+            accept = _accept(player, pdu)
+            if accept is not None:
+                player.keys = _session_keys(player, accept)
+                player.dev_addr, player.session = accept.dev_addr, joining.number
+                player.f_cnt, player.last = 0, None
+                self._trace.dev_addr[joining.number] = accept.dev_addr
+
+    def _answered(self, number: int, pdu: bytes) -> Answered:
+        """What a downlink says: of data the DevAddr and the counter, of an accept its number."""
+        frame = self._heard[number]
+        if frame.is_join:
+            accept = _accept(self._players[frame.device], pdu)
+            return Answered(number, join_nonce=accept.join_nonce if accept else None)
+        with suppress(MalformedFrame):
+            said = parse(pdu)
+            if isinstance(said, Data):
+                return Answered(number, said.dev_addr, said.f_cnt)
+        return Answered(number)
+
+
+def _accept(player: Player, pdu: bytes) -> JoinAcceptFields | None:
+    try:
+        return open_join_accept(player.secrets.app_key, pdu)
+    except MalformedFrame:
+        return None
 
 
 def _session_keys(player: Player, accept: JoinAcceptFields) -> SessionKeys:

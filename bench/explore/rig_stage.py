@@ -10,21 +10,24 @@ from itertools import pairwise
 from typing import Any
 
 from bench.capture.reading import Event
+from bench.clock import until
 from bench.device.interfaces import Joining, Sent
 from bench.explore.history import (
     SERVERS,
     Down,
+    Empty,
     History,
     OnAir,
+    ServerRestart,
     StationRestart,
     Step,
     Store,
     Upstream,
 )
-from bench.explore.memory_stage import answered
 from bench.explore.model import Model
 from bench.explore.play import ON_AIR_US, Conductor, Secrets
 from bench.explore.trace import Delivered, Frame, Trace, Words
+from bench.rig.rig import GatewayAway
 from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse
@@ -38,13 +41,22 @@ ALIKE = "01000009"  # the DevAddr of several devices
 APART_US = 150_000  # two stations on wires that tell of a frame
 ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
 WAITS_MAX_US = 5_000_000  # of a history on wires
+UP_WITHIN_US = 20_000_000
+CONFIGURED_US = 100_000  # what a station says of its clock is on its way
 
 
 def missing(history: History) -> str | None:
     """Why a rig cannot play a history; None where it can."""
+    away = {step.server for step in history.steps if isinstance(step, StationRestart)}
     for step in history.steps:
-        if isinstance(step, StationRestart):
-            return "restarts of stations take their own time on a rig"
+        if isinstance(step, Empty):
+            return "a store that begins anew takes its own time on a rig"
+        if isinstance(step, StationRestart) and step.mute:
+            return "stations of a rig tell their clocks"
+        if isinstance(step, Upstream) and step.refused and step.slow_us:
+            return "on a rig a message is refused at once"
+        if isinstance(step, ServerRestart) and step.server in away:
+            return "on a rig a server that restarts waits for all of its stations"
         if isinstance(step, Upstream | Store | Down) and history.servers > 1:
             return "on a rig faults and downlinks of one of several servers are not told apart"
     return None
@@ -56,6 +68,12 @@ def needs(history: History) -> Iterator[str]:
         yield "slow application"
     if history.waits_us > WAITS_MAX_US or any(_is_exact(step) for step in history.steps):
         yield "virtual time"
+
+
+def fits_wires(history: History) -> bool:
+    """Whether it is short enough, and nothing in it is over at a moment that decides."""
+    faults = any(isinstance(step, Upstream | Store) for step in history.steps)
+    return not faults and next(needs(history), None) is None
 
 
 def for_wires(history: History) -> History:
@@ -160,10 +178,17 @@ class RigStage:
         await self._rig.restart_lns(lns=self._lns(server))
 
     async def take_away(self, server: int, station: int) -> None:
-        raise NotImplementedError("see `missing`")
+        self._rig.station(self.station(server, station)).cut()
 
-    async def bring_back(self, server: int, station: int, *, again: bool) -> None:
-        raise NotImplementedError("see `missing`")
+    async def bring_back(self, step: StationRestart) -> None:
+        back = self._rig.station(self.station(step.server, step.station))
+        if step.again:
+            back.repeat_session()
+        back.restore()
+        back.restart()
+        not_back = GatewayAway(f"{back.name} does not come back")
+        await until(lambda: back.is_up, UP_WITHIN_US, lambda: not_back, every_us=10_000)
+        await self._rig.pause(CONFIGURED_US)
 
     def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
         if refused:
@@ -180,10 +205,13 @@ class RigStage:
     async def restore_store(self, server: int) -> None:
         await self._rig.restore_store()
 
+    def empty_store(self) -> None:
+        raise AssertionError("see `missing`")
+
     async def want_downlink(self, server: int, device: int) -> None:
         await self._rig.queue_downlink(self._devices[device], payload=b"on", port=7)
 
-    def accepts(self) -> list[tuple[int, bytes]]:
+    def downlinks(self) -> list[tuple[int, bytes]]:
         return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
 
     def keep(self, trace: Trace, devices: int) -> None:
@@ -199,7 +227,6 @@ class RigStage:
                     trace.outcomes[number].append(_words(event))
             elif event["kind"] == "upstream.published":
                 trace.delivered.append(self._delivered(event))
-        trace.answered += [answered(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
 
     def _delivered(self, event: Event) -> Delivered:
         body = event.get("body", event)

@@ -100,10 +100,10 @@ def _simpler(history: History) -> Iterator[History]:
 # What is simpler than what stands there, by the name of the field.
 _SIMPLER: dict[str, tuple[Any, ...]] = {
     "pinned": (None,), "begins_at": (0, 3), "counts": (False,), "alike": (False,),
-    "same": (False,), "asks": (False,), "deaf": (False,), "confirmed": (False,),
+    "same": (False,), "mute": (False,), "asks": (False,), "deaf": (False,), "confirmed": (False,),
     "us": (100 * MILLISECOND_US, SECOND_US, 60 * SECOND_US), "away_us": (50 * MILLISECOND_US,),
-    "late_us": (0, 100 * MILLISECOND_US, SECOND_US), "station": (0,),
-    "frames": (1,), "back": (0, 1, 2),
+    "slow_us": (0, 100 * MILLISECOND_US, SECOND_US), "station": (0,),
+    "late_us": (0, 100 * MILLISECOND_US, SECOND_US), "frames": (1,), "back": (0, 1, 2),
 }  # fmt: skip
 
 

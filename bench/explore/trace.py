@@ -78,13 +78,17 @@ class RadioLost:
 
 @dataclass(frozen=True, slots=True)
 class RadioRestarted:
-    """A station is connected again, its radio in session `radio`; `again`: of the same byte."""
+    """A station is connected again, its radio in session `radio`; `again`: of the same byte.
+
+    `mute`: it does not tell its clock.
+    """
 
     at_us: int
     server: int
     station: int
     radio: int
     again: bool = False
+    mute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,14 @@ class StoreDisturbed:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreEmptied:
+    """The store lost all that it knew, of all servers."""
+
+    at_us: int
+    server: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class DownlinkWanted:
     """The application wanted a device to be sent something."""
 
@@ -123,6 +135,7 @@ Event = (
     | RadioRestarted
     | UpstreamDisturbed
     | StoreDisturbed
+    | StoreEmptied
     | DownlinkWanted
 )
 
@@ -157,11 +170,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One downlink that a station was given for a reception; a join accept has no counter."""
+    """One downlink that a station was given for a reception: data, or a join accept."""
 
     reception: int
-    dev_addr: str | None
-    f_cnt_down: int | None
+    dev_addr: str | None = None
+    f_cnt_down: int | None = None
+    join_nonce: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from bench.chance import stream
 from bench.explore.coverage import ALL_PAIRS, holes, pairs_met, table, wishes
 from bench.explore.drawing import drawing
 from bench.explore.explore import Order, explore, explore_batch
-from bench.explore.generate import RECIPES, Limits, random_history
-from bench.explore.history import Join, Send, keep_histories, read_histories, read_history
+from bench.explore.generate import RECIPES, SHAPES, Limits, random_history
+from bench.explore.history import History, Join, Send, keep_histories, read_histories, read_history
 from bench.explore.judge import play_and_judge
 from tests.sizes import size
 
@@ -60,6 +60,11 @@ def test_what_broke_a_law_once_breaks_none(name: str) -> None:
     assert play_and_judge(read_history(ONCE_BROKEN[name])).causes == ()
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_played_a_little_differently_breaks_none_as_it_stands(shape: History) -> None:
+    assert play_and_judge(shape).causes == ()
+
+
 def test_a_seed_is_explored_in_the_same_way_every_time() -> None:
     one, other = (explore_batch(7, 3, 40, Limits(), [("copy", "replay")]) for _ in range(2))
     assert (one.histories, one.receptions) == (40, other.receptions)
@@ -73,7 +78,7 @@ def test_limits_are_kept() -> None:
         history = random_history(stream(seed, "limits"), limits)
         assert (history.servers, len(history.devices)) == (2, 1)
         assert {type(step).__name__ for step in history.steps}.isdisjoint(
-            {"Store", "Upstream", "ServerRestart", "StationRestart"}
+            {"Store", "Upstream", "ServerRestart", "StationRestart", "Empty"}
         )
 
 

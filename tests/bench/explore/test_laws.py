@@ -50,6 +50,31 @@ def test_a_downlink_counter_is_used_once() -> None:
     assert laws(trace) == ["one answer: a downlink counter is used more than once"]
 
 
+def test_a_join_nonce_only_rises() -> None:
+    trace = played("servers=2 a=otaa/None : a join A1 ; a join B1 ; a join A1")
+    assert [answer.join_nonce for answer in trace.answered] == [1, 3, 2]  # by server
+    trace.answered[1] = replace(trace.answered[1], join_nonce=2)
+    assert laws(trace) == ["one answer: a JoinNonce is not greater than the one before"]
+
+
+def test_what_an_emptied_store_let_be_used_twice_is_no_broken_law_if_nobody_could_know() -> None:
+    text = "servers=2 a=strict/None : a confirm A1 ; {} empty ; a confirm B1"
+    trace = played(text.format("a restart ;"))
+    assert laws(trace) == []
+    assert [answer.f_cnt_down for answer in trace.answered] == [0, 0]
+    trace = played(text.format(""))
+    assert trace.answered[1].f_cnt_down != 0
+    trace.answered[1] = replace(trace.answered[1], f_cnt_down=0)
+    assert laws(trace) == ["one answer: a downlink counter is used more than once"]
+
+
+def test_a_session_that_has_ended_does_not_come_back() -> None:
+    trace = played("a=otaa/None : a join A1 ; a send A1 ; a join A1 ; a send A1")
+    assert laws(trace) == []
+    trace.kept.append(replace(trace.kept[0], at_us=99_000_000))
+    assert laws(trace) == ["sessions end: a session that has ended is in the store again"]
+
+
 def test_no_counter_goes_back() -> None:
     trace = played()
     trace.kept.append(Kept(0, 99_000_000, (("01000000", 0, 0),)))

@@ -176,3 +176,36 @@ def test_a_session_ends_with_the_first_frame_of_a_later_one() -> None:
 def test_what_nobody_can_know_is_said_with_its_reason() -> None:
     text = "servers=2 a=relaxed/None : A store 1s ; a send A1 ; wait 2s ; a send B1 ; a again A1"
     assert "nobody could say whose it was" in due(text)[-1]
+
+
+def test_what_an_owner_gives_back_after_a_while_is_new_where_it_was_refused() -> None:
+    text = "servers=2 a=strict/{} : A refuse 1500ms ; a confirm A1 B1+10ms ; wait 2s ; a again B1"
+    gone = "NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner"
+    again = "DuplicateDueToResubmission forwarded RX1 Owner"
+    refused = "NonDuplicate marked Suppressed NotOwner"
+    assert due(text.format("Mark")) == [gone, refused, again]
+    assert due(text.format("Drop"))[2] == again
+
+
+def test_more_that_comes_before_a_refusal_is_unknowable() -> None:
+    text = "servers=2 a=strict/Drop : A refuse 1500ms ; a send A1 ; a send B1"
+    assert due(text)[0] == "a message under way that is refused when more has come"
+
+
+def test_after_the_store_was_emptied_only_laws_hold() -> None:
+    assert due("a=strict/Drop : a send A1 ; empty ; a send A1")[1] == "the store was emptied"
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"), [("9s", "a station has not told its clock"), ("11s", "RX1")]
+)
+def test_a_station_that_does_not_tell_its_clock_is_known_by_its_frames(
+    wait: str, words: str
+) -> None:
+    (found,) = due(f"a=strict/Drop : A1 restart~ 5ms ; wait {wait} ; a confirm A1")
+    assert found.endswith(words)
+
+
+def test_a_frame_of_the_session_before_does_not_move_the_clock_of_the_next() -> None:
+    text = "a=strict/Drop : wait 30s ; a send A1 A2+2s ; A2 restart= 50ms ; wait 3s ; a confirm A2"
+    assert due(text)[-1] == "NonDuplicate forwarded RX1"
