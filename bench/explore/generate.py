@@ -120,7 +120,7 @@ class Draw:
         if draw < 0.63:
             return Replay(chance.randint(0, 6), self._heard(device)[:1])
         if draw < 0.73:
-            if self.devices[device].kind == "otaa":
+            if self.devices[device].kind == "otaa" and chance.random() < 0.9:
                 return Join(device, self._heard(device), chance.random() < 0.3)
             return Restart(device, chance.random() < 0.1)
         if draw < 0.77:
@@ -162,9 +162,9 @@ class Draw:
             return ServerRestart(server)
         if kind in ("upstream", "refuse"):
             refused = kind == "refuse"
-            at_once = refused and chance.random() < 0.8
+            at_once = refused and chance.random() < 0.9
             return Upstream(server, 0 if at_once else chance.choice(_SLOW_US), refused)
-        if kind in ("store", "late") and chance.random() < 0.3:
+        if kind in ("store", "late") and chance.random() < 0.25:
             lasts_us = chance.choice((200 * MILLISECOND_US, SECOND_US, 5 * SECOND_US))
             late_us = chance.choice((5, 40, 80)) * MILLISECOND_US if kind == "late" else 0
             return Store(server, lasts_us, late_us)
@@ -177,7 +177,7 @@ class Draw:
         away_us = min(away_us, self._limits.waits_max_us)
         if again is None:
             again = chance.random() < 0.3
-        mute = chance.random() < 0.15
+        mute = chance.random() < 0.07
         return StationRestart(self.some_server(), chance.randrange(2), away_us, again, mute)
 
     def _heard(self, device: int) -> tuple[Heard, ...]:
@@ -299,7 +299,7 @@ def _rolled(draw: Draw) -> list[Step]:
 
 
 Fault = ServerRestart | StationRestart | Upstream | Store | Empty
-SHAPED_SHARE = 0.1
+SHAPED_SHARE = 0.06
 # What chance alone brings about too seldom: where two rules meet, or at the very edge of one.
 SHAPES = tuple(
     read_history(text)

@@ -14,29 +14,17 @@ from functools import partial
 from bench.explore.history import Device
 from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
-    COPY_OF_UNKNOWABLE,
-    COPY_WAITS,
     ENDED,
     EQUAL,
-    FORMER_LIFE,
     GAP_MAX,
-    HARMLESS,
-    LIFE_NOT_TOLD,
-    MAYBE_HEARD,
-    MISLED,
     NEWER,
-    NOT_TOLD,
     OLDER,
-    PART,
-    REFUSED_LATER,
-    SLOW_JOIN,
     TOO_FAR,
-    UNSURE_UPSTREAM,
     UNTOLD,
-    WAITED,
     Claim,
     Decided,
     Due,
+    Harmless,
     Server,
     Session,
     Unknowable,
@@ -124,13 +112,13 @@ class Model:
         waits_us = r.at_us + 3 * server.lateness_us(r.at_us)
         server.waits_us[r.frame.device] = max(server.waits_us[r.frame.device], waits_us)
         session = self._sessions.get((r.frame.device, r.frame.session))
-        if session is not None and why not in HARMLESS:
+        if session is not None and not isinstance(unknowable, Harmless):
             for elder in self._elders(r.frame.device, session):
                 elder.be_doubted(why, 0, relaxed=True)
         if r.frame.is_join:
             self._doubtful.add(r.frame.number)
             server.unsure_of.add(r.frame.device)
-        elif session is not None and why not in HARMLESS:
+        elif session is not None and not isinstance(unknowable, Harmless):
             heard = max(r.frame.f_cnt, session.maybe_heard.get(r.server, 0))
             session.maybe_heard[r.server] = heard
             session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
@@ -164,14 +152,12 @@ class Model:
         for session in self._sessions.values():
             if not session.is_kept:
                 session.be_doubted("a counter was not kept before a restart", 0, relaxed=True)
-            session.heard[number] = session.life, session.newest
-            session.synced[number] = session.changes
+            session.hear_all(number)
 
     def _everybody_hears_all(self, session: Session) -> None:
         for number, server in enumerate(self._servers):
             server.knows.add(session.opened)
-            session.heard[number] = session.life, session.newest
-            session.synced[number] = session.changes
+            session.hear_all(number)
 
     def _learn(self, number: int, device: int) -> None:
         """A server reads what the store has of a device."""
@@ -187,7 +173,7 @@ class Model:
         frame, server = r.frame, self._servers[r.server]
         doubted_us = server.doubtful.get(frame.number)
         if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
-            raise Unknowable(COPY_OF_UNKNOWABLE)
+            raise Harmless("a copy of something unknowable")
         if frame.is_join:
             return self._join(r, server)
         session = self._sessions.get((frame.device, frame.session))
@@ -208,9 +194,9 @@ class Model:
         """Whether a server knows a session; what it has not met it reads in the store."""
         if session.opened in server.ended:
             if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
-                raise Unknowable(ENDED)  # the frame that ends it is on its way
+                raise Harmless(ENDED)  # the frame that ends it is on its way
             if not session.is_over and session.doubt:
-                raise Unknowable(session.doubt)
+                raise (Harmless if session.doubt == ENDED else Unknowable)(session.doubt)
             return False
         if session.opened in server.knows:
             return True
@@ -221,7 +207,7 @@ class Model:
             raise Unknowable("who sent it is looked up in a slow store")
         server.asked_us[session.opened] = r.at_us
         if r.frame.device in server.unsure_of:
-            raise Unknowable(SLOW_JOIN)
+            raise Unknowable("a join between servers with a slow store")
         if not self._shared or server.is_away(r.at_us):
             return False
         self._learn(r.server, r.frame.device)
@@ -233,7 +219,7 @@ class Model:
             if f_cnt - (session.newest or 0) <= GAP_MAX:
                 session.doubt = ""  # whatever it was about, this is newer
         if session.doubt:
-            raise Unknowable(session.doubt)
+            raise (Harmless if session.doubt == ENDED else Unknowable)(session.doubt)
         turn, newest = r.frame.f_cnt // TURN, session.newest
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
@@ -247,7 +233,7 @@ class Model:
         if self._note_sighting(r, server) != "first":
             return Words("Duplicate", "dropped", "Duplicate", "Suppressed", "NotAsked")
         if frame.number in self._doubtful:
-            raise Unknowable(SLOW_JOIN)
+            raise Unknowable("a join between servers with a slow store")
         nonces = self._nonces[frame.device]
         used = frame.f_cnt in nonces
         if self._device(frame).counts:  # LoRaWAN 1.0.4, 6.2.4
@@ -257,24 +243,20 @@ class Model:
             del server.sightings[frame.number]
             return Words("NonDuplicate", "dropped", "StoreUnavailable", "Suppressed", "NotAsked")
         if server.lateness_us(r.at_us) and self._shared:
-            self._doubt_joins(frame)
-            raise Unknowable(SLOW_JOIN)
+            if frame.f_cnt not in nonces:  # whoever was first with it, it opens a session
+                nonces.add(frame.f_cnt)
+                self._sessions[frame.device, frame.number] = Session(frame.number, None)
+            raise Unknowable("a join between servers with a slow store")
         if shared:
             self._learn(r.server, frame.device)
         if used:
             return Words("NonDuplicate", "dropped", "DevNonceUsed", "Suppressed", "NotAsked")
-        self._nonces[frame.device].add(frame.f_cnt)
+        nonces.add(frame.f_cnt)
         self._sessions[frame.device, frame.number] = Session(frame.number, None)
         server.knows.add(frame.number)
         late_us = 3 * server.lateness_us(r.at_us)
         answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
-
-    def _doubt_joins(self, frame: Frame) -> None:
-        """Whoever was first with this join, it opens a session."""
-        if frame.f_cnt not in self._nonces[frame.device]:
-            self._nonces[frame.device].add(frame.f_cnt)
-            self._sessions[frame.device, frame.number] = Session(frame.number, None)
 
     # --- data ---------------------------------------------------------------------------------
 
@@ -283,7 +265,7 @@ class Model:
         before = copy_of(session)
         copy = self._note_sighting(r, server)
         if session.is_over and copy != "first":
-            raise Unknowable(ENDED)
+            raise Harmless(ENDED)
         begins_us = max(at_us, server.busy.get(frame.number, 0))
         waited = begins_us > at_us and copy != "first"
         until_us = begins_us + 3 * server.lateness_us(at_us)
@@ -292,7 +274,7 @@ class Model:
         if waited and copy == "same" and self._shared:
             is_newest = session.place(frame.f_cnt) == EQUAL
             if not is_newest or self._answers.is_heard(r, begins_us, here=None):
-                raise Unknowable(WAITED)
+                raise Unknowable("a repetition waits while a newer frame is accepted")
         decided = self._decide(r, server, session, copy, waited=waited)
         if decided is None:
             return _refused("UnknownDevice")
@@ -304,7 +286,7 @@ class Model:
         if goes_up and (server.slow_us or server.refused):
             others = [e for e in self._answers.until(until_us) if isinstance(e, Reception)]
             if server.is_unsure or any(other.server == r.server for other in others):
-                raise Unknowable(UNSURE_UPSTREAM)
+                raise Unknowable("which message the application disturbs")
         slow_us = server.slow_us if goes_up else 0
         refused = server.refused if goes_up else False
         if goes_up:
@@ -341,27 +323,29 @@ class Model:
         strategy, confirmed, f_cnt = device.strategy, frame.confirmed, frame.f_cnt
         shared = self._shared and device.pinned is None
         restarts = device.kind == "relaxed" and f_cnt <= 1
+        is_claimed = session.claim_of(r, self._trace.retention_us).owner is not None
         where = EQUAL if waited else self._standing(r, session, shared=shared, restarts=restarts)
         if shared and self._look_up(r, server, session, where, copy):
             server.sightings.pop(frame.number)
             return None
-        if r.server in session.misled and session.synced.get(r.server) != session.changes:
-            if session.denied.get(r.server) != frame.number and where != TOO_FAR:
-                raise Unknowable(MISLED)
+        if r.server in session.misled and not session.is_told(r.server):
+            is_far = where == TOO_FAR and not is_claimed
+            if session.denied.get(r.server) != frame.number and not is_far:
+                raise Unknowable("a server was told of a frame that its owner has given back since")
             where = EQUAL if where == NEWER else where
         if copy == "other":
             life, heard = session.heard.get(r.server, (session.life, None))
-            is_told = session.synced.get(r.server) == session.changes
+            is_told = session.is_told(r.server)
             is_odd = where == TOO_FAR or f_cnt < (heard or 0) or not is_told
             is_missed = not is_told and (where == NEWER or f_cnt - (heard or 0) > GAP_MAX)
             if shared and (is_missed or (life != session.life and is_odd)):
-                raise Unknowable(FORMER_LIFE)
+                raise Harmless("a copy at a server that was not told what came since")
             return self._of_other_station(strategy, where, restarts=restarts)
         if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same":
-            if session.synced.get(r.server) != session.changes:
+            if not session.is_told(r.server):
                 life, heard = session.heard.get(r.server, (session.life, None))
                 if life == session.life or heard is None:
-                    raise Unknowable(LIFE_NOT_TOLD)
+                    raise Unknowable("a repetition from a life before that of the others")
                 if f_cnt <= heard:
                     where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
         may_repeat = where == EQUAL and confirmed
@@ -369,7 +353,7 @@ class Model:
             advances = where in (NEWER, UNTOLD) or restarts
             decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
             is_asked = shared and where == TOO_FAR and not server.is_away(r.at_us)
-            if is_asked and self._is_claimed(r, session):
+            if is_asked and is_claimed:
                 advances = decided.advances = True  # of a former life, heard there a moment ago
             if not advances and not may_repeat:
                 if shared:
@@ -386,8 +370,10 @@ class Model:
             decided.spends = confirmed and not decided.advances
         mine = session.owner in (None, r.server)
         spent = session.spent.get(f_cnt, 0) if mine else 0
-        if shared and decided.spends and self._may_not_know(r, session):
-            raise Unknowable(NOT_TOLD)
+        given = session.given[r.server, f_cnt]
+        is_told = session.is_told(r.server)
+        if shared and decided.spends and given >= ANSWERS_AGAIN_MAX and not is_told:
+            raise Harmless("all answers are spent by a server that was not told of a newer frame")
         if decided.spends and spent >= ANSWERS_AGAIN_MAX:
             return Decided(decided.status, "dropped", "ResubmissionLimit")
         if shared and (decided.answers or decided.upstream != "dropped"):
@@ -398,11 +384,6 @@ class Model:
         if decided.spends:
             session.spent[f_cnt] = spent + 1
         return decided
-
-    def _may_not_know(self, r: Reception, session: Session) -> bool:
-        """Whether a server has spent all answers to a frame, and was not told of a newer one."""
-        given = session.given[r.server, r.frame.f_cnt]
-        return given >= ANSWERS_AGAIN_MAX and session.synced.get(r.server) != session.changes
 
     def _look_up(
         self, r: Reception, server: Server, session: Session, where: str, copy: str
@@ -419,10 +400,10 @@ class Model:
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        is_told = session.synced.get(r.server) == session.changes and not session.lives
+        is_told = session.is_told(r.server) and not session.lives
         if r.at_us < waits_us and where not in (EQUAL, NEWER) and not is_told:
-            raise Unknowable(COPY_WAITS)
-        if late_us and session.synced.get(r.server) != session.changes:
+            raise Harmless("a copy of an older frame waits for a slow store")
+        if late_us and not session.is_told(r.server):
             if session.lives or is_far:
                 raise Unknowable("a counter is looked up in a slow store")
         if where != TOO_FAR or copy != "first" or not is_far or server.is_away(r.at_us):
@@ -434,14 +415,14 @@ class Model:
         """Even what a server refuses it has asked about, if its device may have begun again."""
         is_nameless = where == EQUAL and session.owner is None
         may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR or is_nameless
-        is_news = session.synced.get(r.server) != session.changes
+        is_news = not session.is_told(r.server)
         if server.is_away(r.at_us) and is_news:
-            raise Unknowable(PART)
+            raise Unknowable("a server without its store knows only a part")
         if not may_know or server.is_away(r.at_us):
             return
         session.synced[r.server] = session.changes
         if is_news and session.lives and where != TOO_FAR:
-            raise Unknowable(FORMER_LIFE)
+            raise Harmless("a copy at a server that was not told what came since")
         known = session.claim_of(r, self._trace.retention_us)
         owner = known.owner
         mine = (session.owner if owner is None else owner) in (None, r.server)
@@ -462,7 +443,7 @@ class Model:
         if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
             return where
         if not restarts and f_cnt <= session.maybe_heard.get(number, -1):
-            raise Unknowable(MAYBE_HEARD)
+            raise Unknowable("whether a server has heard more of it itself")
         life, heard = session.heard.get(number, (session.life, None))
         if life != session.life or heard is None or f_cnt > heard:
             return UNTOLD
@@ -524,10 +505,6 @@ class Model:
             session.given[number, f_cnt] += 1
         return decided
 
-    def _is_claimed(self, r: Reception, session: Session) -> bool:
-        """Whether somebody asked for a frame a moment ago."""
-        return session.claim_of(r, self._trace.retention_us).owner is not None
-
     def _of_another(self, decided: Decided, strategy: str) -> Decided:
         reason = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
         return Decided(
@@ -538,11 +515,11 @@ class Model:
         self, number: int, session: Session, decided: Decided, frame: Frame
     ) -> Decided:
         """Without the store: forwarded and not answered, or dropped."""
-        if session.synced.get(number) != session.changes or session.is_over:
+        if not session.is_told(number) or session.is_over:
             _, heard = session.heard.get(number, (0, None))
             is_near = frame.f_cnt - (heard or 0) <= GAP_MAX and not session.lives
             if session.is_over or session.place(frame.f_cnt) != NEWER or not is_near:
-                raise Unknowable(PART)
+                raise Unknowable("a server without its store knows only a part")
         if self._closed:
             return Decided(decided.status, "dropped", "StoreUnavailable", level2="Unavailable")
         if decided.advances:
@@ -559,11 +536,11 @@ class Model:
             is_mine = event.server == r.server
             if isinstance(event, Reception) and event.frame.device == r.frame.device:
                 if is_mine or event.frame is not r.frame:
-                    raise Unknowable(REFUSED_LATER)
+                    raise Unknowable("a message under way that is refused when more has come")
             elif is_mine and isinstance(event, StoreDisturbed | UpstreamDisturbed):
-                raise Unknowable(REFUSED_LATER)
+                raise Unknowable("a message under way that is refused when more has come")
         if copy != "first" or (self._shared and self._servers[r.server].lateness_us(r.at_us)):
-            raise Unknowable(REFUSED_LATER)
+            raise Unknowable("a message under way that is refused when more has come")
 
     def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
         """The application did not take it: it was not heard."""

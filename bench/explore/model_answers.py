@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from bench.explore.model_books import (
-    DRIFTED,
-    MOVED_ON,
-    SAME_BYTE,
-    TAKEN_TURNS,
     Decided,
     Server,
     Session,
@@ -71,7 +67,7 @@ class Answers:
         if done_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
             if self.is_heard(r, done_us, here=False):
                 server.disputed.add(device)
-                raise UnsureAnswer(MOVED_ON)
+                raise UnsureAnswer("another server has the session before the answer is under way")
         until_us = done_us + 3 * late_us
         if self.is_disturbed(r, until_us, StoreDisturbed):
             raise Unknowable("the store goes away while the answer is under way")
@@ -88,7 +84,7 @@ class Answers:
         if comes or (waits and (before_us > r.at_us or self.is_heard(r, until_us, here=True))):
             server.disputed.add(device)
         if device in server.disputed and (waits or comes):
-            raise UnsureAnswer(TAKEN_TURNS)
+            raise UnsureAnswer("what waits for a device leaves with one of two answers under way")
         if not r.frame.wants_answer and not waits:
             return "NotAsked"
         asked_us = 3 * late_us if self._shared else 0
@@ -134,7 +130,7 @@ class Answers:
             self._look_at_byte(r, self.place)
             return "TooLate"
         if self._moved.get(r.place) == r.radio:
-            raise UnsureAnswer(SAME_BYTE)
+            raise UnsureAnswer("a radio session that is over has the number of the one that runs")
         running = self._running.get(r.place)
         if running and running.mute and running.radio == r.radio:
             if r.at_us - running.at_us < UNDER_WAY_US or r.at_us - r.ended_us >= PROMPT_US:
@@ -149,7 +145,7 @@ class Answers:
             raise UnsureAnswer("a slow store decides about the window")
         drift_us = (at_us - self._prompt_us.get(r.place, 0)) // DRIFT
         if window(r.ended_us + rx1_us - at_us + drift_us) not in windows:
-            raise UnsureAnswer(DRIFTED)
+            raise UnsureAnswer("the clock of a station may have drifted")
         return windows.pop()
 
     def _look_at_byte(self, r: Reception, place: int) -> None:
@@ -159,4 +155,4 @@ class Answers:
             for event in self._trace.events[:place]
             if (event.server, getattr(event, "station", None)) == r.place
         ):
-            raise UnsureAnswer(SAME_BYTE)
+            raise UnsureAnswer("a radio session that is over has the number of the one that runs")

@@ -14,29 +14,15 @@ RX2_AFTER_US = 1_000_000
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
 
 
-FORMER_LIFE = "a copy at a server that was not told what came since"
 ENDED = "a copy of a session that has ended since"
-COPY_OF_UNKNOWABLE = "a copy of something unknowable"
-COPY_WAITS = "a copy of an older frame waits for a slow store"
-DRIFTED = "the clock of a station may have drifted since it was told of at once"
-SLOW_JOIN = "a join between servers with a slow store"
-TAKEN_TURNS = "what waits for a device leaves with one of two answers under way"
-MISLED = "a server was told of a frame that its owner has given back since"
-REFUSED_LATER = "a message under way that is refused when more has come"
-UNSURE_UPSTREAM = "which message the application disturbs"
-LIFE_NOT_TOLD = "a repetition from a life before, at a server not told of the next"
-WAITED = "a repetition waits while a newer frame is accepted"
-NOT_TOLD = "all answers are spent by a server that was not told of a newer frame"
-MAYBE_HEARD = "whether a server has heard more of it itself"
-PART = "a server without its store knows only a part"
-SAME_BYTE = "a radio session that is over has the number of the one that runs"
-MOVED_ON = "another server has the session before the answer is under way"
-HARMLESS = (FORMER_LIFE, ENDED, COPY_OF_UNKNOWABLE, COPY_WAITS, NOT_TOLD)
-"""What does not touch the session, whatever becomes of it."""
 
 
 class Unknowable(Exception):
     """Nobody outside can know what is right; the text says why."""
+
+
+class Harmless(Unknowable):
+    """The same, and it does not touch the session, whatever becomes of it."""
 
 
 class UnsureAnswer(Unknowable):
@@ -94,6 +80,14 @@ class Session:
     doubt: str = ""
     doubt_until: int | None = None
     given: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def is_told(self, server: int) -> bool:
+        """Whether a server knows all that the store knows."""
+        return self.synced.get(server) == self.changes
+
+    def hear_all(self, server: int) -> None:
+        """What is known counts as heard by a server, which nobody waits for any more."""
+        self.heard[server], self.synced[server] = (self.life, self.newest), self.changes
 
     def place(self, f_cnt: int) -> str:
         """Where a counter stands: it continues the farthest former life that it exceeds."""

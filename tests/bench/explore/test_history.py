@@ -18,7 +18,8 @@ TEXT = (
     "servers=2 closed a=relaxed/Mark/from3/alike b=otaa/None/16bit/pinnedA/1.0.4 :"
     " a confirm=? A1 B2+300ms ; b join~ A1 ; b forge-join B1 ; a again A2 ; replay3 A1 ;"
     " a restart ; a reboot ; a skip16384 ; b down A ; A restart ; A1 restart= 2s ;"
-    " A1 restart=~ 2s ; B slow 120ms ; B refuse ; B refuse 1500ms ; empty ; A store 5s ; A store 5s 20ms ; wait 59940001us"
+    " A1 restart=~ 2s ; B slow 120ms ; B refuse ; B refuse 1500ms ; empty ; A store 5s ;"
+    " A store 5s 20ms ; wait 59940001us"
 )
 
 
