@@ -319,7 +319,8 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
     log4j2 = cached_text(f"log4j2-{digest}.properties", _LOG4J2)
     options = [f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     if profile is Profile.QUICK_START:
-        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        # What a query makes is gone when it ends: a young generation of its size copies little.
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms1g", "-Xmn640m"]
     if archive is not None and recording:
         options += archive.record_options()
     elif archive is not None and archive.is_built:
@@ -353,6 +354,8 @@ def _build(
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.maxPlanStringLength": "1000",
         "spark.sql.debug.maxToStringFields": "5",
+        # Files are listed by this process, not by a job.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         # Made for plans and tables of other shapes: here they only cost time.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",

@@ -198,11 +198,6 @@ def _of_kind(kind: str) -> str:
     return f"{rows} |> SELECT run, case, kind, {ARRIVAL}{', said.*' if said else ''}"
 
 
-def station_name(station: str) -> str:
-    """The name of a station for people, where the `stations` of its case are known."""
-    return f"coalesce(get(filter(stations, one -> one.eui = {station}), 0).name, {station})"
-
-
 QUERIES = {
     "lines": _LINES,
     **{kind.replace(".", "_"): _of_kind(kind) for kind in KINDS},

@@ -18,6 +18,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from bench.cli.exit_code import ExitCode
 from bench.spark import java_runtime
 
 pytestmark = pytest.mark.timeout(3600)
@@ -121,6 +122,27 @@ def test_a_standalone_cluster_that_loses_an_executor_scores_the_same(
         output, _ = scoring.communicate(timeout=1500)
         assert scoring.returncode == 0, output
         assert said(folder) == locally
+
+
+def test_captures_that_executors_do_not_see_are_refused_with_a_sentence(
+    run: Path, tmp_path: Path
+) -> None:
+    hidden, lake = tmp_path / "hidden", tmp_path / "lake"
+    hidden.mkdir()
+    # A folder that the driver and its children have to themselves.
+    script = 'mount -t tmpfs none "$1" && cp -r "$2" "$1" && shift 2 && exec "$@"'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    command += [str(hidden), str(run), sys.executable, "-m", "bench", "score", str(hidden / RUN)]
+    with standalone(tmp_path) as (master, _):
+        done = subprocess.run(
+            [*command, "--master", master, "--lake", str(lake)],
+            cwd=ROOT, check=False, capture_output=True, text=True, timeout=1500,
+        )  # fmt: skip
+    assert done.returncode == ExitCode.USAGE, done.stdout + done.stderr
+    assert f"An executor of {master} does not see {hidden / RUN}" in done.stderr
+    assert "Captures and lake must lie on a folder that all executors share" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (lake / "runs").exists()
 
 
 @contextmanager
