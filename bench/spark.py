@@ -356,12 +356,17 @@ def _build(
         "spark.sql.debug.maxToStringFields": "5",
         # Files are listed by this process, not by a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # For each file and each checksum beside it a program would be started that sets its mode.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         # Made for plans and tables of other shapes: here they only cost time.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         # Tables that lie by run and case are joined by these and more keys without a shuffle.
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        # Hexadecimal digits need no tables of Unicode.
+        "spark.sql.icu.caseMappings.enabled": "false",
         # Plans are checked once more after every rule, for the authors of rules.
         "spark.sql.lightweightPlanChangeValidation": "false",
         # Every column expression would otherwise look up the Python line that made it.

@@ -11,6 +11,7 @@ rows in one file. What a crash left in both places is taken out of the first one
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -148,11 +149,8 @@ class Lake:
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
         folder = local_path(uri)
-        self.uri = uri if folder is None else folder.as_uri()
-        # Looked up once: each part of the name costs a search through all jars.
-        hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-        self._path, self._copy = hadoop.Path, hadoop.FileUtil.copy
-        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        self.uri = uri if folder is None else f"file:{folder}"
+        self._folders: _OnDisk | _Elsewhere = _OnDisk() if folder else _Elsewhere(spark)
         self.shared = f"{self.uri}/_unfinished/{spark.sparkContext.applicationId}"
 
     def replace(
@@ -176,7 +174,7 @@ class Lake:
     def commit(self, names: Iterable[str], run_rows: DataFrame, runs: Collection[str]) -> None:
         """Put what stands aside in the place of what the lake holds of these runs."""
         for run in runs:
-            self._delete(self._place(RUNS, run))
+            self._folders.delete(self._place(RUNS, run))
         for month in sorted({night_of(run)[:7] for run in runs}):
             self._open_again(month, runs)
         self.put_aside(RUNS, run_rows, runs)
@@ -192,10 +190,10 @@ class Lake:
 
     def has(self, name: str, run: str) -> bool:
         """Whether a table has rows, or their absence, of a run."""
-        if self._exists(self._place(name, run)):
+        if self._folders.exists(self._place(name, run)):
             return True
         month = night_of(run)[:7]
-        if not self._exists(self._closed_at(name, month)):
+        if not self._folders.exists(self._closed_at(name, month)):
             return False
         return not self._closed(name, month).where(F.col("run") == run).isEmpty()
 
@@ -203,12 +201,14 @@ class Lake:
         """The rows of some runs, and of those alone; without night and run."""
         names = TABLES[name].names
         types = ", ".join(f"`{column}` {type_}" for column, type_, _ in TABLES[name].columns)
-        places = [self._place(name, run) for run in runs if self._exists(self._place(name, run))]
+        places = [
+            self._place(name, run) for run in runs if self._folders.exists(self._place(name, run))
+        ]
         found = self._spark.createDataFrame([], types)
         if places:
             found = self._spark.read.schema(types).parquet(*places)
         for month in sorted({night_of(run)[:7] for run in runs}):
-            if len(places) < len(runs) and self._exists(self._closed_at(name, month)):
+            if len(places) < len(runs) and self._folders.exists(self._closed_at(name, month)):
                 closed = self._closed(name, month).where(F.col("run").isin(*runs))
                 found = found.unionByName(closed.select(*names))
         return found
@@ -218,10 +218,9 @@ class Lake:
 
     def compact(self) -> None:
         """Close the months before the newest one: one file for each table and month."""
-        runs = self._files(self.uri).globStatus(self._path(f"{self.uri}/{RUNS}/night=*/run=*"))
         by_month: dict[str, list[str]] = {}
-        for status in runs or ():
-            of_run = "/".join(str(status.getPath()).split("/")[-2:])
+        for place in self._folders.like(f"{self.uri}/{RUNS}", "night=*/run=*"):
+            of_run = "/".join(place.split("/")[-2:])
             by_month.setdefault(of_run.removeprefix("night=")[:7], []).append(of_run)
         months = sorted(month for month in by_month if month != _UNDATED)
         for month in months[:-1]:
@@ -229,15 +228,19 @@ class Lake:
 
     def tidy(self) -> None:
         """Remove what stood aside; on a disk, what killed processes left there too."""
-        self._delete(self.shared if local_path(self.uri) is None else f"{self.uri}/_unfinished")
+        self._folders.delete(
+            self.shared if local_path(self.uri) is None else f"{self.uri}/_unfinished"
+        )
 
     def _close(self, month: str, runs: Sequence[str]) -> None:
         known = set(self._closed_runs(month))  # closed before something ended between two tables
         fresh = [of_run for of_run in runs if of_run.partition("/run=")[2] not in known]
-        names = [name for name in TABLES if self._exists(f"{self.uri}/{name}")]
+        names = [name for name in TABLES if self._folders.exists(f"{self.uri}/{name}")]
         for name in names if fresh else ():
             root = f"{self.uri}/{name}"
-            places = [f"{root}/{of_run}" for of_run in fresh if self._exists(f"{root}/{of_run}")]
+            places = [
+                f"{root}/{of_run}" for of_run in fresh if self._folders.exists(f"{root}/{of_run}")
+            ]
             rows = self._spark.read.option("basePath", root).parquet(*places)
             rows = rows.select(*TABLES[name].names, *_PARTITIONS)
             if known:
@@ -248,11 +251,11 @@ class Lake:
             self._swap(name, month)
         for name in names:
             for of_run in runs:
-                self._delete(f"{self.uri}/{name}/{of_run}")
+                self._folders.delete(f"{self.uri}/{name}/{of_run}")
 
     def _open_again(self, month: str, runs: Collection[str]) -> None:
         """Take runs that are scored again out of a closed month."""
-        names = [name for name in TABLES if self._exists(self._closed_at(name, month))]
+        names = [name for name in TABLES if self._folders.exists(self._closed_at(name, month))]
         for name in names:
             self._put_closed(
                 name, month, self._closed(name, month).where(~F.col("run").isin(*runs))
@@ -261,7 +264,7 @@ class Lake:
             self._swap(name, month)
 
     def _closed_runs(self, month: str) -> list[str]:
-        if not self._exists(self._closed_at(RUNS, month)):
+        if not self._folders.exists(self._closed_at(RUNS, month)):
             return []
         return [row["run"] for row in self._closed(RUNS, month).select("run").collect()]
 
@@ -280,37 +283,84 @@ class Lake:
 
     def _swap(self, name: str, month: str) -> None:
         aside, place = f"{self.shared}/closed/{name}/month={month}", self._closed_at(name, month)
-        self._delete(place)
-        self._files(place).mkdirs(self._path(place).getParent())
-        assert self._files(place).rename(self._path(aside), self._path(place)), place
+        self._folders.move(aside, place)
 
     def _aside(self, name: str) -> str:
         return f"{self.shared}/lake/{name}"
 
     def _move(self, name: str, run: str) -> None:
         written, place = f"{self._aside(name)}/{_of_run(run)}", self._place(name, run)
-        self._delete(place)
-        if self._exists(written):
-            self._files(place).mkdirs(self._path(place).getParent())
-            assert self._files(place).rename(self._path(written), self._path(place)), place
+        if self._folders.exists(written):
+            self._folders.move(written, place)
         else:  # a reader finds the columns even where there is no row
-            files, empty = self._files(place), self._path(self._empty(name))
-            self._copy(files, empty, files, self._path(place), False, self._configuration)
+            self._folders.copy(self._empty(name), place)
 
     def _empty(self, name: str) -> str:
         """A folder with the columns of a table, and no row."""
         folder = f"{self.shared}/empty/{name}"
-        if not self._exists(folder):
+        if not self._folders.exists(folder):
             types = ", ".join(f"`{column}`: {type_}" for column, type_, _ in TABLES[name].columns)
             empty = self._spark.sql(f"SELECT inline(from_json('[]', 'ARRAY<STRUCT<{types}>>'))")
             empty.coalesce(1).write.parquet(folder)
         return folder
 
-    def _files(self, uri: str) -> Any:
-        return self._path(uri).getFileSystem(self._configuration)
 
-    def _exists(self, uri: str) -> bool:
+class _OnDisk:
+    """The folders of a lake that is one of this host's."""
+
+    def exists(self, uri: str) -> bool:
+        return self._path(uri).exists()
+
+    def delete(self, uri: str) -> None:
+        shutil.rmtree(self._path(uri), ignore_errors=True)
+
+    def move(self, uri: str, place: str) -> None:
+        """Put a folder in the place of what is there."""
+        self.delete(place)
+        self._path(place).parent.mkdir(parents=True, exist_ok=True)
+        self._path(uri).rename(self._path(place))
+
+    def copy(self, uri: str, place: str) -> None:
+        """Put the files of a folder in the place of what is there."""
+        self.delete(place)
+        shutil.copytree(self._path(uri), self._path(place))
+
+    def like(self, uri: str, pattern: str) -> list[str]:
+        """The folders below this one with such names."""
+        return [str(folder) for folder in self._path(uri).glob(pattern)]
+
+    def _path(self, uri: str) -> Path:
+        return Path(uri.removeprefix("file:"))
+
+
+class _Elsewhere:
+    """The same anywhere else, as Hadoop's file systems do it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Looked up once: each part of the name costs a search through all jars.
+        hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+        self._path, self._copy = hadoop.Path, hadoop.FileUtil.copy
+        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def exists(self, uri: str) -> bool:
         return bool(self._files(uri).exists(self._path(uri)))
 
-    def _delete(self, uri: str) -> None:
+    def delete(self, uri: str) -> None:
         self._files(uri).delete(self._path(uri), True)
+
+    def move(self, uri: str, place: str) -> None:
+        self.delete(place)
+        self._files(place).mkdirs(self._path(place).getParent())
+        assert self._files(place).rename(self._path(uri), self._path(place)), place
+
+    def copy(self, uri: str, place: str) -> None:
+        self.delete(place)
+        files = self._files(place)
+        self._copy(files, self._path(uri), files, self._path(place), False, self._configuration)
+
+    def like(self, uri: str, pattern: str) -> list[str]:
+        found = self._files(uri).globStatus(self._path(f"{uri}/{pattern}"))
+        return [str(status.getPath()) for status in found or ()]
+
+    def _files(self, uri: str) -> Any:
+        return self._path(uri).getFileSystem(self._configuration)

@@ -74,6 +74,7 @@ def rows_of(spark: SparkSession, table: str, run: str, **values: str) -> DataFra
 
 @pytest.mark.spark
 def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_path: Path) -> None:
+    tmp_path /= "a lake, 100 %25"
     lake = Lake(spark, str(tmp_path))
 
     def score(run: str, count: int) -> None:
