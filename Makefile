@@ -104,9 +104,8 @@ OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
 	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
-# Of this a new clone spends about a minute on the archive that Java starts from later.
 spark: $(STAMP) ## Tests of the score, which start Spark
-	@.ci/part spark 450 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part spark 300 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
 	@.ci/part scenarios 40 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)

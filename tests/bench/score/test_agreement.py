@@ -179,7 +179,8 @@ def write(root: Path) -> dict[str, Path]:
     root.mkdir()
     bad = root / "test_good_and_bad.py"
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
-    good = "multi_concentrator or joins or replay or always_listens"
+    good = "slow_backhaul or three_stations or a_replay_a or a_join_heard or new_session"
+    good += " or always_listens"
     runs = [
         _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
         _run(root / "good", "scenarios", "-k", good),
