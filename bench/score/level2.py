@@ -39,8 +39,8 @@ _HALF = 0x10000
 FACTS = (
     "t_us", "lns", "dev_eui", "f_cnt", "mic_no", "status", "confirmed", "strategy", "first_message",
     "relaxed", "short", "pinned", "preset", "granted_by", "begun_us", "retention_us", "asks",
-    "closed", "store_fault", "unavailable", "unkept", "observed_level2", "raced", "winner",
-    "overtaken", "race_bound_us", "restarts", "faults", "orphans",
+    "closed", "store_fault", "unavailable", "unkept", "failed", "stranger", "observed_level2",
+    "raced", "winner", "overtaken", "race_bound_us", "restarts", "faults", "orphans",
 )  # fmt: skip
 """The columns of a reception that the fold looks at."""
 JUDGED = (
@@ -56,13 +56,15 @@ Reception = Any  # a row with FACTS
 class Come:
     """How far a session has come: its newest counter, of which life, and how many ever began.
 
-    `former`: how far each former life came that came farther than those after it, with its number.
+    `former`: how far each former life came that came farther than those after it, with its number;
+    `mic_no`: of the frame that came with the newest counter.
     """
 
     last: int
     life: int = 0
     lives: int = 0
     former: tuple[tuple[int, int], ...] = ()
+    mic_no: int | None = None
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -80,16 +82,16 @@ class Come:
     def is_too_far(self, f_cnt: int) -> bool:
         return f_cnt > max(self.judge_of(f_cnt), 0) + MAX_GAP
 
-    def after(self, f_cnt: int) -> "Come":
+    def after(self, f_cnt: int, mic_no: int) -> "Come":
         """How far it has come with a frame that is accepted: on, back, or begun again."""
         for number, (life, far) in enumerate(self.former):
             if f_cnt > far:
-                return Come(f_cnt, life, self.lives, self.former[:number])
+                return Come(f_cnt, life, self.lives, self.former[:number], mic_no)
         if f_cnt > self.last:
-            return replace(self, last=f_cnt)
+            return replace(self, last=f_cnt, mic_no=mic_no)
         farther = self.last > f_cnt and all(self.last < far for _, far in self.former)
         former = (*self.former, (self.life, self.last)) if farther else self.former
-        return Come(f_cnt, self.lives + 1, self.lives + 1, former[-LIVES_MAX:])
+        return Come(f_cnt, self.lives + 1, self.lives + 1, former[-LIVES_MAX:], mic_no)
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,10 @@ class Seat:
         return replace(self, heard=max(heard, f_cnt), heard_life=life)
 
     def learns(self, come: Come, owner: str | None) -> "Seat":
-        """What the store knows, where that is more."""
-        if come.rank <= self.come.rank:
+        """What the store knows, where that is more, and whose the newest frame is."""
+        if come.rank == self.come.rank:
+            return replace(self, owner=owner)
+        if come.rank < self.come.rank:
             return self
         return replace(self, come=come, owner=owner, spent={})
 
@@ -150,18 +154,19 @@ class Worth:
 class Answer:
     """What level 2 says: `granted` to `bidder`; `moves`: the session has come on with this frame.
 
-    `come` of `owner` is what the store knows then, `life` the one in which the frame lies; `asked`:
-    there was an answer, though perhaps no news.
+    `come` of `owner` is what the store knows then, `life` the one in which the frame lies, unless
+    it is `odd`: other bytes had its counter; `too_far`: it is none that any server would take.
     """
 
     level2: str
     bidder: str
     granted: bool = False
     moves: bool = False
-    asked: bool = False
+    too_far: bool = False
     come: Come | None = None
     owner: str | None = None
     life: int = 0
+    odd: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,7 @@ class Claimed:
     owner: str | None
     t_us: int
     own: bool
+    odd: bool
 
 
 @dataclass
@@ -215,10 +221,16 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
     worth = _worth(seat, row)
     answer = _claim(session, seat, worth, row)
     blind = seat.blind or (worth.looks and row.store_fault)
-    if worth.looks:
+    if answer.too_far:
+        seat, worth, answer = _too_far(seat, worth, answer)
+    elif worth.looks:
         seat, worth, answer = _after_look(seat, worth, answer, row)
     worth = _known_before(worth, answer, row)
-    _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
+    if row.failed and answer.level2 != NOT_OWNER:
+        # What was not delivered was not heard, and nobody owns it.
+        session.seats[row.lns], session.now_us = seat, row.t_us
+    else:
+        _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
     doubtful = blind or row.f_cnt <= seat.doubt
     found = (worth.newer, worth.equal, worth.spends, worth.limited, worth.known)
     return *found, seat.met, answer.level2, doubtful
@@ -263,7 +275,7 @@ def _seat(session: Session, row: Reception) -> Seat:
     """
     known = session.seats.get(row.lns)
     if known is not None:
-        return replace(known, met=True, blind=False)
+        return replace(known, blind=False)
     at_home = row.granted_by is None or row.granted_by == row.lns
     since_us = row.t_us if row.begun_us is None else row.begun_us
     come = Come(row.preset)
@@ -286,6 +298,8 @@ def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
     blind = row.store_fault
     if strange and row.t_us - seat.asked_us < _AGAIN_US:
         return replace(seat, blind=blind)
+    if strange and blind and row.stranger:
+        return replace(seat, blind=True, asked_us=row.t_us)
     if not seat.met or session.kept.rank > seat.come.rank:
         seat = replace(seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent)
     if not seat.met:
@@ -374,38 +388,56 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
     come, owner = session.newest if fresh else None, session.owner
     if come is None or seat.come.lives > come.lives:
         come, owner = seat.come, seat.owner or bidder
-    seen = session.frames.get((f_cnt, row.mic_no))
-    if seen is not None and row.t_us - seen.t_us >= row.retention_us:
-        seen = None
+    seen = _seen(session, row)
     mine, its_owner = owner == bidder, None if seen is None else seen.owner
     higher = come.is_next(f_cnt) or come.is_too_far(f_cnt)
-    beyond = come.is_too_far(f_cnt) and seat.come.is_too_far(f_cnt)
-    life = come.life if seen is None else seen.life
-    comes_true = False
+    # A server that was not told of a life that began may take for near what is too far for all.
+    beyond = not seat.come.is_next(f_cnt) or seat.come.lives < come.lives
+    beyond = come.is_too_far(f_cnt) and beyond
+    moved = come.after(f_cnt, row.mic_no)
+    is_newest = f_cnt == come.last and come.mic_no in (None, row.mic_no)
+    life, odd = (come.life, not is_newest) if seen is None else (seen.life, seen.odd)
+    comes_true = too_far = False
     if its_owner is not None and (is_new or (higher and not (mine and its_owner == bidder))):
         due, moves = its_owner == bidder and is_new, False
         comes_true = due and bidder == row.lns and seen is not None and not seen.own
     elif beyond:
-        due = moves = False
+        due, moves, odd, too_far = False, False, True, True
+    elif higher and seen is not None and not its_owner and not odd and life != moved.life:
+        due = moves = False  # it was refused a moment ago, as a frame of another life
     elif higher or (first and is_new):
         due = moves = True
     else:
-        again = f_cnt == come.last and life == come.life
+        again = f_cnt == come.last and (life == come.life or come.mic_no == row.mic_no)
         due, moves = (its_owner or owner) == bidder and (again or first), False
     granted = row.observed_level2 == OWNER if _is_unsure(session, row, due) else due
     if granted and moves and due:
-        come, owner = come.after(f_cnt), bidder
-        life = come.life
+        come, owner = moved, bidder
+        life, odd = (life, odd) if seen is not None and odd else (come.life, False)
     return Answer(
         level2=OWNER if granted and bidder == row.lns else NOT_OWNER,
         bidder=bidder,
         granted=granted and due,
         moves=granted and (moves or comes_true),
-        asked=not beyond,
+        too_far=too_far,
         come=come,
         owner=owner,
         life=life,
+        odd=odd,
     )
+
+
+def _seen(session: Session, row: Reception) -> Claimed | None:
+    """The frame, if it was claimed a short while ago."""
+    seen = session.frames.get((row.f_cnt, row.mic_no))
+    return None if seen is None or row.t_us - seen.t_us >= row.retention_us else seen
+
+
+def _too_far(seat: Seat, worth: Worth, answer: Answer) -> tuple[Seat, Worth, Answer]:
+    """What a server makes of a frame that is too far ahead of what all together know: nothing."""
+    assert answer.come is not None
+    nothing = replace(worth, newer=False, equal=False, spends=False, limited=False, passes=False)
+    return seat.learns(answer.come, answer.owner), nothing, replace(answer, level2=NOT_ASKED)
 
 
 def _after_look(
@@ -417,7 +449,7 @@ def _after_look(
     """
     if answer.level2 == UNAVAILABLE:
         answer = replace(answer, level2=NOT_ASKED)
-    if not answer.asked or answer.come is None:
+    if answer.come is None:
         return seat, worth, answer
     learnt = seat.learns(answer.come, answer.owner).hears(row.f_cnt, answer.life)
     told = (learnt.come.lives, learnt.come.life) != (seat.come.lives, seat.come.life)
@@ -478,7 +510,7 @@ def _alone(seat: Seat, level2: str, row: Reception) -> Seat:
     ahead = seat.come.is_next(f_cnt) or seat.come.is_too_far(f_cnt)
     if not ahead and not row.first_message:
         return seat.hears(f_cnt, seat.come.life)
-    come = seat.come.after(f_cnt)
+    come = seat.come.after(f_cnt, row.mic_no)
     return replace(seat, come=come, owner=owner, heard=f_cnt, heard_life=come.life, spent={})
 
 
@@ -501,10 +533,11 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
             session.before = None if session.newest is None else session.newest.last
         session.newest, session.owner = answer.come, answer.owner
     if answer.come is not None:
-        seen = session.frames.get((f_cnt, row.mic_no))
+        seen = _seen(session, row)
         owner = answer.bidder if answer.granted else None if seen is None else seen.owner
         own = (answer.granted and owner == row.lns) or (seen is not None and seen.own)
-        session.frames[f_cnt, row.mic_no] = Claimed(answer.life, owner, row.t_us, own)
+        claimed = Claimed(answer.life, owner, row.t_us, own, answer.odd)
+        session.frames[f_cnt, row.mic_no] = claimed
     if keeps:
         session.kept, session.kept_owner = seat.come, seat.owner
         session.kept_spent = seat.spent

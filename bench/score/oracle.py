@@ -17,6 +17,8 @@ from bench.score.station_text import eui_no
 
 NON_DUPLICATE = "NonDuplicate"
 RESUBMISSION = "DuplicateDueToResubmission"
+JOIN_NONCE_MAX = 0xFFFFFF
+PENDING_MAX = 8  # sessions that wait for their first frame; of more, the oldest is forgotten
 ORACLE_WORDS = (*WORDS, "level2")
 # The most selective first: the sort then rarely looks further (a quarter of the time at 10 M rows).
 LEVEL1_KEY = "mic_no, f_cnt_wire, dev_eui_no, run, case"
@@ -73,7 +75,7 @@ def with_status(
 _DEVICES = """
 -- One row per device of a case: the struct of what was agreed of it before the case began.
 SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_cnt_bits, nb_trans,
-  f_cnt_up, lorawan, server, dev_status_s, join_eui), t_us) AS device
+  f_cnt_up, lorawan, server, dev_status_s, join_eui, join_nonce_min), t_us) AS device
 FROM case_device GROUP BY run, case, dev_eui"""
 
 _ADDRESSES = f"""
@@ -93,12 +95,13 @@ _FACTS = f"""
 -- several: it is followed in plain Python. lns: the server that its station is connected to.
 -- reaches: it is proven to be of a device known here. store_fault: the store was disturbed by then;
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
--- forgotten; unkept: its answer was withheld because nothing could be kept.
+-- forgotten; failed: so it is, for the upstream did not take it; stranger: its server could not
+-- tell who sent it; unkept: its answer was withheld because nothing could be kept.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
      lns_life, stale_life, stale, is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
      join_eui, join_eui_no, dev_nonce, f_port, confirmed, adr_ack_req, link_check, device_time, adr,
-     genuine, dev_eui, dev_eui_no, session, f_cnt, copy, outcome
+     genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us, outcome
 |> LEFT JOIN (SELECT {_OF_CASE} FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
@@ -112,6 +115,8 @@ FROM matched |> WHERE heard
        AND (NOT is_join OR device.activation = 'otaa'), false) AS reaches,
      coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
      coalesce(store_fault AND outcome.reason = 'StoreUnavailable', false) AS lost,
+     coalesce(has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,
+     coalesce(outcome.reason IN ('UnknownDevice', 'MicMismatch'), false) AS stranger,
      coalesce(outcome.answer = 'Suppressed'
        AND exists(faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
        AND (NOT several OR outcome.level2 != 'NotOwner'), false) AS unkept
@@ -187,7 +192,7 @@ _JOINED = f"""
 -- Whether a join is accepted, by the DevNonces that all servers together have accepted. nonce_used:
 -- this one was, or (LoRaWAN 1.0.4) a greater one; nonce_doubtful: nobody can tell, because the
 -- store was lost when it was to be used. A join with a foreign JoinEUI is refused, and its DevNonce
--- remains unused.
+-- remains unused. Each accepted join takes a JoinNonce of 24 bits: after the last comes none.
 SELECT *, false AS foreign_join_eui, false AS nonce_used, false AS nonce_doubtful,
   false AS accepts_join
 FROM statuses WHERE NOT is_join
@@ -202,6 +207,9 @@ UNION ALL (
          false) AS nonce_used,
        coalesce(max(if(lost, dev_nonce, NULL)) OVER (PARTITION BY {_OF_DEVICE}, reaches
          ORDER BY {_RACE_ORDER} {BEFORE}) >= dev_nonce, false) AS nonce_doubtful
+  |> SET nonce_used = nonce_used OR coalesce(device.join_nonce_min + count_if(taken IS NOT NULL
+       AND NOT nonce_used) OVER (PARTITION BY {_OF_DEVICE}, reaches ORDER BY {_RACE_ORDER} {BEFORE})
+       > {JOIN_NONCE_MAX}, false)
   |> EXTEND coalesce(reaches AND if(nonce_doubtful,
          outcome.status = '{NON_DUPLICATE}' AND outcome.reason IS NULL,
          taken IS NOT NULL AND NOT nonce_used), false) AS accepts_join
@@ -216,12 +224,16 @@ _SESSION = "dev_eui_no, session, run, case, reaches, stale_life"
 _SESSION_BEFORE = f"(PARTITION BY {_SESSION} ORDER BY {_ORDER} {BEFORE})"
 _NEW = f"status = '{NON_DUPLICATE}'"
 _AGAIN = f"status = '{RESUBMISSION}'"
+# Whether a session was forgotten before a frame of it came: so many joins were accepted since.
+_FORGOTTEN = f"""size(filter(collect_list(if(accepts_join, t_us, NULL))
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}), one -> one >= sent_us))
+       >= {PENDING_MAX}"""
 # Whether a reception is the first one of a frame, and its server takes it.
 _ACCEPTED = f"reaches AND {_NEW} AND (newer OR (spends AND NOT limited))"
 _COUNTED = f"""
 -- What the counter of a reception is worth: newer (accepted as the next one), equal, spends (asks
 -- for one of the repeated answers), limited (there is none left), known (the counter can be told
--- from the wire), outlived (a frame of a later session was accepted before).
+-- from the wire), outlived (a frame of a later session was accepted before, or too many joins).
 FROM joined |> WHERE NOT several
 |> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt, coalesce(if(coalesce(min(if(is_join, NULL,
        stale_life)) OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
@@ -243,7 +255,8 @@ FROM joined |> WHERE NOT several
 |> EXTEND spends AND count_if(spends) OVER (PARTITION BY {_SESSION}, steps, f_cnt ORDER BY {_ORDER}
      {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
 |> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))
-       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS outlived,
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false)
+       OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
      false AS doubtful
 |> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps"""
@@ -283,7 +296,9 @@ _FOLLOWED = f"""{_LEVEL2}
          AND count(*) OVER ({_OF_LIFE} {BEFORE}) = 0), false) AS later,
      coalesce(level2 IN ('Owner', 'NotOwner') AND
        max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session, false) AS told_over
-|> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR}) AS outlived
+|> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
+     OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
+     AS outlived
 |> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by"""
 
 _FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful"
@@ -355,7 +370,6 @@ FROM worth
        WHEN strategy = 'None' THEN 'forwarded' END AS oracle_upstream,
      coalesce(refusal, '-') AS oracle_reason, {_ANSWER} AS oracle_answer,
      coalesce(if(unproven IS NULL, level2, NULL), 'NotAsked') AS oracle_level2,
-     has_failure AND outcome.reason = 'UpstreamUnavailable' AS failed,
      if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key
 |> LEFT JOIN evicted USING (run, case, level1_key)
 |> EXTEND CASE WHEN failed THEN 'upstream or store failed'
@@ -382,7 +396,7 @@ _OF_ORACLE = (
 )
 _RECEPTIONS = f"""
 -- One row per reception: all that is known of it.
-SELECT m.* EXCEPT (lns_life, session, f_cnt, dev_eui_no),
+SELECT m.* EXCEPT (lns_life, session, f_cnt, dev_eui_no, sent_us),
   {", ".join(f"o.{name}" for name in " ".join(_OF_ORACLE).split())}
 FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
 

@@ -40,12 +40,13 @@ _HEARD = f"""
 -- One row per frame that a station delivered. copy counts the receptions of a frame in a case from
 -- 0, turn those with the same station and xtime. What is known of the sender comes from the latest
 -- transmission of the very same bytes in the case: a replayed frame finds its original, altered
--- bytes find nothing and are not genuine. EUIs stand beside their text as numbers.
+-- bytes find nothing and are not genuine; sent_us is when it was sent. EUIs stand
+-- beside their text as numbers.
 FROM (
   SELECT run, case, phy, t_us, 1 AS is_heard, NULL AS sent, struct(*) AS row FROM texts_heard
   UNION ALL
   SELECT run, case, upper(phy), t_us, 0,
-    struct(genuine, dev_eui, session, f_cnt, transmission), NULL
+    struct(genuine, dev_eui, session, f_cnt, transmission, t_us), NULL
   FROM radio_transmit WHERE direction = 'up')
 |> EXTEND last(sent) IGNORE NULLS OVER (PARTITION BY phy, run, case ORDER BY t_us, is_heard
      {SO_FAR}) AS sent_last
@@ -53,6 +54,7 @@ FROM (
 |> SELECT row.*, if(sent_last.genuine AND phy IS NOT NULL, sent_last, NULL) AS sent
 |> EXTEND sent IS NOT NULL AS genuine, coalesce(join_dev_eui, sent.dev_eui) AS dev_eui,
      sent.session AS session, sent.f_cnt AS f_cnt, sent.transmission AS transmission,
+     sent.t_us AS sent_us,
      row_number() OVER (PARTITION BY frame_id, run, case ORDER BY {ARRIVAL}) - 1 AS copy,
      row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
 |> EXTEND {eui_no("dev_eui")} AS dev_eui_no, {eui_no("join_eui")} AS join_eui_no,

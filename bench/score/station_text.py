@@ -7,9 +7,9 @@ unsigned) 32-bit integers of the little-endian bytes of the frame; EUIs have any
 from bench.score.schema import DOWN_TEXT, STATION_TEXT
 
 _HEX = "r'^([0-9A-Fa-f]{2})*$'"
-# Uplink MAC commands by length (LoRaWAN 1.0.4, 5) up to the first LinkCheckReq (CID 02) or
-# DeviceTimeReq (CID 0D).
-_OTHERS = "^((03|05|07|0A|10|11|13)..|(02|04|08|09|0C|0D)|06....)*"
+# Uplink MAC commands by length (LoRaWAN 1.0.4, 5 and 12; 1.0.2, 14) up to the first LinkCheckReq
+# (CID 02) or DeviceTimeReq (CID 0D).
+_OTHERS = "^((03|05|07|0A|10|11|13)..|(02|04|08|09|0D|12)|06....)*"
 _UINT32, _INT32_MIN = 0xFFFFFFFF, -(1 << 31)
 # Whether something follows the object in the text, which Spark's JSON readers do not mind.
 _TRAILS = r"(text RLIKE r'^\s*[{]' AND NOT text RLIKE r'[}]\s*$')"

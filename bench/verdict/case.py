@@ -144,6 +144,7 @@ class Case:
             "dev_addr": device.dev_addr,
             "server": device.server,
             "dev_status_s": device.dev_status_s,
+            "join_nonce_min": device.join_nonce_min if device.join_nonce_min > 1 else None,
             "f_cnt_up": f_cnt_up,
         }
         fields |= {name: value for name, value in optional.items() if value is not None}

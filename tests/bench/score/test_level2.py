@@ -78,6 +78,14 @@ CASES: dict[str, tuple[list[Heard], list[Line], str, list[bool]]] = {
         [(LATE, WEST, 10, ELSEWHERE, "NotOwner"), (LATE + 5_000, EAST, 11, UP, "Owner")],
         [], "open", [True, True],
     ),
+    # What is too far for all belongs to nobody, and nobody is told whose it is.
+    "too far for all": (
+        [(LATE, WEST, 16_394, TOO_OLD, "NotAsked"), (2 * LATE, EAST, 16_393, UP, "Owner")],
+        [], "open", [True, True],
+    ),
+    "too far and granted": (
+        [(LATE, WEST, 16_394, UP, "Owner")], [], "open", [False],
+    ),
     # An outage is believed where the capture shows one.
     "outage that nobody saw": (
         [(LATE, WEST, 10, UP, "Unavailable")], [], "open", [False],

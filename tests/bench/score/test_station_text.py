@@ -40,6 +40,8 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
         "negative": changed(UPDF, DevAddr=-2147483647, MIC=-406457590, FPort=-1, FRMPayload=""),
         "asking": changed(UPDF, MHdr=128, FCtrl=0x42, FOpts="0302"),
         "checking": changed(UPDF, FCtrl=0x03, FOpts="030702"),
+        "class B": changed(UPDF, FCtrl=0x08, FOpts="100511031213010D"),
+        "unknown": changed(UPDF, FCtrl=0x02, FOpts="0C0D"),
         "jreq": JREQ,
         "id6": changed(JREQ, JoinEui="::1", DevEui="16:c001:f150:1"),
     }
@@ -53,6 +55,7 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
     assert said["negative"]["phy"] == "4001000080000200" + "0AF3C5E7"
     assert (said["asking"]["confirmed"], said["asking"]["adr_ack_req"]) == (True, True)
     assert [said[name]["link_check"] for name in ("asking", "checking")] == [False, True]
+    assert [said[name]["device_time"] for name in ("class B", "unknown")] == [True, False]
     assert said["jreq"]["frame_id"] == "AA13693363343639:3331383274356905:35076"
     assert said["jreq"]["phy"] == "00" + "39363463336913AA" + "0569357432383133" + "0489C65B1304"
     assert said["id6"]["frame_id"] == "0000000000000001:0016C001F1500001:35076"
