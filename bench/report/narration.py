@@ -331,6 +331,13 @@ def _case_device(event: Event, cast: Cast) -> str:
     )
 
 
+def _station_binary(event: Event, cast: Cast) -> str:
+    station = cast.name(str(event.get("station")))
+    way = f"{station} → LNS" if event.get("direction") == "up" else f"LNS → {station}"
+    number, size = event.get("n"), event.get("bytes_count")
+    return f"{way}: binary message {number}, {size} bytes: {event.get('begins')}, not carried on"
+
+
 def _case_station(event: Event, cast: Cast) -> str:
     return f"{event.get('name')} is the station {event.get('eui')}"
 
@@ -461,6 +468,7 @@ _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
     "radio.transmit": _radio_transmit,
     "radio.lost": _radio_lost,
     "station.text": _station_text,
+    "station.binary": _station_binary,
     "lns.outcome": _lns_outcome,
     "lns.downlink": _lns_downlink,
     "lns.connection": _lns_connection,

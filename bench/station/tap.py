@@ -2,7 +2,8 @@
 
 The tap stands between one station and the server, in every connection of that station. It records
 each text that leaves it and injects faults into receptions (updf, jreq, broken texts) and into
-dnmsg; everything else passes. Texts it cannot read are forwarded untouched.
+dnmsg; every other text passes. Texts it cannot read are forwarded untouched. Binary messages (a
+remote shell's, or garbage) go no further: they are counted, and the 1st, 2nd, 4th, … recorded.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from enum import StrEnum
 
 from bench.capture import Record
 from bench.station.link import LinkClosed, TextLink, link_pair
+from bench.station.web_socket import WebSocketLink
 from bench.verdict.evidence import LINK, NO_LINK
 from bench.verdict.wire import is_reception, json_of, uplink_of
 from lns.clock import now_us
@@ -153,6 +155,7 @@ class Connection:
 
 
 HISTORY_MAX = 10_000
+_SHOWN_BYTES = 16
 
 
 class Tap:
@@ -409,6 +412,8 @@ class Tap:
 
     async def _carry(self, connection: Connection) -> None:
         """Carry texts both ways until either end closes."""
+        self._watch(connection.station, "up")
+        self._watch(connection.lns, "down")
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_read(connection.station, self._up))
@@ -424,6 +429,30 @@ class Tap:
             for queue in (connection.to_lns, connection.to_station):
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
+
+    def _watch(self, link: TextLink, direction: str) -> None:
+        """Record what a link brings that is no text."""
+        count = 0
+
+        def binary(octets: bytes) -> None:
+            nonlocal count
+            count += 1
+            if count.bit_count() == 1:
+                self._record(
+                    f"tap-{self.station}",
+                    "station.binary",
+                    {
+                        "station": self.station,
+                        "direction": direction,
+                        "n": count,
+                        "bytes_count": len(octets),
+                        "begins": octets[:_SHOWN_BYTES].hex(),
+                        "dropped": True,
+                    },
+                )
+
+        if isinstance(link, WebSocketLink):
+            link.binary = binary
 
     async def _read_lns(self, connection: Connection) -> None:
         try:

@@ -109,9 +109,11 @@ class WebSocketLink:
 
     What arrived before the other side closed can still be read; the end that closed reads nothing
     more. The socket itself is gone once `wait_closed` returns, at most a second after `close`.
+    `binary` is told of each message that is no text.
     """
 
     def __init__(self, connection: LinkSocket) -> None:
+        self.binary: Callable[[bytes], None] = lambda octets: None
         self._connection = connection
         self._why = ""
         self._left_alone = False
@@ -139,7 +141,7 @@ class WebSocketLink:
             raise LinkClosed(self._cause()) from error
 
     async def receive(self) -> str:
-        """The next text, binary messages left out; LinkClosed once the connection is over."""
+        """The next text; LinkClosed once the connection is over."""
         while not self._why:
             if self._left_alone:
                 await self.wait_closed()
@@ -154,6 +156,7 @@ class WebSocketLink:
                 break
             if isinstance(message, str):
                 return message
+            self.binary(message)
         raise LinkClosed(self._cause())
 
     def close(self) -> None:

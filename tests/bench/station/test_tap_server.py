@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from websockets.asyncio import client
 
-from bench.station.link import LinkClosed
+from bench.station.link import LinkClosed, TextLink, link_pair
+from bench.station.tap import Tap
 from bench.station.tap_server import TapServer
 from bench.station.web_socket import StationLinks, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
@@ -131,5 +133,43 @@ def test_stop_closes_what_is_open_and_tells_what_went_wrong() -> None:
         with pytest.raises(LinkClosed, match="1001"):
             await link.receive()
         await links.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_no_text_is_counted_and_shown_and_goes_no_further() -> None:
+    """The 1st, 2nd and 4th of five binary messages; the text behind them passes."""
+
+    async def main() -> None:
+        events: list[tuple[str, str, dict[str, object]]] = []
+        lns_end, tap_end = link_pair()
+        server = TapServer()
+
+        async def to_lns() -> TextLink:
+            return tap_end
+
+        tap = Tap(WEST, to_lns, lambda *event: events.append(event))
+        await server.start()
+        server.register(WEST, tap.accept)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(tap.run())
+            async with client.connect(await discover(server.uri, WEST)) as station:
+                for number in range(5):
+                    await station.send(bytes([number]) * 20)
+                await station.send("a text")
+                assert await lns_end.receive() == "a text"
+            running.cancel()
+        await server.stop()
+        shown = [(fields["n"], fields["begins"]) for _, kind, fields in events if "binary" in kind]
+        assert shown == [(1, "00" * 16), (2, "01" * 16), (4, "03" * 16)]
+        assert [fields["text"] for _, kind, fields in events if kind == "station.text"] == [
+            "a text"
+        ]
+        assert events[0] == (
+            f"tap-{WEST}",
+            "station.binary",
+            {"station": WEST, "direction": "up", "n": 1, "bytes_count": 20, "begins": "00" * 16,
+             "dropped": True},
+        )  # fmt: skip
 
     asyncio.run(main())
