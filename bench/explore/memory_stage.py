@@ -15,7 +15,7 @@ from functools import cache
 from bench.chance import stream
 from bench.clock import VirtualTimeLoop
 from bench.explore.history import SERVERS, Device, History, StationRestart
-from bench.explore.play import ON_AIR_US, Conductor, Secrets
+from bench.explore.play import DR, FREQ_HZ, ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Kept, Trace, Words
 from bench.rig.simulated_rig import FarStore, SharedStore, StoreWire
 from lns.clock import now_us
@@ -29,9 +29,9 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
-from lns.station.messages import Dnmsg, GetXtime, UpInfo, parse_down
+from lns.station.messages import Dnmsg, GetXtime, parse_down
 from lns.station.protocol import LinkClosed
-from lns.station.spelling import dntxed_text, frame_text, version_text, xtime_report_text
+from lns.station.spelling import dntxed_text, version_text, xtime_report_text
 from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion
 
 START_US = 1_000_000
@@ -39,7 +39,6 @@ RETENTION_US = 60_000_000
 CONNECTING_US = 1_000
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 JOIN_EUI = Eui("70B3D57ED0000000")
-DR, FREQ_HZ = 5, 868_100_000
 COUNTER_AT_START_US = 77
 _VERSION = version_text("2.0.6(linux/std)")
 
@@ -274,10 +273,7 @@ class MemoryStage:
         told_by = self.servers[server].stations[station]
         xtime = told_by.xtime_now()
         self._numbers[told_by.eui, xtime] = number
-        info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
-        text = frame_text(frame.phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
-        assert text is not None
-        return text
+        return reception_text(frame, xtime, number)
 
     async def tell(self, server: int, station: int, text: str) -> None:
         link = self.servers[server].stations[station].link

@@ -47,6 +47,8 @@ from bench.explore.trace import (
     Trace,
     UpstreamDisturbed,
 )
+from bench.virtual.station.station_words import Heard as HeardSo
+from bench.virtual.station.station_words import frame_told
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
@@ -60,6 +62,7 @@ from lns.lorawan.frame import (
 )
 from lns.lorawan.identifiers import DevAddr, Eui
 
+DR, FREQ_HZ = 5, 868_100_000
 ON_AIR_US = 60_000
 JOINING_US = 400_000
 BEFORE_RESTART_US = 4_000_000
@@ -79,6 +82,14 @@ class Secrets:
     app_key: bytes = field(repr=False)
     dev_addr: DevAddr
     keys: SessionKeys | None = field(default=None, repr=False)
+
+
+def reception_text(frame: Frame, xtime: int, number: int) -> str:
+    """What a station tells of a frame, spelled by the bench; its RSSI is its number."""
+    heard = HeardSo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5, gpstime=0, rxtime=0.0)
+    text = frame_told(frame.phy, dr=DR, freq_hz=FREQ_HZ, heard=heard, ref_time=0.0)
+    assert text is not None, "a station would not report this frame"
+    return text
 
 
 class Stage(Protocol):

@@ -25,18 +25,16 @@ from bench.explore.history import (
     Upstream,
 )
 from bench.explore.model import Model
-from bench.explore.play import ON_AIR_US, Conductor, Secrets
+from bench.explore.play import ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Trace, Words
 from bench.rig.rig import GatewayAway
 from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse
 from lns.lorawan.identifiers import Eui
-from lns.station.messages import Dnmsg, UpInfo, parse_down
-from lns.station.spelling import frame_text
+from lns.station.messages import Dnmsg, parse_down
 
 FIRST_STATIONS = ("west", "east", "north")
-DR, FREQ_HZ = 5, 868_100_000
 ALIKE = "01000009"  # the DevAddr of several devices
 APART_US = 150_000  # two stations on wires that tell of a frame
 ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
@@ -166,10 +164,7 @@ class RigStage:
         self._rig.announce(self.sent(frame), genuine=not frame.forged)
         xtime = self._rig.station(name).tap.xtime_now()
         self._numbers[self._rig.station(name).eui, xtime] = number
-        info = UpInfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5)
-        text = frame_text(frame.phy, dr=DR, freq_hz=FREQ_HZ, upinfo=info)
-        assert text is not None
-        return text
+        return reception_text(frame, xtime, number)
 
     async def tell(self, server: int, station: int, text: str) -> None:
         self._rig.station(self.station(server, station)).tap.inject(text)
