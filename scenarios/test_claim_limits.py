@@ -1,0 +1,500 @@
+"""What the store that servers share knows of a session, at its edges: claims, lives, counters."""
+
+import pytest
+
+from bench.duration import milliseconds, minutes, seconds
+from bench.verdict.expectation import Table
+from lns.lorawan.crypto import SessionKeys
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    ELSEWHERE,
+    EXPIRED,
+    FIRST,
+    LOST,
+    OVER,
+    OWNED,
+    UNVERIFIED,
+    WITH_DOWNLINK,
+)
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+ALIKE = SessionKeys(bytes(16), bytes(range(16)))
+
+TOO_FAR = Table("""
+    strategy kind        | far
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
+""")
+LOST_UPSTREAM = Table("""
+    strategy kind        | back
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+""")
+# Whose frame this server was refused before: nobody else has it any more.
+TAKEN_OVER = Table("""
+    strategy kind        | taken
+    *        confirmed   | DuplicateDueToResubmission forwarded RX1 Owner
+""")
+LOST_AGAIN = Table("""
+    strategy kind        | lost2
+    *        confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed Owner
+""")
+GONE = Table("""
+    strategy kind        | gone
+    *        *           | - dropped(UnknownDevice) NotAsked
+""")
+REFUSED = Table("""
+    strategy kind        | refused
+    *        *           | NonDuplicate dropped(StoreUnavailable) Suppressed Unavailable
+""")
+NOT_SENT = Table("""
+    strategy kind        | unsent
+    *        *           | NonDuplicate forwarded Suppressed Owner
+""")
+ASKED = Table("""
+    strategy kind        | asked
+    *        *           | NonDuplicate forwarded RX1
+""")
+
+
+async def hear(rig, device, *stations, after=3_000_000, **facts):
+    """A frame of a device that these stations hear a moment after each other; then time passes."""
+    frame = await rig.craft(device, **facts)
+    await tell(rig, frame, *stations)
+    await rig.wait(after)
+    return frame
+
+
+async def tell(rig, frame, *stations):
+    """Let these stations tell a frame, 100 ms after each other."""
+    for number, station in enumerate(stations):
+        if number:
+            await rig.wait(milliseconds(100))
+        await rig.say(rig.told(frame, by=station), by=station)
+
+
+# --- how far a session has come -------------------------------------------------------------------
+
+
+async def test_what_is_too_far_for_all_servers_belongs_to_none(rig, confirmed):
+    """One more than MAX_FCNT_GAP beyond what any of them has heard; the greatest gap is taken."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    far = await hear(rig, device, "west", "east", f_cnt=10 + 16_385, confirmed=confirmed)
+    most = await hear(rig, device, "west", "east", f_cnt=10 + 16_384, confirmed=confirmed)
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(far, TOO_FAR * 2, far=("west", "east"))
+    rig.expect(most, OWNED + LOST, owned="west", lost="east")
+
+
+async def test_what_others_have_carried_on_is_not_too_far(rig):
+    """A server that was away for more than MAX_FCNT_GAP frames learns of them from the store.
+
+    With the frames it learns that the device was asked for repetitions, and does so already.
+    """
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False, nb_trans=2)
+    asked = await hear(rig, device, "west", f_cnt=10, adr=True)
+    granted = await hear(rig, device, "west", f_cnt=16_000, adr=True, f_opts=b"\x03\x07")
+    farther = await hear(rig, device, "west", f_cnt=32_000, adr=True)
+    there = await hear(rig, device, "east", f_cnt=32_001, adr=True)
+    rig.expect(asked, ASKED, asked="west")
+    for frame, station in ((granted, "west"), (farther, "west"), (there, "east")):
+        rig.expect(frame, OWNED, owned=station)
+
+
+async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
+    """Its counter stands for another one there, so the MIC fits only who has read the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=0x1FFFF, relaxed_f_cnt=False)
+    counters = [0x1FFFF + 16_384 * step for step in range(9)]
+    frames = [await hear(rig, device, "west", f_cnt=f_cnt, after=seconds(1)) for f_cnt in counters]
+    there = await hear(rig, device, "east", f_cnt=counters[-1] + 1, confirmed=True)
+    for frame, station in [*((frame, "west") for frame in frames), (there, "east")]:
+        rig.expect(frame, OWNED, owned=station)
+
+
+@pytest.mark.fault("store", "away")
+async def test_a_life_that_began_without_the_store_is_told_to_it(rig, confirmed):
+    """The store knows the life before; the server that heard the device knows better."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", "east")
+    rig.cut_store()
+    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    await rig.restore_store()
+    after = await hear(rig, device, "west", "east", f_cnt=2, confirmed=confirmed)
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(after, OWNED + LOST, owned="west", lost="east")
+
+
+async def test_a_first_message_that_is_repeated_begins_one_life(rig, strategy):
+    """It is answered three times more, and all its copies have one name."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    first = await rig.craft(device, f_cnt=0, confirmed=True)
+    for _ in range(5):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", f_cnt=1)
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-1"
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(first, OWNED + AGAIN * 3 + OVER, owned="west", again="west", over="west")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect_upstream(after, through="west", removeDuplicatesKey=key)
+
+
+async def test_two_frames_of_the_counter_that_a_server_began_with_are_two(rig, strategy):
+    """Nobody knows which bytes had it: the first that come are it, and others are others."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    one = await hear(rig, device, "west", f_cnt=9, payload=b"one", confirmed=True)
+    two = await hear(rig, device, "east", f_cnt=9, payload=b"two", confirmed=True)
+    rig.expect(one, EXPIRED, again="west")
+    rig.expect(two, LOST, lost="east")
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_other_bytes_with_the_newest_counter_have_a_name_of_their_own(rig, servers):
+    """A relaxed device has begun again unheard: its third frame is none of those before."""
+    if servers == 2:
+        rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=7)
+    old = await hear(rig, device, "west", payload=b"old", confirmed=True)
+    new = await hear(rig, device, "east", f_cnt=7, payload=b"new", confirmed=True)
+    mic = new.phy[-4:].hex().upper()
+    rig.expect(old, FIRST, first="west")
+    if servers == 2:
+        rig.expect(new, LOST, lost="east")
+    else:
+        rig.expect(new, EXPIRED, again="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-7"
+    rig.expect_upstream(old, through="west", removeDuplicatesKey=key)
+    rig.expect_upstream(new, through="east", removeDuplicatesKey=f"{key}.{mic}")
+
+
+async def test_a_session_that_ended_elsewhere_is_over_for_good(rig):
+    """Whoever was told so once takes no frame of it, though nobody remembers that any more."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.bravo.join()
+    known = await hear(rig, rig.bravo, "west", "east")
+    late, later = [await rig.craft(rig.bravo) for _ in range(2)]
+    again = await rig.bravo.join()
+    new = await hear(rig, rig.bravo, "west")
+    await tell(rig, late, "east")
+    await rig.wait(seconds(7))
+    await rig.restart_store(empty=True)
+    await tell(rig, later, "east")
+    for join in (before, again):
+        rig.expect(join, FIRST, first="west")
+    rig.expect(known, OWNED + LOST, owned="west", lost="east")
+    rig.expect(new, OWNED, owned="west")
+    for frame in (late, later):
+        rig.expect(frame, GONE, gone="east")
+
+
+async def test_of_two_devices_alike_the_first_one_is_meant_whoever_was_looked_up(rig):
+    """One address and the same keys: nobody can tell them apart, so it is always the same one."""
+    rig.put_on("lns-b", "east")
+    facts = {"f_cnt": 10, "relaxed_f_cnt": False, "dev_addr_text": "01000009", "keys": ALIKE}
+    first, _ = rig.provision("first", **facts), rig.provision("second", **facts)
+    before = await hear(rig, first, "west")
+    await rig.wait(minutes(24 * 60))
+    after = [await hear(rig, first, "west") for _ in range(2)]
+    for frame in (before, *after):
+        rig.expect(frame, OWNED, owned="west")
+        rig.expect_upstream(frame, through="west", devEui=first.provisioned.dev_eui)
+
+
+# --- what cannot be delivered ---------------------------------------------------------------------
+
+
+@pytest.mark.requires("slow application")
+async def test_what_was_not_delivered_takes_nothing_from_what_came_after_it(rig):
+    """The server gives back the older frame when it owns a newer one already, which stays its."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.delay_upstream(seconds(15))
+    older = await hear(rig, device, "west", after=seconds(1), confirmed=True)
+    newer = await hear(rig, device, "west", after=seconds(75), confirmed=True)
+    await tell(rig, newer, "east")
+    rig.expect(older, LOST_UPSTREAM, back="west")
+    rig.expect(newer, OWNED + ELSEWHERE, owned="west", elsewhere="east")
+
+
+@pytest.mark.requires("own store", "slow application")
+@pytest.mark.fault("store", "restart")
+async def test_who_cannot_deliver_gives_back_only_what_is_its_own(rig):
+    """The store forgot the claim, and granted the frame to the other server meanwhile."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.delay_upstream(seconds(15))
+    frame = await hear(rig, device, "west", after=seconds(1), confirmed=True)
+    await rig.restart_store(empty=True)
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(12))
+    await tell(rig, frame, "west")
+    rig.expect(
+        frame, LOST_UPSTREAM + OWNED + ELSEWHERE, back="west", owned="east", elsewhere="west"
+    )
+
+
+@pytest.mark.requires("slow application")
+async def test_what_a_server_takes_over_and_cannot_deliver_costs_no_answer(rig, strategy):
+    """The owner gave the frame back; the other one fails once, then has its three answers."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10, strategy=strategy)
+    await rig.start()
+    rig.delay_upstream(seconds(15))
+    frame = await rig.craft(device, confirmed=True)
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(12))
+    rig.refuse_upstream()
+    for _ in range(5):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    rig.expect(
+        frame,
+        LOST_UPSTREAM + LOST + LOST_AGAIN + TAKEN_OVER + AGAIN * 2 + OVER,
+        back="west", lost="east", lost2="east", taken="east", again="east", over="east",
+    )  # fmt: skip
+
+
+@pytest.mark.requires("slow application")
+async def test_a_copy_that_waited_is_judged_as_if_nothing_came_meanwhile(rig, strategy):
+    """Its first one is on its way to the application still, and a newer frame is through."""
+    device = rig.provision("slow", f_cnt=10, strategy=strategy)
+    await rig.start()
+    rig.delay_upstream(seconds(3))
+    frame = await rig.craft(device)
+    await tell(rig, frame, "west", "east")
+    newer = await hear(rig, device, "west", after=seconds(5))
+    rig.expect(frame, FIRST + COPY, first="west", copy="east")
+    rig.expect(newer, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_copy_takes_the_place_of_a_first_one_that_the_store_lost(rig, strategy):
+    """Nobody can say whose the frame is in time: each of its copies is a first one."""
+    rig.put_on("lns-b", "north")
+    rig.on_outage("closed")
+    device = rig.provision("slow", f_cnt=10, strategy=strategy)
+    await rig.start()
+    rig.slow_store(seconds(1), "lns-a")
+    frame = await rig.craft(device, confirmed=True)
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(2))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, REFUSED * 2, refused=("west", "east"))
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_first_message_whose_reply_was_late_is_new_when_it_comes_again(rig, confirmed):
+    """It was granted and nobody heard so: nothing of it was delivered, and nothing was asked."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.slow_store(milliseconds(400), "lns-a")
+    first = await hear(rig, device, "west", f_cnt=0, f_opts=b"\x02", confirmed=confirmed)
+    await rig.restore_store("lns-a")
+    await tell(rig, first, "west")
+    await rig.wait(seconds(3))
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-0"
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(first, REFUSED + ASKED, refused="west", asked="west")
+    rig.expect_upstream(first, through="west", messageId=key)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
+    """It was claimed before: this answer is one of the three that are left."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    await rig.restart_lns()
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    due = OWNED + EXPIRED + AGAIN * 2 + OVER
+    rig.expect(first, due, owned="west", again="west", over="west")
+
+
+# --- downlink counters ----------------------------------------------------------------------------
+
+
+async def test_servers_take_turns_with_the_counters_of_a_joined_device(rig):
+    """Each answer has the next one, whoever gave the one before."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    rig.expect(join, FIRST, first="west")
+    for f_cnt, station in enumerate(("west", "east", "west", "east")):
+        rig.only(station)
+        uplink = await rig.bravo.send(confirmed=True)
+        rig.expect(uplink, OWNED, owned=station)
+        rig.expect_answer(uplink, f_cnt=f_cnt)
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.parametrize("activation", ["abp", "otaa"])
+@pytest.mark.fault("store", "slow")
+async def test_what_the_application_asks_for_in_mid_claim_has_a_counter_of_its_own(rig, activation):
+    """The claim took none, for nothing was to be sent when it was made."""
+    rig.put_on("lns-b", "east")
+    known = {"f_cnt": 10} if activation == "abp" else {}
+    device = rig.provision("asked", activation=activation, **known)
+    rig.only("west")
+    if activation == "otaa":
+        rig.expect(await device.join(), FIRST, first="west")
+    rig.slow_store(milliseconds(100), "lns-a")
+    frame = await hear(rig, device, "west", after=milliseconds(50))
+    await rig.queue_downlink(device, payload=b"on", port=9)
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    after = [
+        await hear(rig, device, station, confirmed=True) for station in ("east", "west", "east")
+    ]
+    rig.expect(frame, WITH_DOWNLINK, first="west")
+    rig.expect_answer(frame, f_port=9, f_cnt=0)
+    for f_cnt, uplink in enumerate(after, start=1):
+        rig.expect(uplink, OWNED, owned="west" if f_cnt == 2 else "east")
+        rig.expect_answer(uplink, f_cnt=f_cnt)
+
+
+@pytest.mark.requires("slow application")
+async def test_who_lost_the_session_in_mid_answer_sends_nothing(rig):
+    """The application asks when the claim is granted; the other server owns a newer frame then."""
+    rig.put_on("lns-b", "east")
+    await rig.start()
+    rig.delay_upstream(milliseconds(300))
+    frame = await hear(rig, rig.alpha, "west", after=milliseconds(100))
+    newer = await hear(rig, rig.alpha, "east", after=milliseconds(50))
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    await rig.wait(seconds(3))
+    after = await hear(rig, rig.alpha, "west")
+    rig.expect(frame, NOT_SENT, unsent="west")
+    rig.expect_on_air(frame)
+    rig.expect(newer, OWNED, owned="east")
+    rig.expect(after, WITH_DOWNLINK, first="west")
+    rig.expect_answer(after, f_port=9)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_who_has_missed_frames_takes_a_counter_beyond_their_answers(rig):
+    """The store has forgotten how many there were: the device takes only what is newer."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10)
+    rig.only("west")
+    answered = [await device.send(confirmed=True) for _ in range(2)]
+    await rig.restart_store(empty=True)
+    rig.only("east")
+    there = await device.send(confirmed=True)
+    for uplink, station in [*((uplink, "west") for uplink in answered), (there, "east")]:
+        rig.expect(uplink, OWNED, owned=station)
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_server_knows_its_counters_better_than_a_store_that_forgot_them(rig):
+    """Many downlinks without an uplink between them: the other server cannot guess how many."""
+    rig.put_on("lns-b", "east")
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    for number in range(9):
+        await rig.queue_downlink(always, payload=bytes([number]), port=8)
+    await rig.wait(seconds(20))
+    await rig.restart_store(empty=True)
+    rig.only("east")
+    elsewhere = await always.send()
+    rig.only("west")
+    after = await always.send(confirmed=True)
+    for number in range(9):
+        rig.expect_downlink(always, bytes([number]), port=8, window="C")
+    for uplink, station in ((before, "west"), (elsewhere, "east"), (after, "west")):
+        rig.expect(uplink, OWNED, owned=station)
+    rig.expect_reply(after)
+
+
+async def test_a_device_of_one_server_goes_on_with_its_counter_after_a_restart(rig):
+    """What a server keeps in a store beside others is its own newest, not what was there."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("pinned", f_cnt=10, server="lns-a", relaxed_f_cnt=False)
+    rig.only("west")
+    uplinks = [await device.send(confirmed=True) for _ in range(3)]
+    await rig.restart_lns()
+    uplinks.append(await device.send(confirmed=True))
+    for f_cnt, uplink in enumerate(uplinks):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_answer(uplink, f_cnt=f_cnt)
+        rig.expect_reply(uplink)
+
+
+async def test_an_empty_queue_asks_for_no_counter(rig):
+    """What the application wanted has been said: later uplinks ask for nothing, and get nothing."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    await rig.queue_downlink(rig.bravo, payload=b"on", port=9)
+    told = await rig.bravo.send()
+    silent = [await rig.bravo.send() for _ in range(2)]
+    asking = await rig.bravo.send(confirmed=True)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(told, WITH_DOWNLINK, first="west")
+    rig.expect_answer(told, f_cnt=0, f_port=9)
+    for uplink in silent:
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(asking, FIRST, first="west")
+    rig.expect_answer(asking, f_cnt=1)
+
+
+# --- when a server asks ---------------------------------------------------------------------------
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_device_of_one_server_waits_for_no_store_after_a_day(rig):
+    """Nobody else can have heard it; a shared one is looked up, which takes its time."""
+    rig.put_on("lns-b", "east")
+    facts = {"f_cnt": 10, "relaxed_f_cnt": False}
+    pinned = rig.provision("pinned", server="lns-a", **facts)
+    shared = rig.provision("shared", **facts)
+    clock = await hear(rig, pinned, "west")
+    await rig.wait(minutes(24 * 60))
+    await hear(rig, shared, "west")
+    rig.slow_store(milliseconds(150), "lns-a")
+    frame = await rig.craft(pinned, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(500))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(clock, FIRST, first="west")
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_the_seventeenth_counter_with_copies_takes_no_number_from_the_first(rig, strategy):
+    """Copies of a first message may come late: each of them has an id of its own."""
+    device = rig.provision("relaxed", strategy=strategy)
+    first = await hear(rig, device, "west", "east", f_cnt=1, after=milliseconds(500))
+    others = [
+        await hear(rig, device, "west", "east", f_cnt=f_cnt, after=milliseconds(500))
+        for f_cnt in range(2, 20)
+    ]
+    await tell(rig, first, "east")
+    rig.expect(first, FIRST + COPY * 2, first="west", copy="east")
+    for frame in others:
+        rig.expect(frame, FIRST + COPY, first="west", copy="east")
