@@ -121,6 +121,17 @@ async def test_an_uplink_may_be_spelled_in_more_than_one_way(rig, spelling):
         rig.expect(frame, FIRST, first="west")
 
 
+async def test_an_address_may_be_negative(rig):
+    """32 bits of it are a signed number to a station."""
+    rig.only("west")
+    device = rig.provision("high", f_cnt=10, dev_addr_text="FE00A711")
+    frame = await rig.craft(device, confirmed=True)
+    text = rig.told(frame, by="west")
+    assert json.loads(text)["DevAddr"] < 0
+    await rig.say(text, by="west")
+    rig.expect(frame, FIRST, first="west")
+
+
 EUIS = {
     "dashes": lambda eui: "-".join(eui[at : at + 2] for at in range(0, 16, 2)),
     "colons": lambda eui: ":".join(eui[at : at + 2] for at in range(0, 16, 2)),
@@ -172,6 +183,13 @@ async def test_a_message_that_cannot_be_read_is_told(rig, text):
 async def test_a_message_of_no_use_is_passed_over(rig, text):
     """Newer stations may say more than this server knows."""
     await told_between(rig, text)
+
+
+async def test_a_station_that_asks_for_the_time_is_told_it(rig):
+    """Its own clock comes back with the answer to each question (Basics Station, timesync)."""
+    rig.only("west")
+    for txtime in (1_000_000, 2_000_000):
+        await told_between(rig, f'{{"msgtype":"timesync","txtime":{txtime}}}')
 
 
 # --- what applications ask for --------------------------------------------------------------------

@@ -47,8 +47,8 @@ from bench.explore.trace import (
     Trace,
     UpstreamDisturbed,
 )
-from bench.virtual.station.station_words import Heard as HeardSo
-from bench.virtual.station.station_words import frame_told
+from bench.virtual.station_words import Heard as HeardSo
+from bench.virtual.station_words import frame_told
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

@@ -373,10 +373,16 @@ def _requests(octets: bytes) -> set[int]:
 def _time(
     command: Command, uplink: Uplink, began: datetime | None, check: Scrutiny
 ) -> Iterator[Found]:
-    """Whether DeviceTimeAns tells when the frame ended, in GPS time: UTC without leap seconds."""
-    if began is None or uplink.injected:
+    """Whether DeviceTimeAns tells when the frame ended, in GPS time: UTC without leap seconds.
+
+    A station that has GPS knows best.
+    """
+    if uplink.gpstime > 0:
+        ended_us = uplink.gpstime
+    elif began is None or uplink.injected:
         return
-    ended_us = gps_us(began) + uplink.t_us - uplink.held_us
+    else:
+        ended_us = gps_us(began) + uplink.t_us - uplink.held_us
     told_us = int.from_bytes(command.told[:4], "little") * 1_000_000
     told_us += command.told[4] * 1_000_000 // 256
     if not -_TOLD_WITHIN_US <= told_us - ended_us <= _GPS_STEP_US:

@@ -15,10 +15,10 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.outcome import outcome, unreadable
-from bench.inspection.router_config import router_config
+from bench.inspection.router_config import mux_time, router_config
 from bench.verdict.evidence import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import Uplink, eui_of, gps_us, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.frames import (
     DataFrame,
@@ -38,6 +38,12 @@ _TOLD_LATE_US = 500_000
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
+_ACK_US = 8_000_000
+"""How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
+_ACK_EARLY_US = 500_000
+_JUST_HEARD_US = 5_000_000
+"""A station that told a frame so lately may be the one that a server has heard a device through."""
+_TIME_WITHIN_US = 500_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -81,13 +87,19 @@ class Inspector:
         self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
         self._on_air_until_us: dict[tuple[str, str], int] = {}
+        self._last_heard: dict[tuple[str, str], str] = {}
+        self._told_of: dict[tuple[str, str], int] = {}
+        self._unproven_us: dict[str, int] = {}
+        self._times_asked: dict[str, list[int]] = {}
+        self._undisturbed = False
+        self._statuses: set[str] = set()
         self._is_late = False
         self._told_by: dict[bytes, set[str]] = {}
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
-        undisturbed = not any(map(_may_lose_counters, events))
+        undisturbed = self._undisturbed = not any(map(_may_lose_counters, events))
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
@@ -103,6 +115,8 @@ class Inspector:
                     self._published(event)
                 case "lns.outcome":
                     self._outcome(event)
+                case "lns.evicted":
+                    self._evicted(event)
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "fault.begin" if event.get("seam") == "clock":
@@ -156,6 +170,8 @@ class Inspector:
                 self._accounts.reported(event["station"], told["diid"], told.get("xtime"))
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
+            if told.get("msgtype") == "timesync" and type(told.get("txtime")) is int:
+                self._times_asked.setdefault(event["station"], []).append(told["txtime"])
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
             return
@@ -164,8 +180,10 @@ class Inspector:
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
+            self._told_of[answered.device.dev_eui, uplink.station] = event["t_us"]
             if uplink.frame.ack:
                 self._accounts.acknowledged(answered.device.dev_eui)
+                self._unproven_us.pop(answered.device.dev_eui, None)
             key = answered.device.dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
         elif answered is not None:
@@ -202,10 +220,38 @@ class Inspector:
                 rule="router_config", of=f"router_config for {name}", t_us=event["t_us"],
                 station=event["station"],
             )  # fmt: skip
-            self._found += router_config(told, self._network.plan, self._network.net_id, check)
+            now_s = self._now_s(event)
+            plan, net_id = self._network.plan, self._network.net_id
+            self._found += router_config(told, plan, net_id, check, now_s=now_s)
+        elif told.get("msgtype") == "timesync":
+            self._found += self._timesync(event, told, check)
+        elif told.get("msgtype") == "getxtime":
+            self._found += mux_time(told, self._now_s(event), check)
         elif told.get("msgtype") not in _QUIET:
             due = "a message of the protocol"
             self._found.append(check.wrong("msgtype", due, told.get("msgtype")))
+
+    def _now_s(self, event: Event) -> float | None:
+        began = self._network.began
+        return None if began is None else began.timestamp() + event["t_us"] / 1_000_000
+
+    def _timesync(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+        """Whether an answer has the question's clock, and the time."""
+        asked = self._times_asked.get(event["station"], [])
+        if "txtime" in told:
+            if told["txtime"] in asked:
+                asked.remove(told["txtime"])
+            else:
+                due = " or ".join(map(str, asked)) or "none: nobody has asked"
+                yield check.wrong("txtime", due, told["txtime"])
+            now_s = self._now_s(event)
+            if now_s is not None and self._network.began is not None:
+                due_us = gps_us(self._network.began) + event["t_us"]
+                if abs(told.get("gpstime", 0) - due_us) > _TIME_WITHIN_US:
+                    yield check.wrong("gpstime", f"about {due_us}", told.get("gpstime"))
+            yield from mux_time(told, now_s, check)
+        elif asked:
+            yield check.wrong("txtime", asked[0], None)
 
     def _dnmsg(self, event: Event, told: dict[str, Any], name: object) -> None:
         station = event["station"]
@@ -247,6 +293,8 @@ class Inspector:
             else:
                 yield from downlink.at_once(told, device, self._network, check)
                 yield from self._interrupted(event, told, check)
+                yield from self._through(event, device.dev_eui, check)
+                yield from self._too_soon(event, told, device.dev_eui, check)
             return
         heard = self._heard.get((station, told["xtime"]), [])
         if not heard:
@@ -274,6 +322,28 @@ class Inspector:
         if (early_us := until_us - event["t_us"]) > _TOLD_BEFORE_US:
             due = "after the one before is over"
             yield check.wrong("time", due, f"{early_us // 1000} ms before that")
+
+    def _through(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a device that always listens is spoken to where it was heard last."""
+        accepted = {by for (_, of), by in self._last_heard.items() if of == dev_eui}
+        since_us = event["t_us"] - _JUST_HEARD_US
+        told = {by for (of, by), t_us in self._told_of.items() if of == dev_eui and t_us > since_us}
+        if accepted and event["station"] not in accepted | told:
+            due = " or ".join(sorted(map(self._name, accepted)))
+            yield check.wrong("station", due, self._name(event["station"]))
+
+    def _too_soon(
+        self, event: Event, told: dict[str, Any], dev_eui: str, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether a device had no time to acknowledge what came before."""
+        before_us = self._unproven_us.get(dev_eui)
+        if before_us is not None and event["t_us"] - before_us < _ACK_US - _ACK_EARLY_US:
+            after_ms = (event["t_us"] - before_us) // 1000
+            due = f"{_ACK_US // 1000} ms after one that is to be acknowledged"
+            yield check.wrong("time", due, f"{after_ms} ms")
+        frame = read_data(bytes.fromhex(told["pdu"]))
+        if frame is not None and frame.confirmed:
+            self._unproven_us[dev_eui] = event["t_us"]
 
     def _wrong_xtime(self, station: str, xtime: int, dev_eui: str | None, check: Scrutiny) -> Found:
         own = [
@@ -343,6 +413,8 @@ class Inspector:
             )  # fmt: skip
             self._found += unreadable(event, check)
             return
+        if event.get("status") == "NonDuplicate" and "reason" not in event and "dev_eui" in event:
+            self._last_heard[event.get("lns", ""), event["dev_eui"]] = event["station"]
         if not heard:
             return
         name = self._names.get(event["station"], event["station"])
@@ -357,6 +429,16 @@ class Inspector:
         sender = self._sender(uplink)
         strategy = self._strategies.get(sender.device.dev_eui) if sender else None
         self._found += outcome(event, uplink, sender, strategy, check)
+
+    def _evicted(self, event: Event) -> None:
+        """Level 1 names what it forgets by DevEUI, MIC and the counter on the wire."""
+        dev_eui, mic, counter = [*event["key"].split(":"), "", ""][:3]
+        for uplink in (one for heard in self._heard.values() for one in heard):
+            frame = uplink.frame
+            if isinstance(frame, DataFrame) and frame.mic.hex().upper() == mic:
+                check = Scrutiny(rule="evicted", of=f"frame of {dev_eui}", t_us=event["t_us"])
+                self._found += check.same("FCnt", str(frame.f_cnt), counter)
+                return
 
     # --- what the application gets ----------------------------------------------------------------
 
@@ -380,6 +462,9 @@ class Inspector:
         yield from message.in_time(body, self._network.began, since_us, check)
         if is_status:
             yield from message.status(body, heard, check)
+            if body["messageId"] in self._statuses and self._undisturbed:
+                yield check.wrong("messageId", "one never used before", body["messageId"])
+            self._statuses.add(body["messageId"])
         else:
             yield from message.message(body, heard, check)
             yield from self._frame_names.compare(body, heard, check)
@@ -401,6 +486,14 @@ class Inspector:
                     text=f"{self._name(station)}: its version was not answered: expected"
                     f" router_config within {_CONFIGURED_US // 1_000_000} s, observed none",
                     expected="router_config", observed="none",
+                )  # fmt: skip
+        for station, times in self._times_asked.items():
+            if times and not disturbed_us:
+                yield Found(
+                    rule="a server serves", t_us=events[-1]["t_us"], station=station,
+                    text=f"{self._name(station)}: timesync of {times[0]} was not answered:"
+                    " expected its txtime and the time, observed none",
+                    expected="timesync", observed="none",
                 )  # fmt: skip
         for event in events:
             since_us = [event["t_us"] - at_us for at_us in disturbed_us if at_us <= event["t_us"]]

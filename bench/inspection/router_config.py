@@ -11,6 +11,7 @@ from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora
 
 HWSPEC = "sx1301/1"
 _DRS = 16
+_MUX_TIME_WITHIN_S = 10
 _REACH_HZ = 500_000
 """How far from the centre of its radio a channel may be."""
 _REGIONS = {
@@ -25,9 +26,15 @@ _KNOWN = frozenset(
 
 
 def router_config(
-    told: dict[str, Any], plan: ChannelPlan, net_id: str, check: Scrutiny
+    told: dict[str, Any],
+    plan: ChannelPlan,
+    net_id: str,
+    check: Scrutiny,
+    *,
+    now_s: float | None = None,
 ) -> Iterator[Found]:
-    """What is wrong in the channel plan that a station is given."""
+    """What is wrong in the plan that a station is given; `now_s`: UTC, where it is known."""
+    yield from mux_time(told, now_s, check)
     if told.get("region") not in _REGIONS[plan.name]:
         yield check.wrong("region", plan.name, told.get("region"))
     yield from check.same("hwspec", HWSPEC, told.get("hwspec"))
@@ -39,6 +46,19 @@ def router_config(
         if told.get(name):
             yield check.wrong(name, None, told[name])
     yield from _radios(told.get("sx1301_conf"), plan, check)
+
+
+def mux_time(told: dict[str, Any], now_s: float | None, check: Scrutiny) -> Iterator[Found]:
+    """Whether a server tells another second than its clock shows, or misspells a key."""
+    for name in sorted(told.keys() - _KNOWN):
+        due = next((known for known in _KNOWN if known.lower() == name.lower()), None)
+        if due is not None:
+            yield check.wrong("key", due, name)
+    said = told.get("MuxTime")
+    if said is None or now_s is None:
+        return
+    if type(said) not in (int, float) or abs(said - now_s) > _MUX_TIME_WITHIN_S:
+        yield check.wrong("MuxTime", f"about {now_s:.0f}", said)
 
 
 def _list(told: object) -> list[object]:

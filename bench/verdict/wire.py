@@ -50,7 +50,10 @@ _ID6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){1,4}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A frame as a station has told it; `injected`: the bench spoke for it, at any later time."""
+    """A frame as a station has told it; `injected`: the bench spoke for it, at any later time.
+
+    `gpstime`: when it ended, in µs of GPS time, 0 where the station does not know.
+    """
 
     station: str
     t_us: int
@@ -63,6 +66,7 @@ class Uplink:
     freq_hz: int
     rssi: float
     snr: float
+    gpstime: int = 0
     injected: bool = False
 
     @property
@@ -181,6 +185,7 @@ def _heard(text: str) -> Uplink | None:
             xtime=int(info.get("xtime", 0)), rctx=int(info.get("rctx", 0)),
             dr=int(told["DR"]), freq_hz=int(told["Freq"]),
             rssi=float(info.get("rssi", 0)), snr=float(info.get("snr", 0)),
+            gpstime=int(info.get("gpstime", 0)),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return None
