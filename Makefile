@@ -96,7 +96,7 @@ coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts
 	    --cov-report=term-missing --cov-fail-under=100
 
 # Every test that asks tests/sizes.py.
-SOAKS = $(shell grep -rlE '^from tests(.sizes)? import .*size' tests --include=test_*.py --include=conftest.py | sed 's:/conftest.py::')
+SOAKS = $(shell grep -rlE '^from tests(\.sizes import|.* import .*sizes)' tests --include=test_*.py --include=conftest.py | sed 's:/conftest.py::')
 
 # 5: PYTEST_ARGS choose none of these.
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })

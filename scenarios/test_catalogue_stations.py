@@ -87,7 +87,7 @@ async def test_a_frame_before_the_version_is_a_frame(rig, strategy, confirmed):
     rig.only("west")
     before = await rig.alpha.send(confirmed=confirmed)
     rig.west.reconnect_without_version()
-    await rig.wait(seconds(2))
+    await rig.wait(seconds(5))  # it is back after one, and a second later it may be answered
     unintroduced = await rig.alpha.send(confirmed=confirmed)
     for uplink in (before, unintroduced):
         rig.expect(uplink, FIRST, first="west")

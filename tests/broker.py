@@ -18,7 +18,7 @@ from paho.mqtt.properties import Properties
 
 from bench.host import services
 
-HEAR_S = 20
+HEAR_S = 60
 
 
 class Mosquitto:

@@ -59,6 +59,7 @@ STARTERS = (
     "tests.broker",
     "tests.bench.run.lab",
     "tests.bench.test_pytest_plugin",
+    "tests.forked",
     "tests.firmware_scripts.running",
     "tests.lns.store.lns_processes",
     "tests.lns.store.replicated",
@@ -183,7 +184,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
 def _may_start_programs(module: ModuleType) -> bool:
     """Whether a file knows what starts programs; single tests say so with the marker."""
     return any(
-        value is subprocess or getattr(value, "__module__", None) in STARTERS
+        value is subprocess
+        or getattr(value, "__module__", None) in STARTERS
+        or (isinstance(value, ModuleType) and value.__name__ in STARTERS)
         for value in vars(module).values()
     )
 

@@ -1,11 +1,11 @@
 """What `tests/conftest.py` promises of the suite, on a folder of tests of its own."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = """
@@ -21,13 +21,10 @@ def run(folder: Path, tests: str, *words: str, **env: str) -> tuple[int, list[st
     (folder / "pytest.ini").write_text("[pytest]\n")
     plugins = ["-p", "tests.conftest", "-p", "no:cacheprovider"]
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "-v", "test_here.py", *words],
+    ran = forked.run(
+        ["pytest", *plugins, "-v", "test_here.py", *words],
         cwd=folder,
         env={**environment, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **env},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     lines = [line.partition("::")[2].split() for line in ran.stdout.splitlines()]
     return ran.returncode, [" ".join(words[:2]) for words in lines if len(words) > 1]

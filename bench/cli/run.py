@@ -32,6 +32,7 @@ from bench.cli.runs import (
     totals,
 )
 from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
+from bench.verdict.expectation import Result
 from lns.server.address import without_login
 
 Rig = Literal["simulated", "emulated", "hardware"]
@@ -205,7 +206,7 @@ def run(
     else:
         cases = len(ran.verdicts)
         print_lines([f"{cases} case{'' if cases == 1 else 's'}: {in_words(counts)}"])
-        print_lines(_remarks(ran, rig))
+        print_lines(remarks_on(ran, rig))
         if ran.failed and ran.exit_code is ExitCode.BENCH_ERROR:
             print_lines([f"{ran.failed} of the scenarios broke in the bench; see above."])
         folder = shown_path(ran.folder)
@@ -221,13 +222,21 @@ def run(
     return ran.exit_code
 
 
-def _remarks(ran: Ran, rig: str) -> list[str]:
+def remarks_on(ran: Ran, rig: str) -> list[str]:
     """What the totals do not say: what is missing, repetitions, and what the rig could not play."""
     remarks = []
     if not ran.books.whole:
         remarks.append(ran.books.sentence)
     if repeated := sum(verdict.attempt > 1 for verdict in ran.verdicts):
         remarks.append(f"{repeated} of them on a repeated stimulus; the first proved nothing.")
+    unproven = [one for one in ran.verdicts if one.verdict == Result.INCONCLUSIVE]
+    if again := [one.case.partition(" (attempt ")[0] for one in unproven if one.attempt > 1]:
+        prove, were = ("proves", "it was") if len(again) == 1 else ("prove", "they were")
+        remarks.append(
+            f"{len(again)} {prove} nothing either way, however often {were} played, at last when"
+            f" little else ran: {', '.join(again)}. Why, stands above: this host was late, or a"
+            " stimulus did not come about."
+        )
     left_out = read_left_out(ran.folder)
     if left_out:
         missing = ", ".join(f"{names} ({count})" for names, count in left_out.items())

@@ -58,8 +58,7 @@ class ForkServer(Program):
             except BaseException:
                 ours.close()
                 raise
-            # What loses its parent below this process becomes a child of it.
-            _prctl(_SET_CHILD_SUBREAPER, 1)
+            adopt_orphans()
             ours.setblocking(False)
             self._channel = ours
 
@@ -81,12 +80,12 @@ class ForkServer(Program):
         output = None if told is None else os.fdopen(told, "rb", 0)
         asked = asyncio.ensure_future(self._ask(json.dumps(wanted).encode(), [said, log.fileno()]))
         try:
-            return _Adopted(await asyncio.shield(asked), output)
+            return Adopted(await asyncio.shield(asked), output)
         except BaseException as error:
             if output is not None:
                 output.close()
             if isinstance(error, asyncio.CancelledError):
-                _Adopted(await asked, None).kill()
+                Adopted(await asked, None).kill()
             raise
         finally:
             os.close(said)
@@ -111,7 +110,7 @@ class ForkServer(Program):
             self._channel.close()
 
 
-class _Adopted:
+class Adopted:
     """A process that somebody else has begun and that is a child of this one; as `Popen` is."""
 
     def __init__(self, pid: int, stdout: IO[bytes] | None) -> None:
@@ -147,6 +146,11 @@ class _Adopted:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
         self.wait()
+
+
+def adopt_orphans() -> None:
+    """Whatever loses its parent below this process becomes a child of it from now on."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -207,6 +211,7 @@ def _become(wanted: Mapping[str, Any], handles: Sequence[int]) -> str:
         os.dup2(handle, standard)
         os.close(handle)
     os.chdir(wanted["folder"])
+    sys.path[0] = wanted["folder"]  # as `python -m` has it
     os.environ.clear()
     os.environ.update(wanted["env"])
     signal.signal(signal.SIGINT, signal.default_int_handler)

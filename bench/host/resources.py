@@ -84,11 +84,13 @@ def limit_file_size(pid: int, octets: int | None) -> None:
 
 # On a wall clock the bench itself can be late: another program takes the processor, or the disk.
 # The guard asks the event loop to be woken every few milliseconds and notes whenever that came too
-# late. Of a network server in another process the kernel tells how long it was ready to run and had
-# to wait for a processor.
+# late. Of a program the kernel tells how long it was ready to run and had to wait for a processor;
+# of the whole machine, how long somebody waited for a disk, and how long the processors were those
+# of another machine on the same host.
 EVERY_US = 10_000
 STALLED_US = 50_000
-_PROGRAM_EVERY_US = 100_000
+_LOOK_EVERY_US = 100_000
+_PRESSURE, _PROCESSORS = Path("/proc/pressure/io"), Path("/proc/stat")
 
 
 class HostGuard:
@@ -125,11 +127,60 @@ class ProgramGuard:
         """Watch until cancelled, or until the process is gone."""
         before_us = _waited_us(pid)
         while before_us is not None:
-            await asyncio.sleep(_PROGRAM_EVERY_US / 1_000_000)
+            await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
             waited_us = _waited_us(pid)
             if waited_us is not None and waited_us - before_us >= STALLED_US:
                 self._stalled(waited_us - before_us)
             before_us = waited_us
+
+
+class MachineGuard:
+    """Tells `stalled` how long (µs) this machine had no disk or no processor in a tenth second.
+
+    Only if that is 50 ms or more. Sources: Linux, Documentation/accounting/psi.rst ("some" of io)
+    and proc_stat(5) ("steal").
+    """
+
+    def __init__(self, stalled: Callable[[int], None]) -> None:
+        self._stalled = stalled
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        before_us = away_us()
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
+            now_away_us = away_us()
+            grown_us = (now - old for now, old in zip(now_away_us, before_us, strict=True))
+            longest_us, before_us = max(grown_us), now_away_us
+            if longest_us >= STALLED_US:
+                self._stalled(longest_us)
+
+
+def away_us() -> tuple[int, int]:
+    """How long disks and processors have been waited for so far; 0 where the kernel is silent."""
+    return disk_us(_said(_PRESSURE)), stolen_us(_said(_PROCESSORS))
+
+
+def disk_us(pressure: str) -> int:
+    """How long some program waited for a disk, from /proc/pressure/io."""
+    for line in pressure.splitlines():
+        if line.startswith("some "):
+            return int(line.rpartition("total=")[2])
+    return 0
+
+
+def stolen_us(processors: str) -> int:
+    """How long another machine had the processors of this one, from /proc/stat."""
+    words = processors.partition("\n")[0].split()
+    ticks = int(words[8]) if len(words) > 8 and words[0] == "cpu" else 0
+    return ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def _said(file: Path) -> str:
+    try:
+        return file.read_text("ascii")
+    except OSError:
+        return ""
 
 
 def _waited_us(pid: int) -> int | None:

@@ -40,11 +40,15 @@ _REFUSED = "was created"
 
 
 class OwnBroker:
-    """A real broker with its files in `folder`, and the bench as one of its subscribers."""
+    """A real broker with its files in `folder`, and the bench as one of its subscribers.
 
-    def __init__(self, folder: Path, record: Record) -> None:
+    `watch` is told of each of its processes.
+    """
+
+    def __init__(self, folder: Path, record: Record, watch: Callable[[Program], None]) -> None:
         self.folder = folder
         self._mosquitto = Mosquitto(folder)
+        self._watch = watch
         self._witness = Witness(record)
         self._injected: Counter[tuple[str, bytes]] = Counter()
         self._over = asyncio.Event()
@@ -57,7 +61,7 @@ class OwnBroker:
 
     async def begin(self, tasks: asyncio.TaskGroup) -> None:
         """Start it and hear every message from now on; HostError."""
-        await self._mosquitto.start()
+        await self.start()
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hearing = tasks.create_task(self._hear(begun))
         await begun
@@ -69,6 +73,7 @@ class OwnBroker:
     async def start(self) -> None:
         """Start it again."""
         await self._mosquitto.start()
+        self._watch(self._mosquitto)
 
     async def post(self, topic: str, body: bytes) -> None:
         """Publish something as an application does; BrokerLost."""
@@ -106,7 +111,8 @@ class ProcessConsumer(Consumer):
     """One process with its files in a folder, at the end of a wire of its own to the broker.
 
     Every line of its capture goes to that of the case; what the application has is told at the end.
-    `published`: the ids of all messages that the broker has had. `starter` starts it.
+    `published`: the ids of all messages that the broker has had. `starter` starts it, `watch` is
+    told of each process.
     """
 
     def __init__(
@@ -114,8 +120,10 @@ class ProcessConsumer(Consumer):
         settings: ConsumerSettings,
         setup: CaseSetup,
         published: Callable[[], Set[str]],
+        watch: Callable[[Program], None],
         starter: Starter | None = None,
     ) -> None:
+        self._watch = watch
         self._starter = starter
         self.settings = settings
         self._setup = setup
@@ -147,6 +155,7 @@ class ProcessConsumer(Consumer):
     async def start(self) -> None:
         said_before = self._said().count(_SUBSCRIBED)
         await self.program.begin(self._command(), env=_environment())
+        self._watch(self.program)
         try:
             await self.program.until(lambda: self._said().count(_SUBSCRIBED) > said_before, START_S)
         except ProgramDied as died:
@@ -303,14 +312,17 @@ class ProcessApplication(Application):
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         self.needs_own_servers()
-        consumer = ProcessConsumer(settings, self._setup, self._published, self._bench.consumers)
+        consumer = ProcessConsumer(
+            settings, self._setup, self._published, self._bench.watch, self._bench.consumers
+        )
         self._consumers[settings.name] = consumer
         return consumer
 
     async def ready(self) -> None:
         if not self._consumers:
             return
-        self._broker = OwnBroker(self._bench.new_folder("broker"), self._setup.record)
+        folder = self._bench.new_folder("broker")
+        self._broker = OwnBroker(folder, self._setup.record, self._bench.watch)
         await self._broker.begin(self._setup.tasks)
         if any(consumer.settings.store for consumer in self._consumers.values()):
             self._inbox_store = await self._bench.new_store()

@@ -11,7 +11,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -19,10 +19,18 @@ from urllib.parse import urlsplit, urlunsplit
 
 from bench.capture.reading import Event, contents
 from bench.certificates import Authority, write_server_files
+from bench.clock import until
 from bench.host.fork_server import ForkServer
 from bench.host.lns_process import SQLITE, FollowedLns, source_folder
+from bench.host.program import Program
 from bench.host.relay import Note, Relay
-from bench.host.resources import LOOPBACK, HostGuard, take_all_allowed
+from bench.host.resources import (
+    LOOPBACK,
+    HostGuard,
+    MachineGuard,
+    ProgramGuard,
+    take_all_allowed,
+)
 from bench.host.services import Mosquitto, Valkey
 from bench.rig.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.provisioning import Provisioned
@@ -31,6 +39,7 @@ from bench.station.tap_server import TapServer
 from bench.station.web_socket import StationTls, WebSocketLink
 from bench.verdict.case import Case
 from lns.capture import Capture
+from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.delivery.mqtt_session import broker, post
 from lns.delivery.subscription import Subscription
@@ -48,6 +57,11 @@ PLACES_OF_A_PROGRAM = 1
 """A program that only one case uses takes memory, and is more to do for this host."""
 BETWEEN_BEGINS_S = 0.1
 """Cases begin one after another: all at once would make this host stall."""
+KEPT_UP_US, KEPT_UP_WITHIN_US = 200_000, 300_000
+"""How long this host should have kept up before another case begins, and how long to wait for that
+at most: a host with other work has fewer of them side by side."""
+QUIET_US, QUIET_WITHIN_US = 1_000_000, 10_000_000
+"""The same before a case is played again."""
 
 
 class Guest(Protocol):
@@ -116,6 +130,8 @@ class ProcessBench:
         self._folders = 0
         self._starting = asyncio.Semaphore(STARTING_MAX)
         self._made = 0
+        self._stalled_us = 0
+        self._guarding: list[asyncio.Task[None]] = []
         self.guard = HostGuard(self._stalled)
 
     async def __aenter__(self) -> Self:
@@ -137,12 +153,14 @@ class ProcessBench:
         self._mosquitto = Mosquitto(subfolder(self.folder, "broker"))
         await self._mosquitto.start()
         keep.push_async_callback(self._mosquitto.stop)
+        programs: list[Program] = [self._mosquitto]
         store_url = self._redis_url
         if store_url is None:
             valkey = Valkey(subfolder(self.folder, "redis"), append_only=False)
             await valkey.start()
             keep.push_async_callback(valkey.stop)
             store_url = valkey.url
+            programs.append(valkey)
         self.trust = Trust(subfolder(self.folder, "trust")) if self._tls else None
         self.taps = self._new_tap_server()
         await self._listen()
@@ -157,8 +175,11 @@ class ProcessBench:
             await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)
         self.store_url = store_url
-        tasks = [self._work.create_task(self.guard.run())]
-        keep.callback(lambda: [task.cancel() for task in tasks])
+        guards = (self.guard, MachineGuard(self._stalled))
+        self._guarding += [self._work.create_task(guard.run()) for guard in guards]
+        keep.callback(lambda: [task.cancel() for task in self._guarding])
+        for program in programs:
+            self.watch(program)
 
     async def __aexit__(
         self,
@@ -200,6 +221,7 @@ class ProcessBench:
             for _ in range(_places(rig)):
                 await self._places.acquire()
             await asyncio.sleep(BETWEEN_BEGINS_S)
+            await self.quiet(KEPT_UP_US, KEPT_UP_WITHIN_US)
         self._cases.add(rig.case)
 
     def left_early(self) -> None:
@@ -211,6 +233,16 @@ class ProcessBench:
         for _ in range(_places(rig)):
             self._places.release()
         self._cases.discard(rig.case)
+
+    async def quiet(self, for_us: int = QUIET_US, within_us: int = QUIET_WITHIN_US) -> None:
+        """Wait until this host has kept up for a while; no longer than is worth it."""
+        with suppress(TimeoutError):
+            await until(lambda: now_us() >= self._stalled_us + for_us, within_us, TimeoutError)
+
+    def watch(self, program: Program) -> None:
+        """Tell from now on when this host lets a program wait, until its process ends."""
+        guarding = ProgramGuard(self._stalled).run(program.pid)
+        self._guarding.append(self._work.create_task(guarding))
 
     async def connect(self, uri: str, station: Eui) -> WebSocketLink:
         """A link for a station, by way of discovery at `uri`; LinkClosed with the reason."""
@@ -225,7 +257,9 @@ class ProcessBench:
         """A store for one case alone, which knows nothing; None where the store was given."""
         if self._redis_url is not None:
             return None
-        return await Valkey(self.new_folder("store"), port=port).start()
+        store = await Valkey(self.new_folder("store"), port=port).start()
+        self.watch(store)
+        return store
 
     def new_lns(
         self,
@@ -340,6 +374,7 @@ class ProcessBench:
         record("upstream", "upstream.status" if is_status else "upstream.published", fields)
 
     def _stalled(self, late_us: int) -> None:
+        self._stalled_us = now_us()
         event = self.capture.record("bench", "host.stalled", {"late_us": late_us})
         for case in self._cases:
             case.witness(event)

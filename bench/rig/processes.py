@@ -338,6 +338,7 @@ class ProcessStore(Store):
             self._valkey = await self._bench.new_store(port=store.port)
         else:
             await store.start()
+            self._bench.watch(store)
 
     def pause(self) -> None:
         self._own().pause()

@@ -67,6 +67,10 @@ class GatewayAway(Exception):
     """A station does not come to its network server in time."""
 
 
+class CaseTooLong(TimeoutError):
+    """A case is not over after the time that it may take."""
+
+
 class ServerSilent(Exception):
     """A network server does not tell a station that is connected what it needs to begin."""
 
@@ -804,7 +808,7 @@ class Rig(Expectations):
     async def running(self, case: Case) -> AsyncIterator[None]:
         """Run the rig for one case; everything it started ends with it.
 
-        TimeoutError when the case hangs; the time in which it waits for its turn does not count.
+        CaseTooLong when the case hangs; the time in which it waits for its turn does not count.
         """
         self.setup.open(case)
         self.provision("alpha", f_cnt=MID_LIFE_F_CNT)
@@ -821,7 +825,7 @@ class Rig(Expectations):
                 yield
         except TimeoutError as error:
             if self._limit is not None and self._limit.expired():
-                raise TimeoutError(f"not over {self._limit_s} s after it began") from error
+                raise CaseTooLong(f"not over {self._limit_s} s after it began") from error
             raise
         finally:
             self.setup.tasks = None

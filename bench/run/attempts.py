@@ -21,7 +21,7 @@ from bench.host.program import ConsumerDied, HostError
 from bench.lab.basicstation_shell import GatewayFailed
 from bench.rig.hardware_bench import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
-from bench.rig.rig import GatewayAway, Rig, ServerSilent
+from bench.rig.rig import CaseTooLong, GatewayAway, Rig, ServerSilent
 from bench.verdict.case import Case, StimulusMissed, Title
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
@@ -32,6 +32,8 @@ BENCH = Owner.BENCH
 SERVING = (Owner.LNS, Owner.APPLICATION)
 BROKEN_MAX = 3
 """How often a case is played in all that this host breaks."""
+TOO_LONG_MAX = 2
+"""How often a case is played in all that takes too long: another time it most likely will, too."""
 DEVICE_ERRORS = (
     BoardUnfit, CommandRefused, DeviceRestarted, DeviceSilent, LineLost, NotAsWritten,
     PortUnavailable, UnknownFirmware, WrongDevice,
@@ -39,7 +41,7 @@ DEVICE_ERRORS = (
 """What a board does that the bench can do nothing about."""
 GATEWAY_ERRORS = (GatewayAway, GatewayFailed, GatewaysAway)
 """What a gateway does."""
-LATE_ERRORS = (*DEVICE_ERRORS, *GATEWAY_ERRORS, StoreUnavailable)
+LATE_ERRORS = (*DEVICE_ERRORS, *GATEWAY_ERRORS, StoreUnavailable, TimeoutError)
 """What may come of a host that was late: an accept after its window, an answer after its time."""
 
 
@@ -63,17 +65,21 @@ class Turn:
     """The number of an attempt, and how many there may be while the stimulus fails to come about.
 
     What this host broke is played `BROKEN_MAX` times in all, whatever else is allowed; so is what a
-    device, a station or a store did not do in a case in which this host stalled.
+    device, a station or a store did not do in a case in which this host stalled. Where this host
+    plays devices and stations itself (`is_played`) that proves nothing, and is no error of theirs.
     """
 
     number: int = 1
     attempts_max: int = 1
     again: bool = True
+    is_played: bool = False
 
     def follows(
         self, verdict: Verdict, cause: BaseException | None, *, stalled: bool = False
     ) -> bool:
         """Whether another attempt follows one that ended so."""
+        if isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX:
+            return False
         if verdict.result is Result.INCONCLUSIVE:
             return self.number < self.attempts_max
         if verdict.result is not Result.ERROR or cause is None or not self.again:
@@ -109,6 +115,10 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         else:
             owner = owner_of(cause)
             error = told_of(cause, play) if owner == BENCH else innermost(cause)
+    stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
+    if stall_us and turn.is_played and error is not None and isinstance(cause, LATE_ERRORS):
+        case.missed(BENCH, f"host stalled {stall_us // 1000} ms; then: {error}")
+        error, owner = None, BENCH
     try:
         if owner in SERVING and error is not None:
             # What a network server or a consumer does is never an error of the bench.
@@ -121,9 +131,10 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         found = _found(cause, error, owner, case.in_order())
         if found is not None:
             case.find(found)
-    stalled = any(event["kind"] == "host.stalled" for event in case.events)
     return case.end(
-        error, owner=owner, repeated=lambda verdict: turn.follows(verdict, cause, stalled=stalled)
+        error,
+        owner=owner,
+        repeated=lambda verdict: turn.follows(verdict, cause, stalled=stall_us > 0),
     )
 
 
@@ -145,13 +156,13 @@ def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]
 
 
 async def repeated(
-    play: Play, attempts_max: int, attempt: Callable[[Play, Turn], Awaitable[tuple[Verdict, bool]]]
+    play: Play, turn: Turn, attempt: Callable[[Play, Turn], Awaitable[tuple[Verdict, bool]]]
 ) -> Verdict:
     """The verdict of the first attempt that proves something, or of the last one allowed.
 
-    `attempt` plays it once; with the verdict it says whether another attempt is to follow.
+    `turn` is the first one. `attempt` plays it once; with the verdict it says whether another
+    attempt is to follow.
     """
-    turn = Turn(1, attempts_max)
     verdict, again = await attempt(play, turn)
     while again:
         turn = replace(turn, number=turn.number + 1)

@@ -1,5 +1,6 @@
 """A run on the emulated rig: software radios over real wires, a bench of programs."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -15,8 +16,9 @@ from bench.run.wall_clock import WallClockRun
 class EmulatedRigs:
     """See `bench.run.wall_clock.Rigs`."""
 
-    attempts_max = 3
+    attempts_max = 4
     share_servers = True
+    again_at_once: Sequence[int] = (6, 2, 1)
 
     def __init__(self, record: RunRecord, settings: RunSettings) -> None:
         self._record = record

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,6 +132,9 @@ class HardwareRigs:
 
     capabilities = CAPABILITIES
     share_servers = False
+    again_at_once: Sequence[
+        int
+    ] = ()  # what failed to come about was on the air, and this host has little to do
 
     def __init__(self, record: RunRecord, inventory: Inventory, settings: RunSettings) -> None:
         describe(record, inventory)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 from bench.host.program import HostError
@@ -114,6 +114,49 @@ class SideBySide(Generic[B]):
         await asyncio.gather(*plays, return_exceptions=True)
 
 
+class Rounds:
+    """When is a case played once more, whose attempt proved nothing?
+
+    What makes this host late is most often the run itself. So nobody begins anew before the
+    attempts of all cases are over; then those play that have to, in a second round, and in a third
+    one, few side by side: `at_once` says how many in the second, in the third, …
+    """
+
+    def __init__(self, at_once: Sequence[int]) -> None:
+        self._at_once = at_once
+        self._round = 1
+        self._playing = 0
+        self._waiting: list[asyncio.Future[asyncio.Semaphore]] = []
+
+    def expect(self, cases: int) -> None:
+        """So many cases are about to play: no round begins before they have."""
+        self._playing += cases
+
+    def over(self) -> None:
+        """An attempt is over, and no other one of this case follows."""
+        self._playing -= 1
+        if self._playing == 0 and self._waiting:
+            places = asyncio.Semaphore(self._at_once[min(self._round, len(self._at_once)) - 1])
+            self._round += 1
+            waiting, self._waiting = self._waiting, []
+            self._playing = len(waiting)
+            for one in waiting:
+                one.set_result(places)
+
+    async def following(self) -> asyncio.Semaphore:
+        """Wait for the next round, in which this case plays; what bounds how many play at once."""
+        begins: asyncio.Future[asyncio.Semaphore] = asyncio.get_running_loop().create_future()
+        self._waiting.append(begins)
+        self.over()
+        try:
+            return await begins
+        except asyncio.CancelledError:
+            if begins.cancelled():
+                self._waiting.remove(begins)
+                self._playing += 1  # until it says itself that it is over
+            raise
+
+
 Bench = TypeVar("Bench", bound=ProcessBench)
 
 
@@ -125,6 +168,9 @@ class Rigs(Protocol[Bench]):
     """How often a case is played whose stimulus fails to come about, or that stalls this host."""
     share_servers: bool
     """Whether cases begin together, with network servers that know the devices of all of them."""
+    again_at_once: Sequence[int]
+    """How many cases play side by side in the second round of attempts, in the third, …; none: a
+    case is played again at once, and the others go on meanwhile."""
 
     def open_bench(self) -> AbstractAsyncContextManager[Bench]:
         """The bench of all cases."""
@@ -155,6 +201,7 @@ class WallClockRun(Generic[Bench]):
         self._bench = SideBySide(rigs.open_bench)
         self._is_open = False
         self._verdicts: dict[str, Future[Verdict]] = {}
+        self._rounds = Rounds(rigs.again_at_once) if rigs.again_at_once else None
         self._numbers = 0
 
     def missing(self, play: Play) -> Sequence[str]:
@@ -171,8 +218,13 @@ class WallClockRun(Generic[Bench]):
             self._begin(play)
 
     def _expect(self, cases: int) -> None:
-        if self._rigs.share_servers:
-            self._bench.call(lambda bench: bench.expect(cases))
+        def expect(bench: Bench) -> None:
+            if self._rigs.share_servers:
+                bench.expect(cases)
+            if self._rounds is not None:
+                self._rounds.expect(cases)
+
+        self._bench.call(expect)
 
     def play(self, play: Play) -> Verdict:
         """The verdict of one case, as soon as there is one."""
@@ -187,12 +239,23 @@ class WallClockRun(Generic[Bench]):
 
     def _begin(self, play: Play) -> None:
         async def perform_it(bench: Bench) -> Verdict:
-            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
-                if again is not play and self._rigs.share_servers:
-                    bench.expect(1)
-                return await self._attempt(bench, play, again, turn)
+            rounds = self._rounds
 
-            return await repeated(play, self._rigs.attempts_max, attempt)
+            async def attempt(again: Play, turn: Turn) -> tuple[Verdict, bool]:
+                if again is play:
+                    return await self._attempt(bench, play, again, turn)
+                async with nullcontext() if rounds is None else await rounds.following():
+                    await bench.quiet()
+                    if self._rigs.share_servers:
+                        bench.expect(1)
+                    return await self._attempt(bench, play, again, turn)
+
+            try:
+                first = Turn(1, self._rigs.attempts_max, is_played=rounds is not None)
+                return await repeated(play, first, attempt)
+            finally:
+                if rounds is not None:
+                    rounds.over()
 
         self._verdicts[play.title.case] = self._bench.play(perform_it)
 

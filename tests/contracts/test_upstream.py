@@ -67,7 +67,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 async def arrived(got: Got, number: int) -> list[tuple[str, Any]]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(got()) < number:  # noqa: ASYNC110 - the application tells nobody
             await asyncio.sleep(0.005)
     return got()

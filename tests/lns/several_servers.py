@@ -25,7 +25,7 @@ from lns.uplink.end_device import EndDevice
 from tests.lns.served_network import START_US, Network, Station
 
 PATIENCE_US = 10_000_000  # of the store; this host may be busy
-UNTIL_S = 20
+UNTIL_S = 60
 
 Scenario = Callable[["Servers"], Awaitable[None]]
 ServeTwo = Callable[..., "Servers"]  # a scenario and the devices of both

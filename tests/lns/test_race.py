@@ -144,7 +144,7 @@ def beside_bare(valkey: Valkey) -> tuple[float, str]:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_four_servers_race_for_every_frame(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

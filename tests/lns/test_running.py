@@ -57,7 +57,7 @@ class Process:
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Exit status, and what it said on stdout (after the first line) and stderr."""
         self.popen.send_signal(number)
-        out, err = self.popen.communicate(timeout=20)
+        out, err = self.popen.communicate(timeout=60)
         return self.popen.returncode, out, err
 
 
@@ -89,7 +89,7 @@ def events(file: Path) -> list[dict[str, object]]:
 
 async def written(file: Path, text: str, times: int) -> None:
     """Wait until the capture has this text so often."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         capture = file.parent / "var" / "lns-a.jsonl"
         while capture.read_text().count(text) < times:  # noqa: ASYNC110 - a file tells nobody
             await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ __all__ = ["lns_toml", "mosquitto"]
 
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/down"
 GOOD = '{"fPort":7,"payload":"6f6e"}'
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def publish(broker: Mosquitto, body: str, *, topic: str = TOPIC, retain: bool = False) -> None:

@@ -202,7 +202,7 @@ def test_an_outage_of_the_store_ends_no_connection(lns_toml: Path, valkey: Valke
 
 
 async def outcomes(file: Path, number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(of_kind(file, "lns.outcome")) < number:  # noqa: ASYNC110 - a file tells nobody
             await asyncio.sleep(0.01)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from bench.capture.reading import read
 from scenarios.catalogue import read_catalogue
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,18 +52,10 @@ OTHERS: list[tuple[Any, str, str]] = [
 def played(folder: Path, content: str) -> subprocess.CompletedProcess[str]:
     catalogue = folder / "catalogue.json"
     catalogue.write_text(content)
-    command = [sys.executable, "-m", "pytest", "scenarios/test_catalogue.py", "-q"]
+    command = ["pytest", "scenarios/test_catalogue.py", "-q", *forked.IMPORTED_BEFORE]
     command += ["-p", "no:cacheprovider", "--capture-dir", str(folder / "runs")]
     command += ["--catalogue", str(catalogue)]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return forked.run(command, env={**os.environ, "NO_COLOR": "1"})
 
 
 def test_what_can_be_read_is_played_and_the_rest_is_named_and_counted(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def collected() -> list[Found]:
     """All cases of the emulated rig, then those of two seeds with each scenario once."""
     done = subprocess.run(
         [sys.executable, "-c", COLLECT],
-        capture_output=True, text=True, cwd=ROOT, check=True, timeout=110,
+        capture_output=True, text=True, cwd=ROOT, check=True, timeout=500,
     )  # fmt: skip
     found: list[Found] = json.loads(done.stdout)
     return found

@@ -8,7 +8,7 @@ import pytest
 from bench.capture.wholeness import Wholeness
 from bench.cli.output import ExitCode
 from bench.cli.program import main
-from bench.cli.run import Ran, Selection
+from bench.cli.run import Ran, Selection, remarks_on
 from bench.cli.runs import CaseVerdict
 
 PASSED = CaseVerdict("a", "PASS")
@@ -30,6 +30,17 @@ def test_the_exit_code_of_a_run(
 ) -> None:
     ran = Ran(Path("runs/x"), verdicts, Wholeness(), failed, interrupted)
     assert ran.exit_code is code
+
+
+def test_a_run_names_what_it_could_not_prove(tmp_path: Path) -> None:
+    again = CaseVerdict("here/deaf (attempt 3)", "INCONCLUSIVE", ("host stalled 60 ms",), 3)
+    verdicts = (PASSED, CaseVerdict("here/once", "INCONCLUSIVE"), again)
+    ran = Ran(tmp_path, verdicts, Wholeness(), 2, False)
+    assert ran.exit_code is ExitCode.INCONCLUSIVE
+    repeated, unproven = remarks_on(ran, "emulated")
+    assert repeated.startswith("1 of them on a repeated stimulus")
+    assert unproven.startswith("1 proves nothing either way, however often it was played")
+    assert "when little else ran: here/deaf. Why, stands above" in unproven
 
 
 def test_a_run_that_is_not_whole_is_an_error_of_the_bench_whatever_passed() -> None:

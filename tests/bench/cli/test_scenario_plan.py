@@ -1,8 +1,6 @@
 """What `lorabench scenarios --plan` says of each scenario and of the whole."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from bench.cli.program import main
 from bench.cli.scenarios import Plan, bench_of, plan_as_json, told
 from bench.plan.needs import PlannedCase, lacking, usual_bench
 from bench.plan.schedule import Overheads, bound, schedule
+from tests import forked
 from tests.bench.plan.cases import RETRY, case, device
 
 BENCH = usual_bench()
@@ -111,14 +110,7 @@ def test_a_bench_without_plan_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_real_scenarios_are_planned_without_a_bench() -> None:
     words = ["scenarios", "--plan", "test_catalogue_stations.py", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = forked.run(["bench", *words])
     assert done.returncode == ExitCode.PASSED, done.stderr
     plan = json.loads(done.stdout)
     missing = {one["case"].split("[")[0]: one["missing"] for one in plan["cases"]}

@@ -30,7 +30,7 @@ STREAMS = [
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, 10))
+    asyncio.run(asyncio.wait_for(scene, 60))
 
 
 def heard(grammar: Grammar, command: str, *lines: str) -> AtCommand:

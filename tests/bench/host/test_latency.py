@@ -4,7 +4,14 @@ import subprocess
 import sys
 from threading import Event
 
-from bench.host.resources import STALLED_US, HostGuard, ProgramGuard
+from bench.host.resources import (
+    STALLED_US,
+    HostGuard,
+    MachineGuard,
+    ProgramGuard,
+    disk_us,
+    stolen_us,
+)
 
 
 async def guarded(stall_s: float) -> tuple[HostGuard, list[int]]:
@@ -77,3 +84,35 @@ def test_the_end_of_a_process_ends_its_guard() -> None:
             await asyncio.wait_for(watching, 30)
 
         asyncio.run(watched())
+
+
+PRESSURE = """\
+some avg10=0.81 avg60=2.02 avg300=1.50 total=726291790
+full avg10=0.06 avg60=0.04 avg300=0.29 total=105815784
+"""
+PROCESSORS = """\
+cpu  4581933 718240 629590 1105889 14436 0 28562 28460 0 0
+cpu0 2290966 359120 314795 552944 7218 0 14281 14230 0 0
+"""
+
+
+def test_how_long_a_disk_and_a_processor_were_waited_for() -> None:
+    assert disk_us(PRESSURE) == 726_291_790
+    assert stolen_us(PROCESSORS) == 28_460 * 1_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def test_a_kernel_that_tells_nothing_of_it_is_no_stall() -> None:
+    assert (disk_us(""), stolen_us(""), stolen_us("cpu 1 2 3")) == (0, 0, 0)
+
+
+def test_only_what_is_new_is_a_stall_of_the_machine() -> None:
+    """It has waited for days since it was booted; in an idle tenth of a second it has not."""
+    told: list[int] = []
+
+    async def watched() -> None:
+        watching = asyncio.create_task(MachineGuard(told.append).run())
+        await asyncio.sleep(0.35)
+        watching.cancel()
+
+    asyncio.run(watched())
+    assert all(STALLED_US <= us < 30_000_000 for us in told)

@@ -18,7 +18,7 @@ from bench.host.services import Valkey, valkey_program
 
 @contextmanager
 def client(url: str) -> Iterator[Redis]:
-    with Redis.from_url(url, socket_timeout=20) as opened:
+    with Redis.from_url(url, socket_timeout=60) as opened:
         yield opened
 
 

@@ -30,7 +30,7 @@ class Build:
 def tree_of(build: Build, folder: Path) -> Path:
     """A copy of this tree with the server of a build."""
     for name in ("lns", "bench", "scenarios"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)  # with what is compiled already
     shutil.copy(ROOT / "pyproject.toml", folder)
     for mutant in level_1.MUTANTS:
         if mutant.name == build.mutant:
@@ -47,7 +47,7 @@ def played(build: Build, folder: Path, scenarios: Sequence[str]) -> Path:
     words = [sys.executable, "-m", "pytest", *scenarios, "-q", "-p", "no:cacheprovider"]
     words += ["--capture-dir", str(folder), *(["-k", build.chosen] if build.chosen else [])]
     environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
-    subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=300, check=False)
+    subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=600, check=False)
     [run] = folder.glob("*/manifest.json")
     return run.parent.rename(run.parent.with_name(f"build-{build.since:02d}"))
 

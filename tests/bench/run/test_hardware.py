@@ -21,7 +21,7 @@ from tests.bench.night.written_nights import write_night
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_an_inventory_with_mistakes_is_refused_by_line(tmp_path: Path) -> None:
     file.write_text('rig = "hardware"\n[bench]\nname = "x"\nregion = "EU869"\n')
     done = subprocess.run(
         [sys.executable, "-m", "bench", "run", "--bench", str(file)],
-        capture_output=True, text=True, check=False, timeout=240,
+        capture_output=True, text=True, check=False, timeout=500,
     )  # fmt: skip
     assert done.returncode == 4
     assert "region" in done.stderr and "Traceback" not in done.stderr

@@ -11,7 +11,7 @@ from bench.capture.reading import Event
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

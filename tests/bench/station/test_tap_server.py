@@ -13,7 +13,7 @@ from lns.lorawan.identifiers import Eui
 
 STATIONS = [Eui(f"0016C001F15000{number:02X}") for number in range(20)]
 WEST = STATIONS[0]
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 async def echo(link: WebSocketLink) -> None:

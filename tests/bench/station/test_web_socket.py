@@ -25,7 +25,7 @@ from lns.station.spelling import version_text
 from tests.lns.server.listening import listening
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
-PATIENCE_S = 20
+PATIENCE_S = 60
 AUTHORITY = Authority()
 
 

@@ -14,7 +14,7 @@ from lns.delivery.publisher import Message
 
 ALPHA, BETA = "70B3D57ED0000001", "70B3D57ED0000002"
 QUICK = BackOff(first_us=20_000, max_us=100_000)
-WAIT_S = 20
+WAIT_S = 60
 RECEIVED_AT = datetime(2026, 11, 20, 2, 0, 30, 393_000, tzinfo=UTC)
 
 

@@ -21,7 +21,7 @@ MASK = bytes([1, 1, 1, 1])
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 RECEIVE_BUFFER_BYTES = 40_000
 QUEUE_MAX = 64
-PATIENCE_S = 5
+PATIENCE_S = 60
 
 
 class UpgradeRefused(Exception):

@@ -19,7 +19,7 @@ from lns.uplink.end_device import EndDevice
 from tests.lns.served_network import ALPHA
 from tests.lns.server.basics_station import StationSocket
 
-PATIENCE_S = 5
+PATIENCE_S = 60
 
 
 class Listening:

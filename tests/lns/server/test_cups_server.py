@@ -211,13 +211,13 @@ def test_half_a_handshake_counts_here_too(tmp_path: Path, tls: ssl.SSLContext) -
         assert (await cups.ask(asking(), context))[0] == 200
         for reader, writer in opened:
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     assert await reader.read() == b""
             except ConnectionError:
                 pass
             writer.close()
 
-    limits = Limits(opening_max=10, handshake_us=500_000)
+    limits = Limits(opening_max=10, handshake_us=2_000_000)
     causes = play(scenario, access=Access(certificates=True), tls=tls, limits=limits)
     assert sorted(Counter(causes).items()) == [
         ("CUPS: TLS handshake: takes too long", 9),
@@ -240,7 +240,7 @@ def test_who_says_nothing_or_too_much_is_dropped_and_others_are_served() -> None
             assert (await cups.ask(b"GET /" + b"x" * 20_000))[0] == 0
             raise ConnectionResetError
 
-    causes = play(scenario, limits=Limits(question_us=200_000, opening_max=10))
+    causes = play(scenario, limits=Limits(question_us=1_000_000, opening_max=10))
     assert sorted(Counter(causes).items()) == [
         ("CUPS: no whole request", 10),
         ("CUPS: too many connections that say nothing", 21),

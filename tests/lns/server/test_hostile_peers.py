@@ -16,7 +16,7 @@ from tests.lns.server.listening import Listening, play
 
 MARGIN_S = 0.5  # of the second until RX1 opens
 QUICK = Limits(
-    opening_us=300_000, question_us=300_000, closing_us=100_000, opening_max=20,
+    opening_us=1_000_000, question_us=1_000_000, closing_us=100_000, opening_max=20,
     message_bytes_max=65_536,
 )  # fmt: skip
 MALFORMED = ("-", "dropped", "Malformed", "NotAsked")

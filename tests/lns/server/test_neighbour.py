@@ -2,7 +2,8 @@
 
 The server is a process, the neighbour another one, the attacker this one. A neighbour's p99 from
 `updf` to `dnmsg` stays below 100 ms, not counting for how long the host had no core for the server
-or the neighbour: that is the fault of other work on the host.
+or the neighbour: that is the fault of other work on the host. A processor that takes longer for
+everything, because somebody else has the other half of its core, makes the limit longer as well.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from lns.station.messages import UpInfo
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import frame_text
 from tests.broker import Mosquitto
+from tests.host_time import slowness
 from tests.lns.served_network import APP_KEY, EAST, JOIN_EUI, WEST, uplink
 from tests.lns.server.basics_station import CLOSE, BasicsStation, StationSocket, UpgradeRefused
 from tests.lns.test_running import DEVICES, LNS, ROOT, Process, running
@@ -358,10 +360,14 @@ def check(scene: Scene, attack: Attack) -> None:
     """The neighbour's p99 is within the limit, in one of some attempts: a host may stall."""
     told = []
     for _ in range(ATTEMPTS):
+        before = slowness()
         attacked = asyncio.run(_attacked(scene, attack))
-        told.append(f"{attack.__name__}: p99 {attacked} uplinks")
+        times = max(before, slowness())
+        told.append(
+            f"{attack.__name__}: p99 {attacked} uplinks, on a host {times:.1f} times slower"
+        )
         print(told[-1])
-        if p99(attacked.served_us) < LIMIT_US:
+        if p99(attacked.served_us) < LIMIT_US * times:
             return
     pytest.fail("\n".join(told))
 

@@ -288,7 +288,7 @@ def test_a_live_station_is_pinged_and_stays_and_a_dead_one_is_dropped() -> None:
         alive.socket.reset()
         await living
 
-    limits = Limits(ping_interval_us=50_000, ping_timeout_us=200_000, closing_us=100_000)
+    limits = Limits(ping_interval_us=50_000, ping_timeout_us=1_000_000, closing_us=100_000)
     served = play(scenario, limits=limits)
     (ended, *_) = served.connections("disconnected")
     assert ended.station == EAST

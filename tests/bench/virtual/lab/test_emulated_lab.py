@@ -25,7 +25,7 @@ from lns.lorawan.region import EU868
 from lns.station.router_config import router_config
 from tests.bench.virtual.wiring import ABP, BANNER, DEV_ADDR, KEYS, SOON, Terminal
 
-PLAY_S = 60
+PLAY_S = 120
 WEST, EAST = "16:c001:f150:1", "16:c001:f150:2"
 
 
