@@ -31,7 +31,7 @@ def script(name: str, *arguments: object, path: Path | None = None, **environmen
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

@@ -1,6 +1,7 @@
 """Does the page for the lab engineer say what the programs do?"""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_its_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(where.read_text()), target
 
 
+@cache
+def help_of(file: str) -> str:
+    """What a script says that it can do; pages name the same ones again and again."""
+    return script(file, "--help").out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_its_scripts_exist_and_take_the_options(page: Path) -> None:
     text = page.read_text()
@@ -60,7 +67,7 @@ def test_its_scripts_exist_and_take_the_options(page: Path) -> None:
         if name in ("rinit.sh",):
             continue
         assert found or (ROOT / name).exists(), name
-        explained = script(str(found[0] if found else ROOT / name), "--help").out
+        explained = help_of(str(found[0] if found else ROOT / name))
         for option in re.findall(r"--[a-z0-9-]+", rest):
             assert option in explained, (name, option)
 

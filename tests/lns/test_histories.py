@@ -18,7 +18,7 @@ from tests.reference.histories import (
 from tests.sizes import size
 
 PARTS = 10
-HISTORIES = size(1_000, 100_000)
+HISTORIES = size(1_000, 50_000)
 
 LATE_US = 300_000
 A, B = (Heard(0, 0, 0), Heard(0, 1, LATE_US)), (Heard(1, 0, 0), Heard(1, 1, LATE_US))

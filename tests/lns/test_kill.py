@@ -39,7 +39,7 @@ from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size
 
-KILLS = int(os.environ.get("LORABENCH_KILLS", size(6, 100)))
+KILLS = int(os.environ.get("LORABENCH_KILLS", size(6, 40)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))
 JOIN_EUI = Eui("70B3D57ED0000000")
 LIFE_S = 0.5  # at most, from the moment stations can connect

@@ -31,7 +31,7 @@ from lns.lorawan.region import EU868
 
 PLAY_S = 120
 PATIENCE_S = 60
-ATTEMPTS_MAX = 3
+ATTEMPTS_MAX = 5
 """How often a scene is played in which this host was late: a board misses its windows then."""
 RUI5, RUI4, E5 = "RUI_5.0.0_RAK3172-H", "RUI_4.1.0_RAK3172-H", "4.0.11"
 DEV_EUI = "AC1F09FFFE000001"

@@ -37,9 +37,9 @@ from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size
 
-KILLS = int(os.environ.get("LORABENCH_KILLS", size(4, 200)))
+KILLS = int(os.environ.get("LORABENCH_KILLS", size(4, 60)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))
-UPLINKS = int(os.environ.get("LORABENCH_UPLINKS", size(500, 20_000)))
+UPLINKS = int(os.environ.get("LORABENCH_UPLINKS", size(500, 6_000)))
 DEVICES = 40
 ANSWER_S = 1.5
 ATTEMPTS_MAX = 3
