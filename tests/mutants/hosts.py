@@ -6,12 +6,15 @@ FORKS = "bench/host/fork_server.py"
 FORKING = "tests/bench/host/test_fork_server.py"
 PLAY = "bench/run/attempts.py"
 TURNS = "tests/bench/run/test_turn.py"
+SIDE_BY_SIDE = "bench/run/wall_clock.py"
+ROUNDS = "tests/bench/run/test_side_by_side.py"
+LATENCY = "tests/bench/host/test_latency.py"
 
 MUTANTS = (
     Mutant(
         "a fork is nobody's child",
         FORKS,
-        "            _prctl(_SET_CHILD_SUBREAPER, 1)\n",
+        "            adopt_orphans()\n",
         "",
         FORKING,
     ),
@@ -25,7 +28,7 @@ MUTANTS = (
     Mutant(
         "a start that is given up goes on",
         FORKS,
-        "                _Adopted(await asked, None).kill()\n",
+        "                Adopted(await asked, None).kill()\n",
         "                await asked\n",
         FORKING,
     ),
@@ -56,5 +59,55 @@ MUTANTS = (
         "(stalled and isinstance(cause, LATE_ERRORS))",
         "stalled",
         TURNS,
+    ),
+    Mutant(
+        "what took too long is played as often as anything",
+        PLAY,
+        "        if isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX:\n"
+        "            return False\n",
+        "",
+        TURNS,
+    ),
+    Mutant(
+        "a board that gave up on a late host has failed",
+        PLAY,
+        "stall_us and turn.is_played and error is not None",
+        "False and error is not None",
+        TURNS,
+    ),
+    Mutant(
+        "a fault of a board is excused on any host",
+        PLAY,
+        "if stall_us and turn.is_played and",
+        "if turn.is_played and",
+        TURNS,
+    ),
+    Mutant(
+        "a case is played again in the same busy moment",
+        SIDE_BY_SIDE,
+        "if self._playing == 0 and self._waiting:",
+        "if self._waiting:",
+        ROUNDS,
+    ),
+    Mutant(
+        "what is played again is played all at once",
+        SIDE_BY_SIDE,
+        "asyncio.Semaphore(self._at_once[min(self._round, len(self._at_once)) - 1])",
+        "asyncio.Semaphore(80)",
+        ROUNDS,
+    ),
+    Mutant(
+        "a case that is ended while it waits counts twice",
+        SIDE_BY_SIDE,
+        "                self._playing += 1  # until it says itself that it is over\n",
+        "",
+        ROUNDS,
+    ),
+    Mutant(
+        "the disk is waited for since the machine was booted",
+        "bench/host/resources.py",
+        "now - old for now, old in zip(now_away_us, before_us, strict=True)",
+        "now for now in now_away_us",
+        LATENCY,
     ),
 )
