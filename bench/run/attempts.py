@@ -78,7 +78,7 @@ class Turn:
         self, verdict: Verdict, cause: BaseException | None, *, stalled: bool = False
     ) -> bool:
         """Whether another attempt follows one that ended so."""
-        if isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX:
+        if self._is_too_long(cause):
             return False
         if verdict.result is Result.INCONCLUSIVE:
             return self.number < self.attempts_max
@@ -87,6 +87,15 @@ class Turn:
         if self.number >= BROKEN_MAX:
             return False
         return is_of_host(cause) or (stalled and isinstance(cause, LATE_ERRORS))
+
+    def excuses(self, cause: BaseException | None) -> bool:
+        """Whether this proves nothing on a host that was late."""
+        is_late = isinstance(cause, LATE_ERRORS) and not self._is_too_long(cause)
+        return self.is_played and is_late
+
+    def _is_too_long(self, cause: BaseException | None) -> bool:
+        """Whether it has taken too long once too often."""
+        return isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX
 
 
 NOT_JOINED = "AT_NO_NETWORK_JOINED"
@@ -116,7 +125,7 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
             owner = owner_of(cause)
             error = told_of(cause, play) if owner == BENCH else innermost(cause)
     stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
-    if stall_us and turn.is_played and error is not None and isinstance(cause, LATE_ERRORS):
+    if stall_us and error is not None and turn.excuses(cause):
         case.missed(BENCH, f"host stalled {stall_us // 1000} ms; then: {error}")
         error, owner = None, BENCH
     try:

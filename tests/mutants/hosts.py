@@ -63,23 +63,22 @@ MUTANTS = (
     Mutant(
         "what took too long is played as often as anything",
         PLAY,
-        "        if isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX:\n"
-        "            return False\n",
-        "",
+        "isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX",
+        "False",
         TURNS,
     ),
     Mutant(
         "a board that gave up on a late host has failed",
         PLAY,
-        "stall_us and turn.is_played and error is not None",
-        "False and error is not None",
+        "return self.is_played and is_late",
+        "return False",
         TURNS,
     ),
     Mutant(
         "a fault of a board is excused on any host",
         PLAY,
-        "if stall_us and turn.is_played and",
-        "if turn.is_played and",
+        "if stall_us and error is not None",
+        "if error is not None",
         TURNS,
     ),
     Mutant(

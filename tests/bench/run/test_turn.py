@@ -46,6 +46,8 @@ def test_what_took_too_long_on_a_late_host_is_played_once_more(result: Result) -
     too_long = Verdict(result, "bench", ("not over",))
     assert Turn(1, 4).follows(too_long, CaseTooLong("not over"), stalled=True)
     assert not Turn(2, 4).follows(too_long, CaseTooLong("not over"), stalled=True)
+    assert Turn(1, 4, is_played=True).excuses(CaseTooLong("not over"))
+    assert not Turn(2, 4, is_played=True).excuses(CaseTooLong("not over"))
 
 
 def test_what_this_host_broke_is_played_again_however_fast_it_was() -> None:
