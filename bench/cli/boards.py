@@ -296,11 +296,14 @@ async def _provisioned(place: Place, wanted: DeviceConfig, *, dry_run: bool, sho
         missing = await driver.missing(wanted)
         print_lines([f"{place.url}: {place.dialect} {driver.firmware}"])
         if dry_run:
-            print_lines([f"would write {name}" for name in missing])
+            print_lines([f"would write {change}" for change in missing])
             print_lines(["nothing was written (--dry-run)"])
             return ExitCode.PASSED
         written = await driver.provision(wanted)
-        print_lines([f"written: {name}" for name in written])
+        for name in written:
+            # What a new band or a restart has reset besides was as wanted before.
+            changed = [str(change) for change in missing if change.name == name]
+            print_lines([f"written: {change}" for change in changed or [name]])
         print_lines([f"{len(written)} settings written, all compared"])
     return ExitCode.PASSED
 

@@ -125,6 +125,23 @@ class Deadlines:
     poll_us: int = 200_000
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting that is not as it is wanted; without `due` a key, which nobody is shown.
+
+    `found` is None where the board does not tell it.
+    """
+
+    name: str
+    found: str | None = None
+    due: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        if self.due is None:
+            return f"{self.name}: a key, not shown"
+        return f"{self.name}: {'not told' if self.found is None else self.found} -> {self.due}"
+
+
 class CommandRefused(Exception):
     """The device answered a command with something other than OK; the text is its answer."""
 
@@ -258,8 +275,8 @@ class AttachedDevice(Protocol):
     async def provision(self, wanted: DeviceConfig) -> tuple[str, ...]:
         """The settings that had to be written, by name; NotAsWritten if one did not take."""
 
-    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
-        """The settings that `provision` would write, by name, as far as the device tells them."""
+    async def missing(self, wanted: DeviceConfig) -> tuple[Change, ...]:
+        """The settings that `provision` would write, as far as the device tells them."""
 
     async def factory_reset(self) -> None:
         """Forget everything, keys and session included; CommandRefused while it is busy."""

@@ -14,6 +14,7 @@ from bench.device.at_session import Console, Wire
 from bench.device.attached import TROUBLES, MacCycle, insist_on_identity
 from bench.device.interfaces import (
     Abp,
+    Change,
     CommandRefused,
     Deadlines,
     DeviceConfig,
@@ -68,8 +69,8 @@ class LoraE5Settings:
             names += [command.removeprefix("AT+").split("=")[0]] * await self._write_once(command)
         return tuple(dict.fromkeys(names))
 
-    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
-        """The names of those that `write` would write; what is not told is among them."""
+    async def missing(self, wanted: DeviceConfig) -> tuple[Change, ...]:
+        """Those that `write` would write; what is not told is among them."""
         board = self._board
         identifiers, keys = _identity(wanted)
         told = {
@@ -80,17 +81,21 @@ class LoraE5Settings:
             "REPT": "1",
             "RETRY": "1",
         }
-        names = [n for n, due in told.items() if value_of(await board.ask(f"AT+{n}?")) != due]
-        found = await board.identifiers()
-        names += [name for name, digits in identifiers.items() if found.get(name) != digits]
-        names += [name for name, key in keys.items() if self._keys.get(name) != key]
+        found = {name: value_of(await board.ask(f"AT+{name}?")) for name in told}
+        found |= await board.identifiers()
+        due = told | identifiers
+        changes = [Change(n, found.get(n), due[n]) for n in due if found.get(n) != due[n]]
+        changes += [Change(name) for name, key in keys.items() if self._keys.get(name) != key]
         plan, dr = parse_data_rate(await board.ask("AT+DR?"))
-        names += ["BAND"] * (plan != wanted.region)
-        names += ["DR"] * (plan != wanted.region or (dr != wanted.dr and not wanted.adr))
+        if plan != wanted.region:
+            changes.append(Change("BAND", plan, wanted.region))
+        if plan != wanted.region or (dr != wanted.dr and not wanted.adr):
+            changes.append(Change("DR", str(dr), str(wanted.dr)))
         for command in _untold(wanted, board.lineage):
             if self._told.get(command.rpartition(",")[0]) != command:
-                names.append(command.removeprefix("AT+").split("=")[0])
-        return tuple(dict.fromkeys(names))
+                name, _, value = command.removeprefix("AT+").partition("=")
+                changes.append(Change(name, None, value))
+        return tuple(changes)
 
     async def restarted(self) -> None:
         """Write again what it may have forgotten in a restart."""
@@ -253,7 +258,7 @@ class LoraE5Device(LoraE5Board):
         self._tries = 1
         return written
 
-    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
+    async def missing(self, wanted: DeviceConfig) -> tuple[Change, ...]:
         if not self.firmware:
             await self.recognise()
         return await self._settings.missing(wanted)

@@ -21,6 +21,7 @@ from bench.device.attached import (
 )
 from bench.device.interfaces import (
     Abp,
+    Change,
     CommandRefused,
     Deadlines,
     DeviceConfig,
@@ -375,14 +376,17 @@ class Rui3Device(Rui3Board):
         names += [setting.name.removeprefix("AT+") for setting in (*first, *second)]
         return tuple(dict.fromkeys(names))
 
-    async def missing(self, wanted: DeviceConfig) -> tuple[str, ...]:
+    async def missing(self, wanted: DeviceConfig) -> tuple[Change, ...]:
         if self.version is None:
             await self.recognise()
-        if await self.ask("AT+NWM") != _LORAWAN:
-            return ("NWM",)
+        mode = await self.ask("AT+NWM")
+        if mode != _LORAWAN:
+            return (Change("NWM", mode, _LORAWAN),)
         found = [(setting, await self._found(setting)) for setting in settings_of(wanted)]
         return tuple(
-            setting.name.removeprefix("AT+")
+            Change(setting.name.removeprefix("AT+"))
+            if is_about_a_key(setting.name)
+            else Change(setting.name.removeprefix("AT+"), value, setting.value)
             for setting, value in found
             if value is not None and not setting.is_met_by(value)
         )

@@ -62,7 +62,15 @@ def test_a_new_board_gets_what_is_wanted_and_nothing_else(said: Said, key_file: 
             *("AT+APPEUI=AC1F09FFF8680001", f"AT+APPKEY={KEY}", "AT+ADR=0", "AT+DR=5"),
             *("AT+TXP=1", "AT+JOIN=0:0:8:0"),
         ]
-        assert "6 settings written, all compared" in out and "written: APPKEY" in out
+        assert out.splitlines()[1:] == [
+            "written: APPEUI: 0000000000000000 -> AC1F09FFF8680001",
+            "written: APPKEY: a key, not shown",
+            "written: ADR: 1 -> 0",
+            "written: DR: 0 -> 5",
+            "written: TXP: 0 -> 1",
+            "written: JOIN: 1:1:8:0 -> 0:0:8:0",
+            "6 settings written, all compared",
+        ]
         assert "> AT+APPKEY=***" in err
         board.commands.clear()
         code, out, _ = said(*identity(board, key_file))
@@ -73,7 +81,8 @@ def test_a_dry_run_reads_and_writes_nothing(said: Said, key_file: Path) -> None:
     with Rui3Board() as board:
         code, out, _ = said(*identity(board, key_file), "--dry-run")
         assert writes(board) == []
-    assert code == 0 and "would write DR" in out and "would write ALIAS" not in out
+    assert code == 0 and "would write DR: 0 -> 5" in out and "would write ALIAS" not in out
+    assert "would write APPKEY: a key, not shown" in out
 
 
 def test_a_setting_that_does_not_stay_is_found_by_reading_back(said: Said, key_file: Path) -> None:
@@ -114,7 +123,8 @@ def test_a_lora_e5_is_told_its_key_every_time(said: Said, key_file: Path) -> Non
         assert board.settings["MODE"] == "LWOTAA"
         assert {"AT+LW=DC,OFF", "AT+LW=JDC,OFF"} <= set(board.commands)
         _, out, _ = said(*identity(board, key_file), "--dry-run")
-        assert "would write APPKEY" in out and "would write MODE" not in out
+        assert "would write APPKEY: a key, not shown" in out and "would write MODE" not in out
+        assert "would write LW: not told -> DC,ON" in out
 
 
 def test_the_inventory_says_where_who_and_with_which_key(
