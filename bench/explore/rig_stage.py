@@ -27,7 +27,7 @@ from bench.explore.history import (
 from bench.explore.model import Model
 from bench.explore.play import ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Trace, Words
-from bench.rig.rig import GatewayAway
+from bench.rig.stations import GatewayAway
 from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse

@@ -25,6 +25,8 @@ UP_TOPIC, STATUS_TOPIC = "/up", "/status"
 # At least once (MQTT QoS 1): each message stays with the broker until its consumer has acknowledged
 # it on the connection that brought it; the next connection brings it again.
 Take = Callable[[str, bytes, Callable[[], None]], None]  # topic, payload, acknowledge
+PUBLISHED = ("upstream.published", "upstream.repeated", "upstream.injected")
+"""The kinds of what a broker has had."""
 
 
 class Witness:

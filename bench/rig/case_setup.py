@@ -59,6 +59,8 @@ class CaseSetup:
         self.is_started = False
         self.begin: Callable[[], Awaitable[None]]
         """The first act, which starts everything; every other act awaits it."""
+        self.new_server: Callable[[str], NetworkServer]
+        self.capabilities: frozenset[str] = frozenset()
         self.medium = Medium(region, self.links, self.record)
         self._named: list[str] = []
         self._case: Case | None = None
@@ -97,6 +99,18 @@ class CaseSetup:
         self.region = region(name)
         self.medium = Medium(self.region, self.links, self.record)
 
+    async def pause(self, us: int) -> None:
+        """Let just so much time pass, whatever is retimed."""
+        await asyncio.sleep(max(0, us) / 1_000_000)
+
+    def must_have(self, capability: str) -> None:
+        """RuntimeError where this rig has not what a verb takes."""
+        if capability not in self.capabilities:
+            raise RuntimeError(
+                f"this rig has no {capability}: mark the scenario with"
+                f" @pytest.mark.requires({str(capability)!r}), so that it is left out here"
+            )
+
     def before_start(self, what: str) -> None:
         """RuntimeError once the first act has started everything."""
         if self.is_started:
@@ -118,6 +132,13 @@ class CaseSetup:
         """A network server by its id; ScenarioMistake for one that nobody asked for before."""
         if lns not in self.servers:
             raise not_there("network server", lns, self.servers)
+        return self.servers[lns]
+
+    def server_or_new(self, lns: str) -> NetworkServer:
+        """A network server by its id; one that nobody asked for before is added."""
+        if lns not in self.servers:
+            self.before_start(f"network server {lns!r}")
+            self.servers[lns] = self.new_server(lns)
         return self.servers[lns]
 
     def some_servers(self, lns: str | None) -> list[NetworkServer]:

@@ -11,12 +11,12 @@ from bench.device.interfaces import Joining, Sent
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from bench.rig.case_setup import CaseSetup
-from bench.rig.interfaces import CaseDevice, CaseStation
+from bench.rig.interfaces import CaseDevice, CaseStation, Parts, capabilities_of
 from bench.rig.process_application import ProcessApplication
 from bench.rig.process_bench import ProcessBench
 from bench.rig.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Provisioned
-from bench.rig.rig import Parts, Rig, capabilities_of
+from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevice, MemoryDevices, SoftwareStations, firmware_of
 from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap

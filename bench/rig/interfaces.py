@@ -6,7 +6,7 @@ of its parts can. So a part need not know what it cannot do: here that does noth
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench.device.interfaces import DeviceSession, Joining, Sent
 from bench.plan.needs import Item, needs
@@ -533,3 +533,26 @@ class Application(Protocol):
 
     async def end(self) -> None:
         """End broker and consumers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one rig is put together from."""
+
+    devices: Devices
+    stations: Stations
+    servers: Servers
+    store: Store
+    application: Application
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What these can do together."""
+        return capabilities_of(
+            self.devices, self.stations, self.servers, self.store, self.application
+        )
+
+
+def capabilities_of(*parts: Any) -> frozenset[str]:
+    """What parts, or parts of these kinds, can do together."""
+    return frozenset[str]().union(*(part.capabilities for part in parts))

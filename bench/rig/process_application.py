@@ -21,11 +21,10 @@ from bench.host.program import ConsumerDied, Program, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.host.resources import LOOPBACK
 from bench.host.services import Mosquitto, Valkey
-from bench.rig.application import STATUS_TOPIC, UP_TOPIC, Witness
+from bench.rig.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.rig.process_bench import ProcessBench, subfolder
-from bench.rig.rig import PUBLISHED
 from lns.clock import now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.mqtt_session import broker, post

@@ -15,9 +15,9 @@ from bench.chance import stream
 from bench.host.lns_process import ServerDied
 from bench.rig.application import MemoryApplication, MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
-from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
+from bench.rig.interfaces import NetworkServer, Parts, Servers, Store, Wire, capabilities_of
 from bench.rig.provisioning import Provisioned
-from bench.rig.rig import Parts, Rig, capabilities_of
+from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
 from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.verdict.case import fault_fields

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from bench.capture.reading import Event
+from bench.clock import until
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation
 from bench.station.tap import Tap, frame_id_of
@@ -160,3 +161,49 @@ class TappedStation(CaseStation):
         us = self.setup.retimed(us)
         self.longest_delay_us = max(self.longest_delay_us, us * times)
         return us
+
+
+_UP_WITHIN_US = 60_000_000
+
+
+class GatewayAway(Exception):
+    """A station does not come to its network server in time."""
+
+
+class ServerSilent(Exception):
+    """A network server does not tell a station that is connected what it needs to begin."""
+
+
+async def until_stations_are_up(setup: CaseSetup) -> None:
+    """Wait until every station hears and is heard; GatewayAway, ServerSilent."""
+    stations = setup.stations.values()
+
+    def away() -> GatewayAway:
+        for station in stations:
+            _blame_server(setup, station)
+        missing = ", ".join(station.name for station in stations if not station.is_up)
+        return GatewayAway(f"not connected to the network server: {missing}")
+
+    def are_up() -> bool:
+        return not [station for station in stations if not station.is_up]
+
+    await until(are_up, _UP_WITHIN_US, away, every_us=10_000)
+    await setup.pause(100_000)
+
+
+def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
+    """ServerSilent where a station has introduced itself, and waits for its server."""
+    said: list[tuple[str, object]] = []
+    for event in setup.case.events:
+        if event["kind"] == "station.text" and event["station"] == station.eui:
+            fields = json_of(event["text"])
+            if fields is not None:
+                said.append((event["direction"], fields.get("msgtype")))
+    if station.is_up or ("up", "version") not in said:
+        return
+    who = f"{station.server.lns} has sent no"
+    if ("down", "router_config") not in said:
+        raise ServerSilent(f"{who} router_config to {station.name}")
+    # A station whose clock is not read yet answers 0, and has to be asked again.
+    if said.count(("down", "getxtime")) <= said.count(("up", "getxtime")):
+        raise ServerSilent(f"{who} getxtime to {station.name}, or not again")

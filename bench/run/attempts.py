@@ -21,7 +21,8 @@ from bench.host.program import ConsumerDied, HostError
 from bench.lab.basicstation_shell import GatewayFailed
 from bench.rig.hardware_bench import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
-from bench.rig.rig import CaseTooLong, GatewayAway, Rig, ServerSilent
+from bench.rig.rig import CaseTooLong, Rig
+from bench.rig.stations import GatewayAway, ServerSilent
 from bench.verdict.case import Case, StimulusMissed, Title
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in

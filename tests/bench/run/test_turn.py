@@ -6,8 +6,9 @@ import pytest
 
 from bench import clock
 from bench.device.interfaces import CommandRefused
-from bench.rig.rig import CaseTooLong, GatewayAway, Rig
+from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.simulated_rig import simulated_rig
+from bench.rig.stations import GatewayAway
 from bench.run.attempts import BROKEN_MAX, ONLY, Play, Turn, perform
 from bench.verdict.case import Case, Title
 from bench.verdict.expectation import Result, Verdict
