@@ -94,7 +94,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _session(config: pytest.Config) -> "ScenarioSession":
-    """The scenarios of this session of pytest."""
     from bench.run.pytest_session import ScenarioSession
 
     if _SESSION not in config.stash:

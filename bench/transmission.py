@@ -29,7 +29,6 @@ class Transmission:
 
     @property
     def end_us(self) -> int:
-        """When the last symbol leaves."""
         return self.start_us + self.airtime_us
 
     def disturbs(self, other: "Transmission") -> bool:

@@ -34,7 +34,7 @@ from bench.plan.needs import Abilities, board, from_json, lacking
 from bench.rig.expect import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig
-from bench.run.planning import PLAN
+from bench.run.run_record import PLAN
 from lns.toml_file import Section
 
 ROOT = Path(__file__).resolve().parents[1]

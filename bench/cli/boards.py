@@ -197,7 +197,6 @@ def _otaa(join_eui: str | None, app_key: bytes | None, known: Secrets | None) ->
 def _abp(
     dev_addr: str, nwk_s_key: bytes | None, app_s_key: bytes | None, device: DeviceEntry | None
 ) -> Abp:
-    """The session that is written into it."""
     keys = device.keys if device else None
     if nwk_s_key is not None and app_s_key is not None:
         keys = SessionKeys(nwk_s_key, app_s_key)

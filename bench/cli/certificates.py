@@ -74,7 +74,6 @@ class Setup:
 
     @property
     def cups_uri(self) -> str | None:
-        """Where stations find CUPS."""
         if self.cups_port is None:
             return None
         return address.uri("https", self.hosts[0], self.cups_port)

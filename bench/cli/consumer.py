@@ -302,7 +302,6 @@ class _Running:
             )
 
     def _warn(self, topic: str, said: str) -> None:
-        """Say it once of each topic."""
         if topic not in self._warned:
             self._warned.add(topic)
             log.warning("%s", said)

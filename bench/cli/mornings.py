@@ -128,12 +128,10 @@ class Judged:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of this run alone."""
         return ExitCode(exit_code(self.score))
 
     @property
     def findings(self) -> int:
-        """How many findings its score has."""
         return len(self.score.get("findings", []))
 
 

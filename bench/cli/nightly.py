@@ -96,7 +96,6 @@ def healthy(
 
 
 def _found(radio: Radio, ports: tuple[UsbPort, ...]) -> tuple[str, str | None]:
-    """The port of a radio, and what is wrong with it."""
     try:
         path = port_of(radio, ports)
     except PortMissing as missing:

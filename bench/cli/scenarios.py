@@ -28,8 +28,7 @@ from bench.cli.progress import ProgressDisplay
 from bench.cli.runs import in_words
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
 from bench.plan.schedule import Bound, Overheads, Schedule, bound, schedule
-from bench.run.planning import PLAN
-from bench.run.run_record import RETENTION_S
+from bench.run.run_record import PLAN, RETENTION_S
 
 # A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many
 # of its cases passed, the reason of each that did not, and nothing else. On a terminal a bar stands

@@ -304,7 +304,6 @@ _CHANGING = ("provision", "restart")
 
 
 def _asked(inventory: Inventory, words: Sequence[str]) -> tuple[str, list[GatewayEntry]]:
-    """The verb, and the gateways that it is for."""
     known = {gateway.name: gateway for gateway in inventory.gateways}
     verbs = [word for word in words if word in _VERBS and word not in known]
     names = [word for word in words if word not in verbs]

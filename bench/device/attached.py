@@ -177,7 +177,6 @@ class AttachedBoard(ABC):
 
     @property
     def _tells_boot(self) -> bool:
-        """Whether the device says it when it has started."""
         return True
 
     async def _set_up_again(self) -> None:  # noqa: B027 - nothing, unless a dialect forgets

@@ -232,7 +232,6 @@ class LoraE5Device(LoraE5Board):
 
     @property
     def traits(self) -> Traits:
-        """What it can do and tell."""
         return LORA_E5_TRAITS
 
     async def identify(self) -> str:

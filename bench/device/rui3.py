@@ -500,7 +500,6 @@ class Rui3Device(Rui3Board):
         return None if _SENT.fullmatch(line) else re.sub(r"(CONFIRMED_FAILED)\(\d+\)", r"\1", line)
 
     async def _set_up_again(self) -> None:
-        """The one channel is forgotten by every start."""
         if self._wanted is not None and self._wanted.channel_hz:
             await self.write_what_differs([single_channel(self._wanted)])
 
@@ -575,7 +574,6 @@ def _ends_a_cycle(line: str) -> bool:
 
 
 def _ending(line: str) -> Ending:
-    """What an event says of the message that it ends."""
     if not line:
         return Ending(Outcome.UNTOLD)
     if line == "+EVT:TX_DONE":

@@ -160,18 +160,15 @@ class FollowedLns(LnsProcess):
 
     @property
     def lns(self) -> str:
-        """Its id."""
         return str(self.settings["lns"]["id"])
 
     @property
     def to_broker(self) -> Relay:
-        """The wire to the broker."""
         assert self._relays, "nothing stands on its wires"
         return self._relays[0]
 
     @property
     def to_store(self) -> Relay:
-        """The wire to the store."""
         assert self._relays, "nothing stands on its wires"
         return self._relays[1]
 

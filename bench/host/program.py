@@ -351,7 +351,6 @@ class Program:
                 future.set_result(None)
 
     def _forget(self) -> None:
-        """Close what was open for the process that ended."""
         if self._watched is not None:
             loop, handle = self._watched
             self._watched = None

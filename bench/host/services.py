@@ -203,7 +203,6 @@ class Valkey(PolledListener):
 
 
 def _command(*words: str) -> bytes:
-    """A command as clients of Redis send it."""
     parts = [word.encode() for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
 

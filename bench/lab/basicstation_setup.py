@@ -286,7 +286,6 @@ class Provisioning:
 
     @property
     def changed(self) -> bool:
-        """Whether anything differed."""
         return bool(self.written or self.removed)
 
 

@@ -171,12 +171,10 @@ class PlannedCase:
 
     @property
     def rig_verbs(self) -> frozenset[str]:
-        """What is asked of the rig itself."""
         return frozenset(verb for verb in self.verbs if "." not in verb)
 
     @property
     def station_verbs(self) -> frozenset[str]:
-        """What is asked of any station."""
         called = (verb.rpartition(".") for verb in self.verbs if "." in verb)
         return frozenset(verb for name, _, verb in called if name in self.stations)
 
@@ -248,12 +246,10 @@ class Abilities:
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
         return len(self.boards)
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """What the boards speak, each once."""
         return tuple(dict.fromkeys(board.dialect for board in self.boards))
 
     @property

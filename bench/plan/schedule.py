@@ -38,7 +38,6 @@ class Bound:
 
     @property
     def total_us(self) -> int:
-        """The bound."""
         beside_us = max(self.longest_us, self.boards_us, self.retries_us, self.counters_us)
         return max(self.alone_us + beside_us, self.duty_cycle_us)
 
@@ -120,7 +119,6 @@ class Schedule:
 
     @property
     def duration_us(self) -> int:
-        """When the last one ends."""
         return max((turn.end_us for turn in self.turns), default=0)
 
 

@@ -32,7 +32,6 @@ class CaseRecord:
 
     @property
     def wording(self) -> str:
-        """The verdict as a person reads it."""
         if not self.verdict:
             return "no verdict: the run ended before the case did"
         repeated = " on a repeated stimulus" if self.verdict == "PASS" and self.attempt > 1 else ""

@@ -264,7 +264,6 @@ def _ended(ended: object) -> str:
 
 
 def _wall_time(manifest: dict[str, Any]) -> str:
-    """How long the run took by the clock on the wall."""
     ended = manifest.get("ended")
     at = ended.get("at") if isinstance(ended, dict) else None
     try:

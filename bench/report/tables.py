@@ -177,7 +177,6 @@ def _column(
 
 
 def _band(from_y: float, to_y: float, height: float) -> str:
-    """A band that leaves and arrives level."""
     middle = (_LEFT + _RIGHT) // 2
     top = f"M{_LEFT} {from_y:.1f}C{middle} {from_y:.1f} {middle} {to_y:.1f} {_RIGHT} {to_y:.1f}"
     down = f"V{to_y + height:.1f}"
@@ -478,7 +477,6 @@ class Calls:
 
     @property
     def saved(self) -> int:
-        """The receptions that asked nobody."""
         return self.receptions - self.asked
 
 

@@ -81,7 +81,6 @@ class CaseSetup:
 
     @property
     def tasks(self) -> asyncio.TaskGroup:
-        """What runs as long as the case."""
         assert self._tasks is not None, "a rig is used inside `running`"
         return self._tasks
 

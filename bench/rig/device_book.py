@@ -78,7 +78,6 @@ class DeviceBook:
 
     @property
     def session(self) -> DeviceSession | None:
-        """The newest session."""
         return self.sessions[-1] if self.sessions else None
 
     def begin(

@@ -20,7 +20,7 @@ from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevice, MemoryDevices, SoftwareStations, firmware_of
 from bench.station.link import LinkClosed, TextLink
 from bench.station.tap import Tap
-from bench.virtual.board.device import Board
+from bench.virtual.device import Board
 from lns.clock import utc_of_this_host
 
 LIMIT_S = 240

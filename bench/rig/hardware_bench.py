@@ -288,7 +288,6 @@ class Gateways:
             self._let_in(name, True)
 
     def _let_in(self, name: str, is_open: bool) -> None:
-        """Serve a gateway at the tap, or refuse it there."""
         board = self.switchboards[name]
         if is_open:
             self._taps.register(board.station, board.accept)

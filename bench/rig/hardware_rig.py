@@ -40,7 +40,6 @@ class BoardDevice(CaseDevice):
 
     @property
     def book(self) -> DeviceBook:
-        """What is known of it on the air."""
         if self.board is not None:
             return self.board.book
         if self._own_book is None:
@@ -62,7 +61,6 @@ class BoardDevice(CaseDevice):
 
     @property
     def joins(self) -> bool:
-        """Whether it has to join."""
         return self.provisioned.record.activation is Activation.OTAA
 
     async def start(self) -> None:

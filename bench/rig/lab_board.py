@@ -151,12 +151,10 @@ class LabBoard:
 
     @property
     def name(self) -> str:
-        """Its name in the inventory."""
         return self.entry.name
 
     @property
     def dr(self) -> int:
-        """The data rate that it sends with."""
         return self.entry.dr
 
     @property

@@ -55,7 +55,6 @@ class OwnBroker:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return self._mosquitto.port
 
     async def begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -212,7 +211,6 @@ class ProcessConsumer(Consumer):
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there."""
         return self._program is not None and self._program.running
 
     @property
@@ -243,7 +241,6 @@ class ProcessConsumer(Consumer):
 
     @property
     def wire(self) -> Relay:
-        """The wire to the broker."""
         assert self._wire is not None, "it is started by the first act"
         return self._wire
 
@@ -301,7 +298,6 @@ class ProcessApplication(Application):
 
     @property
     def consumer_count(self) -> int:
-        """How many consumers the case has."""
         return len(self._consumers)
 
     async def post(self, topic: str, body: bytes) -> None:

@@ -192,7 +192,6 @@ class ProcessBench:
         await self._stack.__aexit__(kind, error, traceback)
 
     def _new_starter(self, name: str, imports: Sequence[str]) -> ForkServer:
-        """What starts programs that all import the same."""
         log, env = self.folder / f"{name}.log", {"PYTHONPATH": source_folder()}
         starter = ForkServer(log, imports, env)
         self._stack.push_async_callback(starter.stop)
@@ -355,7 +354,6 @@ class ProcessBench:
     # --- what they share ----------------------------------------------------------------------
 
     def _said(self, event: Event) -> None:
-        """A line of a network server's capture."""
         case = self._owners.get(_subject(event))
         if event["kind"] == "lns.request" and event.get("reason") == "UnknownDevice":
             case = None  # every server of this id hears what is asked of one of them
@@ -381,7 +379,6 @@ class ProcessBench:
 
 
 def _places(rig: Guest) -> int:
-    """How many places a case takes."""
     programs = rig.consumer_count + (len(rig.lns_ids) if rig.has_own_server else 0)
     return 1 + PLACES_OF_A_PROGRAM * programs
 

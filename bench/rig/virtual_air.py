@@ -13,7 +13,7 @@ from bench.rig.stations import TappedStation, first_channel, last_heard_us, rece
 from bench.station.link import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
-from bench.virtual.board.device import Asked, Settings, VirtualDevice
+from bench.virtual.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.session import Session
 from bench.virtual.transmitter import ConcentratorClock

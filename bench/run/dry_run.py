@@ -22,8 +22,7 @@ from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
 from bench.run.attempts import Play, first_cause, told_of
-from bench.run.planning import PLAN
-from bench.run.run_record import RETENTION_S, Retiming, RunRecord, RunSettings
+from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture

@@ -21,8 +21,7 @@ from bench.rig.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
 from bench.run.attempts import DEVICE_ERRORS, Play
-from bench.run.planning import Plan, plan_of
-from bench.run.run_record import RETENTION_S, RunRecord, RunSettings, describe
+from bench.run.run_record import RETENTION_S, Plan, RunRecord, RunSettings, describe, plan_of
 from bench.run.wall_clock import WallClockRun
 from lns.capture import Capture
 from lns.clock import now_us

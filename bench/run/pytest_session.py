@@ -174,7 +174,6 @@ class ScenarioSession:
             self._stop(f"{why}. Nothing was played.", code)
 
     def _stop(self, reason: str, code: int = BENCH_ERROR) -> NoReturn:
-        """End the run here."""
         self._ending = Ending.STOPPED, reason.partition("\n")[0]
         pytest.exit(reason, returncode=code)
 
@@ -245,7 +244,6 @@ PLUGIN = "bench.pytest_plugin"
 
 
 def _planned(session: pytest.Session) -> list[str]:
-    """The cases that are to be played."""
     return [_title(item).case for item in session.items if is_scenario(item)]
 
 

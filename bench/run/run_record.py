@@ -1,15 +1,23 @@
 """Where does a run leave what happened, and how did it go so far?"""
 
 import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import bench
 from bench.capture import run_folder
 from bench.capture.run_folder import Ending, Origin
+from bench.host.program import HostError
 from bench.lab.inventory import Inventory
+from bench.plan.needs import PlannedCase, from_json
 from bench.verdict.case import Title
 from lns.capture import Capture
 from lns.clock import now_us
@@ -154,3 +162,64 @@ def describe(record: RunRecord, inventory: Inventory) -> None:
     record.stations = ", ".join(entry.name for entry in inventory.gateways)
     record.bench = inventory.name
     record.inventory_sha = hashlib.blake2b(inventory.path.read_bytes(), digest_size=8).hexdigest()
+
+
+PLAN = "plan.json"
+"""What a dry run leaves in a folder: the planned cases, and `failed`: those it could not play."""
+PLAN_S = 900
+_TAIL_LINES = 10
+
+
+class NoPlan(HostError):
+    """The dry run failed; the text has the end of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cases of a run by name, and why some could not be played even without a bench."""
+
+    cases: Mapping[str, PlannedCase]
+    failed: Mapping[str, str]
+
+
+def plan_of(arguments: Sequence[str], *, retention_s: int) -> Plan:
+    """The cases that pytest would run with these arguments; NoPlan.
+
+    In a process of its own: nothing in software that plays a device or a station comes into the
+    process that speaks with real ones.
+    """
+    source = str(Path(bench.__path__[0]).resolve().parent)
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
+        last = ["--rig", "plan", "--retention", str(retention_s), "--capture-dir", folder]
+        if any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
+            last.append("-n0")  # one dry run is enough
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "lorabench",
+            *arguments,
+            *last,
+            "-q",
+            "--no-header",
+        ]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=PLAN_S,
+                env={**os.environ, "PYTHONPATH": path},
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise NoPlan(f"the dry run of the scenarios is not over after {PLAN_S} s") from None
+        try:
+            plan = json.loads((Path(folder) / PLAN).read_text("utf-8"))
+        except (OSError, ValueError):
+            said = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
+            raise NoPlan(f"the dry run of the scenarios failed:\n{said}") from None
+    cases = {case.case: case for case in map(from_json, plan["cases"])}
+    return Plan(cases, plan["failed"])

@@ -147,7 +147,6 @@ class Switchboard:
 
     @property
     def connected(self) -> bool:
-        """Whether the station is there."""
         return self._link is not None
 
     @property
@@ -255,7 +254,6 @@ class Switchboard:
             self._tasks, self._version = None, ""
 
     async def _up(self, text: str) -> None:
-        """Take a text from the station."""
         if is_reception(text):
             owner = next((party for party in self._parties if party.owns(text)), None)
             return self._hand(owner, text) if owner else self._foreign(self.station, text)
@@ -305,7 +303,6 @@ class Switchboard:
             await asyncio.sleep(_CONNECT_AGAIN_S)  # its server is away
 
     async def _down(self, party: Party, text: str) -> None:
-        """Take a text from the server of a case."""
         if self._link is None:
             return
         fields = json_of(text)

@@ -333,7 +333,6 @@ class Tap:
             self._faults.end(fault)
 
     def _up(self, text: str) -> None:
-        """Take a text from the station."""
         if not is_reception(text):
             return self._leave(Leaving(text, "up"))
         if not self.audible(text):
@@ -354,7 +353,6 @@ class Tap:
             self._later(after_us, lambda: self._leave(Leaving(text, "up", origin="injected")))
 
     def _down(self, text: str) -> None:
-        """Take a text from the server."""
         fields = json_of(text)
         if fields is None or fields.get("msgtype") != "dnmsg":
             return self._leave(Leaving(text, "down"))

@@ -377,7 +377,6 @@ class _Player:
         self._progress(self._case.title.case, total, total)
 
     def _announce(self, step: Step) -> None:
-        """Tell the books who sent the frame."""
         uplink = step.uplink
         facts: dict[str, object] = {"dev_eui": uplink.dev_eui}
         if uplink.f_cnt is not None:

@@ -109,7 +109,6 @@ def _differences(due: Said, answer: Sequence[Said]) -> list[str]:
 
 
 def _word(value: int | bool | None) -> str:
-    """As JSON has it."""
     return "null" if value is None else str(value).lower()
 
 

@@ -71,7 +71,6 @@ class Uplink:
 
     @property
     def frame_id(self) -> str:
-        """Its name in every capture."""
         return self.frame.frame_id
 
 
@@ -192,7 +191,6 @@ def _heard(text: str) -> Uplink | None:
 
 
 def _are_fit(told: dict[str, Any], ranges: dict[str, tuple[int, int]]) -> bool:
-    """Whether each number that is there can be one."""
     for name, (least, most) in ranges.items():
         if name in told and not (type(told[name]) is int and least <= told[name] <= most):
             return False

@@ -35,7 +35,6 @@ class Modulation:
 
     @property
     def data_rate(self) -> Modulated:
-        """Spreading factor and bandwidth."""
         return Lora(self.sf, self.bw_hz) if self.sf else Fsk()
 
     def disturbs(self, other: "Modulation") -> bool:
@@ -59,17 +58,14 @@ class Emission:
 
     @property
     def end_us(self) -> int:
-        """When the last symbol leaves."""
         return self.start_us + self.airtime_us
 
     @property
     def freq_hz(self) -> int:
-        """Where it is."""
         return self.modulation.freq_hz
 
     @property
     def key(self) -> str:
-        """Its name on this air."""
         return f"{self.sender}#{self.number}"
 
     def overlaps(self, other: "Emission") -> bool:
@@ -99,7 +95,6 @@ class Caught:
 
     @property
     def phy(self) -> bytes:
-        """Its octets."""
         return self.emission.phy
 
 
@@ -229,7 +224,6 @@ class Heard:
 
     @property
     def phy(self) -> bytes:
-        """Its octets."""
         return self.transmission.phy
 
 

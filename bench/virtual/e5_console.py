@@ -12,13 +12,11 @@ from typing import Any
 
 from bench.transmission import Transmission
 from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation
-from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.radio import sleep_until
+from bench.virtual.circuit import Circuit, sleep_until
 from bench.virtual.e5_settings import E5Memory, E5Refusal, E5Settings, Error, octets, require, whole
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.lorawan.frames import Keys
-from bench.virtual.mac import Cycle, Mac, Received, Tries
-from bench.virtual.mac_settings import MacSettings
+from bench.virtual.mac import Cycle, Mac, MacSettings, Received, Tries
 from bench.virtual.session import LORAMAC_44, NEVER_COUNTED, Downlink, Session, last_down
 from lns.clock import now_us
 
@@ -178,7 +176,6 @@ class E5Traffic:
         self._radio.hear_always()
 
     def _use(self, settings: MacSettings) -> None:
-        """Let MAC and radio work with these."""
         self._mac.settings = settings
         self._radio.tune(settings.plan, public=settings.public)
 

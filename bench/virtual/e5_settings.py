@@ -4,9 +4,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from bench.virtual.board.circuit import Nvm
+from bench.virtual.circuit import Nvm
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora, channel_plan
-from bench.virtual.mac_settings import MacSettings
+from bench.virtual.mac import MacSettings
 
 
 class Error(IntEnum):
@@ -104,7 +104,6 @@ class E5Memory:
 
     @property
     def plan(self) -> ChannelPlan:
-        """The band plan."""
         return channel_plan(self.get("region"))
 
     def mac_settings(self) -> MacSettings:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from bench.device.interfaces import Joining, Sent
 from bench.virtual.air import Caught, Emission, Modulation
-from bench.virtual.board.circuit import Circuit
-from bench.virtual.board.radio import sleep_until
+from bench.virtual.circuit import Circuit, sleep_until
 from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
 from bench.virtual.lorawan.frames import Keys
-from bench.virtual.mac import Mac
-from bench.virtual.mac_settings import MacSettings
+from bench.virtual.mac import Mac, MacSettings
 from bench.virtual.rui3_traffic import (
     ALIASES,
     GENERAL,
@@ -536,7 +534,6 @@ class Rui3:
         return action.write(argument)
 
     def _action(self, name: str) -> Action | None:
-        """What a command does in this mode."""
         if name in self._facts:
             return Action(read=lambda: self._facts[name])
         if name == "NWM":

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui, Transmission
-from bench.virtual.board.circuit import Circuit, Nvm
+from bench.virtual.circuit import Circuit, Nvm
 from bench.virtual.crafted import Identity, facts_of, found, join
 from bench.virtual.lorawan.frames import Cid, Command
 from bench.virtual.mac import Cycle, Mac, Received, Tries
@@ -49,7 +49,6 @@ class Rui3Version:
 
     @property
     def number(self) -> tuple[int, int, int]:
-        """Major, minor, patch."""
         found = _VERSION.fullmatch(self.name)
         assert found is not None, f"{self.name} is no version of RUI3"
         return int(found[1]), int(found[2]), int(found[3])

@@ -6,8 +6,8 @@ Each mutant puts back what one did otherwise than the real ones that were watche
 from tests.mutants.mutant import Mutant
 
 MAC = "bench/virtual/mac.py"
-OBEDIENCE = "bench/virtual/mac_settings.py"
-SETTINGS = "bench/virtual/mac_settings.py"
+OBEDIENCE = "bench/virtual/mac.py"
+SETTINGS = "bench/virtual/mac.py"
 SESSION = "bench/virtual/session.py"
 STACK = "bench/virtual/session.py"
 STACKS = "tests/bench/virtual/board/test_stacks.py"
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "a board listens on after a foreign frame",
-        "bench/virtual/board/radio.py",
+        "bench/virtual/circuit.py",
         "listening.gave_up = content is None and listening.gives_up_rx2",
         "listening.gave_up = False",
         STACKS,

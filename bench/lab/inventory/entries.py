@@ -70,7 +70,6 @@ class DeviceEntry:
 
     @property
     def name(self) -> str:
-        """The name of the board."""
         return self.radio.name
 
 
@@ -82,7 +81,6 @@ class ReplayerEntry:
 
     @property
     def name(self) -> str:
-        """The name of the board."""
         return self.radio.name
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
-from bench.virtual.board.circuit import Circuit, Firmware, Nvm
-from bench.virtual.board.device import Port
-from bench.virtual.board.radio import ChipRadio, Radio
+from bench.virtual.circuit import ChipRadio, Circuit, Firmware, Nvm, Radio
+from bench.virtual.device import Port
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import AirLine, open_air
@@ -91,7 +90,6 @@ class Board:
         return LoraE5(circuit, self._version, dev_eui=self._dev_eui)
 
     def _reset(self) -> None:
-        """End what runs, and start."""
         self._firmware, self._hangs = None, False
         for task in self._running:
             task.cancel()

@@ -32,7 +32,6 @@ class BoardEntry:
 
     @property
     def dialect(self) -> str:
-        """How it is spoken to."""
         return "rui3" if self.firmware.startswith("RUI_") else "lora-e5"
 
 
@@ -316,7 +315,6 @@ class EmulatedLab:
         self._programs[name].launch(command)
 
     def _take_port_away(self, name: str) -> None:
-        """Nobody did it for a board that was killed."""
         if name in [board.name for board in self._boards]:
             lab_folder.port_link(self.folder, name).unlink(missing_ok=True)
 

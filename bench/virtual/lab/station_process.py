@@ -20,7 +20,7 @@ from bench.station.web_socket import (
     station_files,
 )
 from bench.transmission import Eui
-from bench.virtual.board.circuit import Nvm
+from bench.virtual.circuit import Nvm
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import DistantMedium, open_air
 from bench.virtual.lab.lab_folder import live

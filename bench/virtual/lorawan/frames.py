@@ -152,7 +152,6 @@ class Command:
 
     @property
     def octets(self) -> bytes:
-        """As it is on the air."""
         return bytes([self.cid]) + self.told
 
 
@@ -262,7 +261,6 @@ class DataFrame:
 
     @property
     def direction(self) -> int:
-        """UP or DOWN."""
         return UP if self.kind in _DATA_UP else DOWN
 
     @property

@@ -10,7 +10,7 @@ from bench.duration import milliseconds, seconds
 from bench.plan.needs import PlannedAct, PlannedCase, PlannedDevice, from_json
 from bench.run.attempts import Play
 from bench.run.dry_run import DryRun
-from bench.run.planning import PLAN
+from bench.run.run_record import PLAN
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result
 from lns.lorawan.airtime import airtime_us

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.virtual.board.device import Settings
+from bench.virtual.device import Settings
 from tests.bench.virtual.board.test_device import Bench, Plan, play
 
 ALWAYS = Settings(class_c=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.clock import run
 from bench.device.interfaces import Abp, CommandRefused, Otaa, Sent
 from bench.virtual.air import Heard, Links, Medium
-from bench.virtual.board.device import Asked, Settings, VirtualDevice
+from bench.virtual.device import Asked, Settings, VirtualDevice
 from bench.virtual.lorawan.frames import Cid, Command, Keys
 from bench.virtual.session import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Session, Stack
 from lns.clock import now_us

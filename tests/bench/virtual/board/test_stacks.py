@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from bench.device.interfaces import Sent
-from bench.virtual.board.device import Settings
+from bench.virtual.device import Settings
 from bench.virtual.lorawan.frames import Keys
 from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, STACKS, Stack
 from lns.lorawan.crypto import SessionKeys

@@ -21,12 +21,10 @@ from bench.device.at_session import Console, leave
 from bench.device.interfaces import Abp, CommandRefused, Joining, Otaa, Sent
 from bench.transmission import Eui
 from bench.virtual.air import Medium
-from bench.virtual.board.circuit import Circuit, Nvm
-from bench.virtual.board.radio import ClassARadio, Restarted
+from bench.virtual.circuit import Circuit, ClassARadio, Nvm, Restarted
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.frames import Cid, Command
-from bench.virtual.mac import Mac
-from bench.virtual.mac_settings import MacSettings
+from bench.virtual.mac import Mac, MacSettings
 from bench.virtual.rui3_console import BANDS, SUB_BAND_2_MASK, Rui3, Rui3Network
 from bench.virtual.rui3_traffic import Rui3Version
 from bench.virtual.session import LORAMAC_NODE, NEVER_COUNTED, Session, Stack
@@ -147,7 +145,6 @@ class Asked(StrEnum):
 
     @property
     def command(self) -> Command:
-        """The MAC command."""
         return Command(Cid.LINK_CHECK if self is Asked.LINK_CHECK else Cid.DEVICE_TIME)
 
 
@@ -226,12 +223,10 @@ class VirtualDevice:
 
     @property
     def session(self) -> Session | None:
-        """The session it has now."""
         return self.mac.session
 
     @property
     def settings(self) -> MacSettings:
-        """What its MAC is set to now."""
         return self.mac.settings
 
     @property
@@ -419,7 +414,6 @@ class Board:
 
     @property
     def lost_bytes(self) -> int:
-        """What nobody has read in time."""
         return self._port.lost_bytes
 
     @property
