@@ -3,8 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -55,12 +54,7 @@ class ProgressDisplay:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

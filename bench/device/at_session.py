@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench.capture import Record
 from bench.device.at_grammar import AtConsole, Grammar, Line, LineKind, Reply, command_bytes
@@ -272,15 +272,10 @@ class AtSession:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         assert self._tasks is not None
         await self._disconnect()
-        await leave(self._tasks, kind, error, trace)
+        await leave(self._tasks, *raised)
 
     async def reconnect(self) -> None:
         """Open the line, anew if it was open; PortUnavailable if that cannot be."""

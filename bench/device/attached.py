@@ -10,8 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from bench.device.at_grammar import Grammar, Line, LineKind
 from bench.device.at_session import AtCommand, AtSession, Console, Wire
@@ -115,13 +114,8 @@ class AttachedBoard(ABC):
         await self._session.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._session.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._session.__aexit__(*raised)
 
     async def reconnect(self) -> None:
         """Open the line anew, as after a board was unplugged; PortUnavailable if that cannot be."""

@@ -3,8 +3,7 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from bench.transmission import Transmission
 from lns.lorawan.airtime import DataRate
@@ -251,12 +250,7 @@ class AttachedDevice(Protocol):
     async def __aenter__(self) -> Self:
         """Open its line; PortUnavailable."""
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         """Close its line."""
 
     @property
@@ -337,12 +331,7 @@ class RawRadio(Protocol):
     async def __aenter__(self) -> Self:
         """Open its line; PortUnavailable."""
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         """Close its line."""
 
     async def identify(self) -> str:

@@ -3,8 +3,7 @@
 By a second radio in its raw mode. A gateway cannot: Basics Station inverts the IQ of all it sends.
 """
 
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bench.capture import Record
 from bench.device.at_session import Wire
@@ -70,13 +69,8 @@ class Replayer:
         await self.radio.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.radio.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self.radio.__aexit__(*raised)
 
     @property
     def firmware(self) -> str:

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -181,15 +180,10 @@ class ProcessBench:
         for program in programs:
             self.watch(program)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         for program in self._shared:
             await program.stop()
-        await self._stack.__aexit__(kind, error, traceback)
+        await self._stack.__aexit__(*raised)
 
     def _new_starter(self, name: str, imports: Sequence[str]) -> ForkServer:
         log, env = self.folder / f"{name}.log", {"PYTHONPATH": source_folder()}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from bench.capture import Record
@@ -432,17 +431,12 @@ class Board:
         self.plug()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         assert self._tasks is not None
         self.unplug()
         for task in self._under_way:
             task.cancel()
-        await leave(self._tasks, kind, error, trace)
+        await leave(self._tasks, *raised)
 
     def plug(self) -> None:
         """Give it a port; OSError when the host has none left."""

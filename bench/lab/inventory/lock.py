@@ -13,7 +13,7 @@ import socket
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from bench.lab.inventory.entries import Inventory
 from lns.clock import utc_of_this_host
@@ -82,12 +82,7 @@ class BenchLock:
             os.pwrite(file, f"{json.dumps(asdict(_ourselves()))}\n".encode(), 0)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         assert self._file is not None
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, 0)
