@@ -10,11 +10,11 @@ OBEDIENCE = "bench/virtual/mac.py"
 SETTINGS = "bench/virtual/mac.py"
 SESSION = "bench/virtual/session.py"
 STACK = "bench/virtual/session.py"
-STACKS = "tests/bench/virtual/board/test_stacks.py"
-DEVICE = "tests/bench/virtual/board/test_device.py"
+STACKS = "tests/bench/virtual/test_stacks.py"
+DEVICE = "tests/bench/virtual/test_device.py"
 VECTORS = "tests/bench/virtual/test_lorawan.py"
-STATION = "tests/bench/virtual/station/test_virtual_station.py"
-CLOCK = "tests/bench/virtual/station/test_transmitter_clock.py"
+STATION = "tests/bench/virtual/test_virtual_station.py"
+CLOCK = "tests/bench/virtual/test_transmitter_clock.py"
 
 MUTANTS = (
     Mutant(
@@ -227,7 +227,7 @@ MUTANTS = (
         "bench/virtual/air.py",
         "Heard(transmission, int(rssi_dbm),",
         "Heard(transmission, round(rssi_dbm),",
-        "tests/bench/virtual/air/test_medium.py",
+        "tests/bench/virtual/test_medium.py",
     ),
     Mutant(
         "a station queues 10 000 bytes",

@@ -12,8 +12,8 @@ from bench.host.program import Program
 from bench.host.resources import free_port
 from bench.lab.inventory import load
 from bench.lab.inventory.lock import BenchLock
-from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host
-from tests.bench.lab.gateways.test_basicstation_log import START
+from tests.bench.lab.gateway_host import GatewayHost, gateway_host
+from tests.bench.lab.test_basicstation_log import START
 
 __all__ = ["gateway_host"]
 

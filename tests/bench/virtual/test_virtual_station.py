@@ -25,7 +25,7 @@ PDU = b"\x60" + bytes(11)
 CONFIG = json.dumps(router_config(EU868, mux_time=1_795_188_057.5))
 S = 1_000_000
 RECORDED = json.loads(
-    (Path(__file__).parents[3] / "vectors" / "station" / "recorded.json").read_text()
+    (Path(__file__).parents[2] / "vectors" / "station" / "recorded.json").read_text()
 )
 UPLINKS = [m["msg"] for m in RECORDED["messages"] if "upinfo" in m["msg"]]
 RECORDED_VERSION = next(

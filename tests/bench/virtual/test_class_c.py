@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bench.virtual.device import Settings
-from tests.bench.virtual.board.test_device import Bench, Plan, play
+from tests.bench.virtual.test_device import Bench, Plan, play
 
 ALWAYS = Settings(class_c=True)
 LATE = Plan(5_000_000, freq_hz=869_525_000, dr=0, ack=False, port=7, payload=b"on")

@@ -11,7 +11,7 @@ from bench.lab.basicstation_shell import GatewayFailed
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from lns.clock import utc_of_this_host
 from lns.lorawan.identifiers import Eui
-from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host
+from tests.bench.lab.gateway_host import GatewayHost, gateway_host
 
 __all__ = ["gateway_host"]
 

@@ -12,7 +12,7 @@ from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, 
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.mac_commands import LinkADRReq, MacCommand, OtherCommand
 from lns.lorawan.region import EU868, US915
-from tests.bench.virtual.board.test_device import OTAA, RX2_OPEN_US, Bench, Plan, play, sends
+from tests.bench.virtual.test_device import OTAA, RX2_OPEN_US, Bench, Plan, play, sends
 
 FORGED = Plan(keys=SessionKeys(bytes(16), bytes(16)))
 IN_RX2 = Plan(after_us=2_000_000, freq_hz=869_525_000, dr=0)

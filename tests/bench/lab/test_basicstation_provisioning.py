@@ -11,7 +11,7 @@ from bench.lab.basicstation_setup import CannotConfigure, Provisioning, provisio
 from bench.lab.basicstation_shell import GatewayFailed
 from bench.lab.inventory import Inventory, load
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
-from tests.bench.lab.gateways.gateway_host import GatewayHost, gateway_host
+from tests.bench.lab.gateway_host import GatewayHost, gateway_host
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
 __all__ = ["gateway_host"]
