@@ -105,7 +105,7 @@ async def open_air(folder: Path, name: str) -> AirLine:
 
 
 class DistantMedium(Medium):
-    """A medium whose frames come and go over a line; remembers who listens here.
+    """A medium whose frames come and go over a line: it does not know what is under way.
 
     A concentrator hears what has the IQ and the sync word of LoRaWAN uplinks and a data rate of its
     region, on a frequency of the region. It sends with inverted IQ.
@@ -114,54 +114,25 @@ class DistantMedium(Medium):
     def __init__(self, region: Named, line: AirLine) -> None:
         super().__init__(region, Links(), lambda *_: None)
         self._line = line
-        self._ears: dict[int, Listener] = {}
         self._heard_frames = 0
         line.caught = self._caught
 
     def attach(self, listener: Listener, *, hears: Direction) -> None:
-        """Let a concentrator hear from now on."""
-        if id(listener) not in self._ears:
+        if id(listener) not in self._listeners[hears]:
             print("INFO: Concentrator started (0ms)", flush=True)
-        self._ears[id(listener)] = listener
+        super().attach(listener, hears=hears)
 
-    def detach(self, listener: Listener, *, hears: Direction) -> None:
-        """Let a concentrator hear no more."""
-        self._ears.pop(id(listener), None)
-
-    def ongoing(self, direction: Direction) -> list[Transmission]:
-        """Nothing: a concentrator does not know what is under way."""
-        return []
-
-    def transmit(
-        self,
-        sender: Eui,
-        phy: bytes,
-        *,
-        direction: Direction,
-        freq_hz: int,
-        dr: int,
-        power_dbm: int,
-        origin: str = "device",
-        start_us: int | None = None,
-        facts: dict[str, object] | None = None,
-    ) -> Transmission:
-        """Put a downlink on the air."""
-        data_rate = self.plan.data_rates[dr] if dr < len(self.plan.data_rates) else None
-        if data_rate is None:
-            raise ValueError(f"{self.plan.name}: DR{dr} is not defined")
-        emission = self._line.transmit(
+    def _begin(self, transmission: Transmission) -> None:
+        freq_hz, phy = transmission.freq_hz, transmission.phy
+        is_down = transmission.direction == "down"
+        self._line.transmit(
             phy,
-            modulated(data_rate, freq_hz, inverted=direction == "down"),
-            power_dbm=power_dbm,
-            crc=direction == "up",
-            start_us=start_us,
+            modulated(transmission.data_rate, freq_hz, inverted=is_down),
+            power_dbm=transmission.power_dbm,
+            crc=not is_down,
+            start_us=transmission.start_us,
         )
-        print(f"INFO: TX {freq_hz / 1e6:.1f}MHz DR{dr} {len(phy)} bytes", flush=True)
-        return Transmission(
-            number=emission.number, direction=direction, sender=sender, phy=phy, freq_hz=freq_hz,
-            dr=dr, data_rate=data_rate, start_us=emission.start_us,
-            airtime_us=emission.airtime_us, power_dbm=power_dbm, origin=origin,
-        )  # fmt: skip
+        print(f"INFO: TX {freq_hz / 1e6:.1f}MHz DR{transmission.dr} {len(phy)} bytes", flush=True)
 
     def _caught(self, caught: Caught) -> None:
         emission, modulation = caught.emission, caught.emission.modulation
@@ -182,5 +153,5 @@ class DistantMedium(Medium):
         )  # fmt: skip
         print(f"INFO: RX {modulation.freq_hz / 1e6:.1f}MHz DR{dr} {len(emission.phy)} bytes")
         heard = Heard(transmission, caught.rssi_dbm, caught.snr_db, emission.end_us)
-        for ear in list(self._ears.values()):
+        for ear in list(self._listeners["up"].values()):
             ear.frame_heard(heard)
