@@ -33,7 +33,6 @@ from lns.lorawan.identifiers import Eui
 from lns.server.address import host_and_port, is_everywhere, is_loopback, uri
 
 CREDENTIALS = ("tc.trust", "tc.crt", "tc.key")
-TC = ("tc.uri", *CREDENTIALS)
 _SECRETS = ("tc.key",)
 _PLAIN, _PRIVATE, _PROGRAM = 0o644, 0o600, 0o755
 # rf_power in dBm, pa_gain, pwr_idx

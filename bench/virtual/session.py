@@ -89,13 +89,6 @@ BASICS_MODEM = Stack(
     retry_from=RetryFrom.RX2_CLOSING,
     checks_join_nonce=True,
 )
-STACKS = {
-    "loramac-node": LORAMAC_NODE,
-    "loramac-4.4": LORAMAC_44,
-    "lmic": LMIC,
-    "basics-modem": BASICS_MODEM,
-}
-"""By the word that an inventory has for it."""
 
 
 ADR_ACK_LIMIT = 64

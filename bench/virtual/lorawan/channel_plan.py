@@ -67,7 +67,6 @@ class ChannelPlan:
     data_rates: tuple[Modulated | None, ...]
     up_drs: range
     default_channels: tuple[UpChannel, ...]
-    join_drs: tuple[int, ...]
     downlinks_hz: tuple[int, ...]
     offsets: int
     rx2_dr: int
@@ -127,7 +126,6 @@ EU868 = ChannelPlan(
     data_rates=(*(Lora(sf, 125_000) for sf in _EU_SF), Lora(7, 250_000), Fsk()),
     up_drs=range(8),
     default_channels=tuple(UpChannel(868_100_000 + n * 200_000, range(6)) for n in range(3)),
-    join_drs=tuple(range(6)),
     downlinks_hz=(),
     offsets=6,
     rx2_dr=0,
@@ -158,7 +156,6 @@ US915 = ChannelPlan(
         *(UpChannel(902_300_000 + n * 200_000, range(4)) for n in range(64)),
         *(UpChannel(903_000_000 + n * 1_600_000, range(4, 5)) for n in range(8)),
     ),
-    join_drs=(0, 4),
     downlinks_hz=tuple(923_300_000 + n * 600_000 for n in range(8)),
     offsets=4,
     rx2_dr=8,
@@ -176,7 +173,6 @@ AS923_1 = ChannelPlan(
     data_rates=EU868.data_rates,
     up_drs=range(8),
     default_channels=tuple(UpChannel(923_200_000 + n * 200_000, range(6)) for n in range(2)),
-    join_drs=tuple(range(2, 6)),
     downlinks_hz=(),
     offsets=8,
     rx2_dr=2,

@@ -7,11 +7,10 @@ import pytest
 
 from bench.device.interfaces import Sent
 from bench.virtual.device import Settings
-from bench.virtual.lorawan.frames import Keys
-from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, STACKS, Stack
+from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, Stack
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.mac_commands import LinkADRReq, MacCommand, OtherCommand
-from lns.lorawan.region import EU868, US915
+from lns.lorawan.region import US915
 from tests.bench.virtual.test_device import OTAA, RX2_OPEN_US, Bench, Plan, play, sends
 
 FORGED = Plan(keys=SessionKeys(bytes(16), bytes(16)))
@@ -260,26 +259,3 @@ def test_a_downlink_ends_the_asking() -> None:
     plans = [Plan(), *[None] * 64, Plan()]
     bench, _ = sends(*plans, times=68, settings=ADR)
     assert [frame.adr_ack_req for frame in bench.server.frames][64:] == [False, True, False, False]
-
-
-def test_stacks_have_a_word_each() -> None:
-    assert STACKS["loramac-node"] is LORAMAC_NODE
-    assert STACKS["lmic"] is LMIC
-    assert len({stack.name for stack in STACKS.values()}) == len(STACKS)
-
-
-def test_no_key_of_the_mac_is_shown() -> None:
-    assert repr(Keys(b"secret-secret-se", b"secret-secret-se")) == "Keys()"
-    assert EU868.name == "EU868"
-
-
-def test_a_nonce_that_was_drawn_is_told() -> None:
-    async def scene() -> Bench:
-        bench = Bench(activation=OTAA, stack=LORAMAC_44)
-        assert bench.device.dev_nonce == 0
-        await bench.device.join()
-        assert bench.device.last_join is not None
-        assert bench.device.dev_nonce == bench.device.last_join.dev_nonce > 0
-        return bench
-
-    play(scene)
