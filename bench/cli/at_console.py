@@ -15,8 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.options import AsJson
-from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_json
+from bench.cli.output import AsJson, BenchBroken, ExitCode, Refused, print_error, print_json
 from bench.device.at_grammar import Grammar
 from bench.device.at_session import AtSession, Console, is_about_a_key, masked
 from bench.device.dialects import dialect_of, line_for, serial_ports

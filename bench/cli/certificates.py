@@ -25,8 +25,8 @@ from bench.certificates import (
     write_server_files,
     write_station_files,
 )
-from bench.cli.options import AsJson
 from bench.cli.output import (
+    AsJson,
     ExitCode,
     Refused,
     command_line,

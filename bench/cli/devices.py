@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from bench.cli import boards
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.options import AsJson
-from bench.cli.output import BenchBroken, ExitCode, print_json, print_lines
+from bench.cli.output import AsJson, BenchBroken, ExitCode, print_json, print_lines
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.toml_text import toml_text

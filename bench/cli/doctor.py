@@ -10,8 +10,16 @@ from cyclopts import Parameter
 
 from bench.cli.bench_file import inventory_of
 from bench.cli.nightly import NotReady, captures_in, healthy, ready
-from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunsWritten
-from bench.cli.output import ExitCode, print_json, print_lines
+from bench.cli.output import (
+    LAKE,
+    RUNS,
+    AsJson,
+    ExitCode,
+    Lake,
+    RunsWritten,
+    print_json,
+    print_lines,
+)
 from bench.cli.progress import Span, print_styled
 from bench.doctor.diagnosis import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works

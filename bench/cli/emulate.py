@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.options import AsJson
-from bench.cli.output import BenchBroken, ExitCode, Refused, print_json, print_lines
+from bench.cli.output import AsJson, BenchBroken, ExitCode, Refused, print_json, print_lines
 from bench.host.program import HostError
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.emulated_lab import EmulatedLab

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bench.chance import stream
-from bench.cli.options import RUNS, AsJson, Seed
 from bench.cli.output import (
+    RUNS,
+    AsJson,
     ExitCode,
     Refused,
+    Seed,
     command_line,
     labelled,
     print_json,

@@ -8,10 +8,14 @@ from cyclopts import Parameter
 
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import wholeness
-from bench.cli.options import RUNS, AsJson, RunsWritten, Seed, Strategy
 from bench.cli.output import (
+    RUNS,
+    AsJson,
     ExitCode,
     Refused,
+    RunsWritten,
+    Seed,
+    Strategy,
     command_line,
     labelled,
     print_json,

@@ -10,8 +10,16 @@ import msgspec
 from cyclopts import Parameter
 
 from bench.cli.consumer import Consumer, KeyTimes, Store, consume, figures_at
-from bench.cli.options import AsJson, time_span_us
-from bench.cli.output import ExitCode, Refused, labelled, print_json, print_lines, shown_path
+from bench.cli.output import (
+    AsJson,
+    ExitCode,
+    Refused,
+    labelled,
+    print_json,
+    print_lines,
+    shown_path,
+    time_span_us,
+)
 from bench.report.foreign_text import shown
 from lns.delivery import ConfigurationError, Detectors, MessageIdWindow, SequenceTracker
 from lns.delivery.inbox import Figures, utc_us

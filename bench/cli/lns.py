@@ -5,8 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bench.cli.options import AsJson
-from bench.cli.output import ExitCode, Refused, print_json
+from bench.cli.output import AsJson, ExitCode, Refused, print_json
 from lns.__main__ import main
 from lns.config import ConfigError, load
 from lns.startup import prepare

@@ -28,11 +28,20 @@ from bench.cli.mornings import (
     write_nights,
 )
 from bench.cli.nights import KNOWN, KnownFile, known_of
-from bench.cli.options import LAKE, RUNS, AsJson, Dut, Lake, Limit, Line, RunsWritten, Seed, Without
 from bench.cli.output import (
+    LAKE,
+    RUNS,
+    AsJson,
     BenchBroken,
+    Dut,
     ExitCode,
+    Lake,
+    Limit,
+    Line,
     Refused,
+    RunsWritten,
+    Seed,
+    Without,
     command_line,
     print_json,
     print_lines,

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.options import RUNS, AsJson, RunsRead
-from bench.cli.output import ExitCode, Refused, print_json, print_lines
+from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, print_json, print_lines
 from bench.cli.runs import LATEST, resolve
 from bench.night.comparison import Outcome, compared, sentence, table
 from bench.night.known import Known, KnownUnreadable, add_known, read_known

@@ -6,8 +6,15 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.options import AsJson
-from bench.cli.output import BenchBroken, ExitCode, Refused, labelled, print_json, print_lines
+from bench.cli.output import (
+    AsJson,
+    BenchBroken,
+    ExitCode,
+    Refused,
+    labelled,
+    print_json,
+    print_lines,
+)
 from bench.duration import seconds
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import PowerEntry

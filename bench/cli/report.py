@@ -10,11 +10,16 @@ import msgspec
 from cyclopts import Parameter
 
 import bench.report
-from bench.cli.options import LAKE, RUNS, AsJson, Lake, RunNames, RunsRead
 from bench.cli.output import (
+    LAKE,
+    RUNS,
+    AsJson,
     BenchBroken,
     ExitCode,
+    Lake,
     Refused,
+    RunNames,
+    RunsRead,
     command_line,
     labelled,
     print_json,

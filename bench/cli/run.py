@@ -10,11 +10,19 @@ from cyclopts import Parameter
 
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
-from bench.cli.options import RUNS, AsJson, Dut, Limit, Line, RunsWritten, Seed, Strategy, Without
 from bench.cli.output import (
+    RUNS,
+    AsJson,
     BenchBroken,
+    Dut,
     ExitCode,
+    Limit,
+    Line,
     Refused,
+    RunsWritten,
+    Seed,
+    Strategy,
+    Without,
     command_line,
     labelled,
     print_json,

@@ -22,8 +22,15 @@ from cyclopts import Parameter
 import bench
 from bench import pytest_plugin
 from bench.cli.bench_file import inventory_of
-from bench.cli.options import AsJson
-from bench.cli.output import BenchBroken, ExitCode, Refused, labelled, print_json, print_lines
+from bench.cli.output import (
+    AsJson,
+    BenchBroken,
+    ExitCode,
+    Refused,
+    labelled,
+    print_json,
+    print_lines,
+)
 from bench.cli.progress import ProgressDisplay
 from bench.cli.runs import in_words
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench

@@ -12,14 +12,28 @@ from cyclopts import Parameter
 
 from bench.capture.run_folder import captures_to_ask, unanswering
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.options import RUNS, AsJson, RunsWritten
-from bench.cli.output import BenchBroken, ExitCode, Refused, print_json, print_lines
+from bench.cli.output import (
+    RUNS,
+    AsJson,
+    BenchBroken,
+    ExitCode,
+    Refused,
+    RunsWritten,
+    print_json,
+    print_lines,
+)
 from bench.cli.progress import ProgressDisplay
 from bench.duration import seconds
 from bench.host.program import HostError
-from bench.lab.basicstation_log import advice, health, journal
+from bench.lab.basicstation_host import (
+    GatewayFailed,
+    advice,
+    health,
+    journal,
+    restart_gateway,
+    restart_words,
+)
 from bench.lab.basicstation_setup import CannotConfigure, RollCall, provision, wisgate_steps
-from bench.lab.basicstation_shell import GatewayFailed, restart_gateway, restart_words
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from bench.lab.inventory.sections import BOARDS

@@ -11,8 +11,17 @@ from cyclopts import Parameter
 
 from bench.capture.reading import Event
 from bench.capture.wholeness import Wholeness, wholeness
-from bench.cli.options import RUNS, AsJson, RunsRead
-from bench.cli.output import ExitCode, Refused, command_line, print_json, print_lines, shown_path
+from bench.cli.output import (
+    RUNS,
+    AsJson,
+    ExitCode,
+    Refused,
+    RunsRead,
+    command_line,
+    print_json,
+    print_lines,
+    shown_path,
+)
 from bench.cli.progress import Span, print_styled
 from bench.cli.runs import resolve
 from bench.report.case_record import (

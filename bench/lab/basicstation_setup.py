@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.host.lns_process import LnsProcess
-from bench.lab.basicstation_shell import (
+from bench.lab.basicstation_host import (
     GatewayFailed,
     GatewayShell,
     restart_gateway,

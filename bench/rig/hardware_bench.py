@@ -15,7 +15,7 @@ from bench.device.interfaces import AttachedDevice
 from bench.device.replayer import Replayer, replayer_for
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError
-from bench.lab.basicstation_shell import restart_gateway
+from bench.lab.basicstation_host import restart_gateway
 from bench.lab.inventory.entries import (
     DeviceEntry,
     GatewayEntry,

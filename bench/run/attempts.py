@@ -18,7 +18,7 @@ from bench.device.interfaces import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
 from bench.host.program import ConsumerDied, HostError
-from bench.lab.basicstation_shell import GatewayFailed
+from bench.lab.basicstation_host import GatewayFailed
 from bench.rig.hardware_bench import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import CaseTooLong, Rig

@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.cli.options import time_span_us
-from bench.cli.output import Refused
+from bench.cli.output import Refused, time_span_us
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.basicstation_log import Journal, journal
-from bench.lab.basicstation_shell import GatewayFailed
+from bench.lab.basicstation_host import GatewayFailed, Journal, journal
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from lns.clock import utc_of_this_host
 from lns.lorawan.identifiers import Eui

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.lab.basicstation_log import HEALTHY, PASSING, TROUBLE, advice, health
+from bench.lab.basicstation_host import HEALTHY, PASSING, TROUBLE, advice, health
 from lns.lorawan.identifiers import Eui
 
 EUI = Eui("0016C001F1500001")

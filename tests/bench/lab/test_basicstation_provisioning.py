@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.lab.basicstation_host import GatewayFailed
 from bench.lab.basicstation_setup import CannotConfigure, Provisioning, provision
-from bench.lab.basicstation_shell import GatewayFailed
 from bench.lab.inventory import Inventory, load
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host

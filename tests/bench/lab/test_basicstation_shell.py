@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bench.lab.basicstation_shell import (
+from bench.lab.basicstation_host import (
     GatewayFailed,
     GatewayShell,
     restart_gateway,

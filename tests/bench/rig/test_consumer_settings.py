@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from bench.cli.options import time_span_us
+from bench.cli.output import time_span_us
 from bench.rig.interfaces import ConsumerSettings
 from lns.delivery import Detectors, RemoveDuplicatesKeys
 

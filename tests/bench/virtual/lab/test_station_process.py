@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.resources import free_port
-from bench.lab.basicstation_log import health
+from bench.lab.basicstation_host import health
 from bench.station.link import LinkClosed
 from bench.virtual.lab.station_process import _Uplink
 from lns.lorawan.identifiers import Eui
