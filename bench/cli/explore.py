@@ -121,6 +121,9 @@ def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
     wires = rig == "emulated"
     if text is not None:
         found = [_read(text)]
+        why = missing(found[0])
+        if why is not None:
+            raise Refused(f"--history: no rig can play this one, only memory can: {why}.")
     else:
         limits = order.limits
         limits = replace(limits, waits_max_us=WAIT_ON_WIRES_US) if wires else limits

@@ -41,6 +41,7 @@ def test_one_history_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
         (["--servers", "4"], "--servers"),
         (["--devices", "9"], "--devices"),
         (["--workers", "0"], "--workers"),
+        (["--rig", "simulated", "--history", "a=relaxed/Mark : a send ; empty"], "no rig can play"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
