@@ -52,7 +52,7 @@ _WAITS_US = (
     RETENTION_US - 60 * MILLISECOND_US, 61 * SECOND_US, 200 * SECOND_US,
 )  # fmt: skip
 _SKIPS = (1, 2, 5, GAP_MAX - 2, GAP_MAX - 1, GAP_MAX, 20_000)
-_BEGINNINGS = (0, 0, 0, 3, GAP_MAX - 4, GAP_MAX + 6, 65_533, 80_000, 200_000)
+_BEGINNINGS = (0, 0, 0, 0, 3, 3, GAP_MAX - 4, GAP_MAX + 6, 65_533, 65_533, 80_000, 200_000)
 _SLOW_US = (5 * MILLISECOND_US, 120 * MILLISECOND_US, 1_500 * MILLISECOND_US)
 
 
@@ -269,14 +269,16 @@ def _limit(draw: Draw) -> list[Step]:
 
 
 def _began_again(draw: Draw) -> list[Step]:
-    device = draw.chosen(("relaxed", "strict"))
-    return [Restart(device), draw.send(device)]
+    device = draw.some_device()
+    joins = [Join(device, draw.heard(device))] * (draw.devices[device].kind == "otaa")
+    return [Restart(device), *joins, Send(device, True, draw.heard(device))]
 
 
 def _equal(draw: Draw) -> list[Step]:
     device, place = draw.chosen(("relaxed",)), Heard(draw.some_server(), 0)
     same = Send(device, draw._chance.random() < 0.5, (place,), same=True)
-    return [Restart(device), draw.send(device), same, Restart(device), draw.send(device), same]
+    life: list[Step] = [Restart(device), draw.send(device), same]
+    return [*life, Wait(2 * SECOND_US), *life]
 
 
 def _joined(draw: Draw) -> list[Step]:
@@ -295,7 +297,8 @@ def _byte_again(draw: Draw) -> list[Step]:
 
 def _rolled(draw: Draw) -> list[Step]:
     device = draw.some_device()
-    return [Skip(device, GAP_MAX - 1), draw.send(device)] * 2
+    sent: Step = Send(device, draw._chance.random() < 0.5, draw.heard(device))
+    return [Skip(device, GAP_MAX - 1), sent] * 4
 
 
 Fault = ServerRestart | StationRestart | Upstream | Store | Empty

@@ -169,9 +169,15 @@ def _answers(trace: Trace) -> Iterator[Broken]:
 
 
 def _tells_all(trace: Trace, reception: Reception, emptied_us: int) -> bool:
-    """Whether a frame tells, even without a store, how many answers there may have been before."""
-    before = [r.frame.f_cnt for r in trace.receptions if r.at_us < reception.at_us]
-    return reception.at_us < emptied_us or reception.frame.f_cnt > max(before, default=-1)
+    """Whether frames told, even without a store, how many answers there may have been before."""
+    newest = -1
+    for other in trace.receptions:
+        if other.at_us > reception.at_us:
+            break
+        if other.at_us > emptied_us and other.frame.f_cnt <= newest:
+            return False
+        newest = max(newest, other.frame.f_cnt)
+    return True
 
 
 def _join_nonces(trace: Trace, by_number: dict[int, Reception]) -> Iterator[Broken]:
