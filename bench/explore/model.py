@@ -221,6 +221,10 @@ class Model:
         if session.doubt:
             raise (Harmless if session.doubt == ENDED else Unknowable)(session.doubt)
         turn, newest = r.frame.f_cnt // TURN, session.newest
+        _, heard = session.heard.get(r.server, (0, None))
+        is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
+        if turn and not is_near and self._device(r.frame).pinned not in (None, r.server):
+            raise Harmless("a turn of 16 bits that a server does not follow")
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
 

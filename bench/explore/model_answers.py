@@ -52,7 +52,7 @@ class Answers:
             self._running[event.server, event.station] = event
         elif isinstance(event, Reception) and (known := self._running.get(event.place)):
             is_late = event.at_us - known.at_us >= UNDER_WAY_US
-            if known.again and event.radio < known.radio and is_late:
+            if event.radio < known.radio and (known.mute or (known.again and is_late)):
                 self._moved[event.place] = known.radio
         if (isinstance(event, RadioRestarted) and not event.mute) or (
             isinstance(event, Reception) and event.at_us - event.ended_us < PROMPT_US
@@ -126,6 +126,8 @@ class Answers:
 
     def window(self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int) -> str:
         """The first window that opens late enough; a radio session that is over has none."""
+        if server.radios[r.station] != r.radio and self._running[r.place].mute:
+            raise UnsureAnswer("a station has not told its clock")
         if server.radios[r.station] != r.radio:
             self._look_at_byte(r, self.place)
             return "TooLate"

@@ -170,7 +170,11 @@ def _moved(counter: Counter, bid: Bid) -> Decision:
 
 
 def _told_by_counter(counter: Counter, bid: Bid, where: Standing) -> Lived:
-    """A frame that nobody remembers: the newest one, or one that had this counter before."""
+    """A frame that nobody remembers: the newest one, or one that had this counter before.
+
+    So a copy that comes later than frames are remembered may get a second name: that of bytes which
+    are forgotten could be another frame's, and two frames of one name would be a frame lost.
+    """
     is_newest = where is Standing.EQUAL and counter.mic in (None, bid.mic)
     return Lived(counter.life, odd=not is_newest)
 
