@@ -10,20 +10,20 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, Protocol, Self
 
 from paho.mqtt.client import Client
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from lns.clock import now_us
-from lns.delivery.mqtt_session import Attempts, BackOff, Broker, BrokerLost, MqttSession, Patience
+from lns.delivery.mqtt_session import Attempts, BackOff, Broker, MqttSession, Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 from lns.outage import Trouble
@@ -35,7 +35,7 @@ _USER_PROPERTY = 0x26  # MQTT 5.0, 3.3.2.3.7
 
 
 class MqttConnection:
-    """One connection: `open` it, `send` while there is `room`, `watch` it until it is lost.
+    """What is sent on one connection, its `wire`: `send` while there is `room`.
 
     `acknowledged` is told the entries of every PUBACK, several at a time.
     """
@@ -53,59 +53,48 @@ class MqttConnection:
         self._acknowledged: list[Entry] = []
         self._progress_us = 0
         self._told: set[int] = set()
-        self.useful = False  # whether anything was ever acknowledged on it
-        self._wire = MqttSession(broker, client_id, patience, self._tell_acknowledged)
-        self._wire.client.on_publish = self._published
+        self.wire = MqttSession(
+            broker, client_id, patience, self._tell_acknowledged, look=self._look_at_deadline
+        )
+        self.wire.client.on_publish = self._published
 
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
         in_flight = len(self._in_flight) + len(self._told)
-        return self._wire.receive_max - in_flight if self._wire.is_open else 0
+        return self.wire.receive_max - in_flight if self.wire.is_open else 0
 
     def unacknowledged(self) -> list[Entry]:
         """What was sent and not acknowledged, in the order of sending."""
         return list(self._in_flight.values())
-
-    async def open(self) -> None:
-        """Connect and log in; BrokerLost."""
-        await self._wire.open()
 
     def send(self, entries: Sequence[Entry]) -> None:
         """Publish these, in this order; there must be `room` for them."""
         if not self._in_flight:
             self._progress_us = now_us()
         for entry in entries:
-            sent = self._wire.client.publish(
+            sent = self.wire.client.publish(
                 entry.topic, entry.body, qos=_QOS, properties=_UserProperties(entry)
             )
             # What could not be sent is unacknowledged like the rest, and goes out with it.
             self._in_flight[sent.mid] = entry
-        self._wire.write_when_possible()
+        self.wire.write_when_possible()
 
     def tell(self, topic: str, body: bytes) -> None:
         """Let the broker retain something; there must be `room` for it. It is not sent again."""
-        sent = self._wire.client.publish(topic, body, qos=_QOS, retain=True)
+        sent = self.wire.client.publish(topic, body, qos=_QOS, retain=True)
         self._told.add(sent.mid)
-        self._wire.write_when_possible()
-
-    async def watch(self) -> NoReturn:
-        """Keep the connection alive until it is lost; BrokerLost says why."""
-        await self._wire.watch(self._look_at_deadline)
-
-    def close(self) -> None:
-        """Say goodbye if there is still somebody to say it to, and give the socket up."""
-        self._wire.close()
+        self.wire.write_when_possible()
 
     def _look_at_deadline(self) -> None:
         silent_us = now_us() - self._progress_us
         if self._in_flight and silent_us > self._patience.acknowledge_us:
-            self._wire.lose(f"acknowledges nothing within {self._patience.acknowledge_us} us")
+            self.wire.lose(f"acknowledges nothing within {self._patience.acknowledge_us} us")
 
     def _tell_acknowledged(self) -> None:
         if self._acknowledged:
             told, self._acknowledged = self._acknowledged, []
-            self._progress_us, self.useful = now_us(), True
+            self._progress_us, self.wire.useful = now_us(), True
             self._tell(told)
 
     def _published(self, client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
@@ -114,8 +103,8 @@ class MqttConnection:
             return  # a broker that lets nobody retain anything takes the messages
         if said.is_failure:
             topic = self._in_flight[mid].topic if mid in self._in_flight else "?"
-            self._wire.lose(f"refuses a message on {topic}: {said}")
-        elif not self._wire.is_lost and mid in self._in_flight:
+            self.wire.lose(f"refuses a message on {topic}: {said}")
+        elif not self.wire.is_lost and mid in self._in_flight:
             self._acknowledged.append(self._in_flight.pop(mid))
 
 
@@ -268,7 +257,11 @@ class MqttSender:
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
-        work = [self._deliver(), self._read_on(), self._clear()]
+        work: list[Coroutine[Any, Any, None]] = [
+            self._attempts.hold(self._deliver, self._say),
+            self._read_on(),
+            self._clear(),
+        ]
         if self._producer is not None:
             work += [self._park(self._producer), self._tell_oldest(self._producer)]
         self._work = [self._tasks.create_task(task) for task in work]
@@ -306,27 +299,23 @@ class MqttSender:
             self._empty.clear()
             await self._empty.wait()
 
-    async def _deliver(self) -> None:
-        """Connect, send, and begin again whenever the broker is lost."""
-        while True:
-            connection = MqttConnection(
-                self._broker, self._client_id, self._patience, self._take_acknowledged
-            )
-            self._attempts.begin()
-            try:
-                await connection.open()
-                self._connection = connection
-                self._say(None)
-                self._send()
-                self._connected.set()
-                await connection.watch()
-            except BrokerLost as lost:
-                self._say(str(lost))
-            finally:
-                self._connection = None
-                connection.close()
-                self._take_back(connection.unacknowledged())
-            await self._attempts.wait(useful=connection.useful)
+    @asynccontextmanager
+    async def _deliver(self) -> AsyncIterator[MqttSession]:
+        """A connection on which messages are sent as long as it is there; BrokerLost."""
+        connection = MqttConnection(
+            self._broker, self._client_id, self._patience, self._take_acknowledged
+        )
+        try:
+            await connection.wire.open()
+            self._connection = connection
+            self._say(None)
+            self._send()
+            self._connected.set()
+            yield connection.wire
+        finally:
+            self._connection = None
+            connection.wire.close()
+            self._take_back(connection.unacknowledged())
 
     async def _read_on(self) -> None:
         """Keep messages ready to be sent, in the order of the outbox."""

@@ -12,11 +12,11 @@ import re
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTv5
@@ -129,6 +129,19 @@ class BackOff:
         return chance.randint(whole_us // 2, whole_us)
 
 
+class BrokerLost(Exception):
+    """There is no connection to the broker, or none any more; the text says why."""
+
+
+class Held(Protocol):
+    """A connection that is there; `useful`: it came to something."""
+
+    useful: bool
+
+    async def watch(self) -> NoReturn:
+        """Keep it alive until it is lost; BrokerLost says why."""
+
+
 class Attempts:
     """Attempts to hold a connection; remembers how many in a row came to nothing.
 
@@ -151,19 +164,30 @@ class Attempts:
         self._failures = 1 if proved else self._failures + 1
         return self._back_off.wait_us(self._failures, self._chance)
 
-    async def wait(self, *, useful: bool = False) -> None:
-        """The attempt is over: wait until the next one is due."""
-        await asyncio.sleep(self.next_wait_us(useful=useful) / 1_000_000)
+    async def hold(
+        self,
+        connected: Callable[[], AbstractAsyncContextManager[Held]],
+        lost: Callable[[str], None],
+    ) -> NoReturn:
+        """Hold one connection after another, for ever; `lost` is told why there is none now."""
+        while True:
+            self.begin()
+            useful = False
+            try:
+                async with connected() as held:
+                    try:
+                        await held.watch()
+                    finally:
+                        useful = held.useful
+            except BrokerLost as error:
+                lost(str(error))
+            await asyncio.sleep(self.next_wait_us(useful=useful) / 1_000_000)
 
 
 _AT_ONCE = 65_536  # octets
 _UNSPECIFIED = "Unspecified error"
 PACKET_BYTES_MAX = 65_536  # what an application asks for has less than 1 kB
 _TICK_S = 0.5  # how often deadlines are looked at
-
-
-class BrokerLost(Exception):
-    """There is no connection to the broker, or none any more; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +203,12 @@ class Patience:
 class MqttSession:
     """One connection of one paho client; used once, MQTT 5.0.
 
-    `after_read` is called after every turn in which something may have arrived. With
-    `session_s` the broker keeps subscriptions and what they have not brought for so long after
-    the end of the connection; without, it begins anew. With `held_max` whatever arrives is
-    acknowledged by hand (`client.ack`), and at most so many messages wait for it (Receive Maximum,
-    MQTT 5.0, 3.1.2.11.3). What has more than `packet_bytes_max` octets the broker does not bring
+    `after_read` is called after every turn in which something may have arrived, `look` twice a
+    second, to see to deadlines. Whoever finds it `useful` says so (`Attempts`). With `session_s`
+    the broker keeps subscriptions and what they have not brought for so long after the end of the
+    connection; without, it begins anew. With `held_max` whatever arrives is acknowledged by hand
+    (`client.ack`), and at most so many messages wait for it (Receive Maximum, MQTT 5.0,
+    3.1.2.11.3). What has more than `packet_bytes_max` octets the broker does not bring
     (3.1.2.11.4): a message of megabytes would stop everything else while it is read.
     """
 
@@ -194,10 +219,13 @@ class MqttSession:
         patience: Patience,
         after_read: Callable[[], None],
         *,
+        look: Callable[[], None] = lambda: None,
         session_s: int = 0,
         held_max: int = 0,
         packet_bytes_max: int = PACKET_BYTES_MAX,
     ) -> None:
+        self.useful = False
+        self._look = look
         self._broker = broker
         self._patience = patience
         self._packet_bytes_max = packet_bytes_max
@@ -266,18 +294,15 @@ class MqttSession:
         if not done.done():
             raise BrokerLost(f"is silent: {silence}")
 
-    async def watch(self, look: Callable[[], None]) -> NoReturn:
-        """Keep the connection alive until it is lost; BrokerLost says why.
-
-        `look` is called twice a second, to see to deadlines.
-        """
+    async def watch(self) -> NoReturn:
+        """Keep the connection alive until it is lost; BrokerLost says why."""
         while True:
             await asyncio.wait({self._lost}, timeout=_TICK_S)
             if self._lost.done():
                 raise BrokerLost(self._lost.result())
             self.client.loop_misc()
             self.write_when_possible()
-            look()
+            self._look()
 
     def listen(self, *, listening: bool) -> None:
         """Read no further from the broker, or read again what has come meanwhile."""

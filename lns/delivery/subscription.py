@@ -9,7 +9,8 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,6 @@ from lns.delivery.mqtt_session import (
     Attempts,
     BackOff,
     Broker,
-    BrokerLost,
     MqttSession,
     Patience,
 )
@@ -101,9 +101,9 @@ class Subscription:
         return self._wire is not None and not self._wire.is_lost
 
     async def __aenter__(self) -> "Subscription":
-        wire = self._wire = None if self._patient else await self._open()
+        self._wire = None if self._patient else await self._open()
         await self._tasks.__aenter__()
-        self._work = self._tasks.create_task(self._stay(wire))
+        self._work = self._tasks.create_task(self._attempts.hold(self._listen, self._say))
         return self
 
     async def __aexit__(
@@ -120,24 +120,16 @@ class Subscription:
             if self._wire is not None:
                 await self._wire.leave()  # the task had no time to begin
 
-    async def _stay(self, wire: MqttSession | None) -> None:
-        """Listen, and connect again whenever the broker is lost."""
-        while True:
-            self._attempts.begin()
-            try:
-                if wire is None:
-                    wire = await self._open()
-                self._wire = wire
-                self._say(None)
-                await wire.watch(lambda: None)
-            except BrokerLost as lost:
-                self._say(str(lost))
-            finally:
-                self._wire = None
-                if wire is not None:
-                    await wire.leave()
-            wire = None
-            await self._attempts.wait()
+    @asynccontextmanager
+    async def _listen(self) -> AsyncIterator[MqttSession]:
+        """A connection that brings messages as long as it is there; BrokerLost."""
+        wire = self._wire = self._wire or await self._open()
+        try:
+            self._say(None)
+            yield wire
+        finally:
+            self._wire = None
+            await wire.leave()
 
     async def _open(self) -> MqttSession:
         """A connection on which the subscription is granted; BrokerLost."""

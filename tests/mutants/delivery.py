@@ -10,8 +10,8 @@ MUTANTS = (
     Mutant(
         "acknowledgements lost by a close",
         "lns/delivery/subscription.py",
-        "                    await wire.leave()",
-        "                    wire.close()",
+        "            self._wire = None\n            await wire.leave()",
+        "            self._wire = None\n            wire.close()",
         HELD,
     ),
     Mutant(
