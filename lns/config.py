@@ -21,10 +21,19 @@ from lns.delivery.detectors import RETRY_US
 from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.region import EU868, Region, RegionName, region
+from lns.lorawan.region import EU868, Region, region
 from lns.server.access import TOKEN, Tokens
 from lns.server.address import host_and_port, public_uri
-from lns.toml_file import ConfigError, Section, line_of, mistake, read_model, read_table, secret
+from lns.toml_file import (
+    ConfigError,
+    RegionName,
+    Section,
+    line_of,
+    mistake,
+    read_model,
+    read_table,
+    secret,
+)
 from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]

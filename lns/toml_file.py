@@ -9,9 +9,11 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from lns.lorawan.region import REGIONS, region
 
 
 class ConfigError(Exception):
@@ -56,6 +58,14 @@ def mistake(path: Path, text: str, where: list[str | int], said: str) -> ConfigE
     """One mistake as file:line, key and what to do about it."""
     key = ".".join(f"[{part}]" if isinstance(part, int) else part for part in where)
     return ConfigError(f"{path}:{line_of(text, where)}: {key.replace('.[', '[')}: {said}")
+
+
+def _known_region(name: str) -> str:
+    return region(name).name
+
+
+RegionName = Annotated[str, AfterValidator(_known_region), Field(examples=[*REGIONS])]
+"""The name of a region."""
 
 
 def secret(value: str, folder: Path) -> str:

@@ -166,6 +166,8 @@ def _type(info: FieldInfo) -> str:
     kinds = [one for one in get_args(info.annotation) or (info.annotation,) if one is not NoneType]
     if get_origin(info.annotation) is Literal:
         return " or ".join(_value(word) for word in get_args(info.annotation))
+    if info.examples:
+        return " or ".join(_value(word) for word in info.examples)
     limits = [limit for one in (info, *kinds) for limit in _limits(one)]
     words = list(dict.fromkeys(_word(kind) for kind in kinds))
     return " or ".join(words) + (f", {' '.join(limits)}" if limits else "")

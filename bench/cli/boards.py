@@ -18,7 +18,14 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Parameter
 
 from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.output import BenchBroken, ExitCode, Refused, print_error, print_lines
+from bench.cli.output import (
+    BenchBroken,
+    ExitCode,
+    Refused,
+    print_error,
+    print_lines,
+    region_of,
+)
 from bench.device.dialects import Found, driver_for, line_for, serial_ports, who_is_there
 from bench.device.interfaces import (
     Abp,
@@ -41,7 +48,6 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr as dev_addr_of
 from lns.lorawan.identifiers import eui
 from lns.lorawan.region import Region
-from lns.lorawan.region import region as region_of
 
 T = TypeVar("T")
 Dialect = Literal["rui3", "lora-e5", "seeeduino"]
@@ -401,10 +407,7 @@ def _placed(
 
 
 def _region(name: str | None, inventory: Inventory | None) -> Region:
-    try:
-        return region_of(name or (inventory.region if inventory else "EU868"))
-    except ValueError as error:
-        raise Refused(f"{error}.") from None
+    return region_of(name or (inventory.region if inventory else "EU868"))
 
 
 def _hex(read: Callable[[str], T], text: str, what: str) -> T:

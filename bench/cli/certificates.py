@@ -29,15 +29,16 @@ from bench.cli.output import (
     AsJson,
     ExitCode,
     Refused,
+    RegionName,
     command_line,
     labelled,
     print_json,
     print_lines,
+    region_of,
     shown_path,
 )
 from bench.host.toml_text import toml_text
 from lns.lorawan.identifiers import Eui, eui
-from lns.lorawan.region import RegionName
 from lns.server import address
 
 Shown = Literal["certificate", "token", "nothing"]
@@ -208,7 +209,7 @@ def certificates(
         int | None, Parameter(help="Port of CUPS; no cups.* files if left out.")
     ] = None,
     show: Annotated[Shown, Parameter(help="What a station has to show.")] = "certificate",
-    region: Annotated[RegionName, Parameter(help="Region of the network server.")] = "EU868",
+    region: RegionName = "EU868",
     days: Annotated[int, Parameter(help="How long the certificates are good.")] = 365,
     overwrite: Annotated[
         bool,
@@ -228,7 +229,7 @@ def certificates(
         shown=show,
         cups_port=None if cups_port is None else _port(cups_port),
         days=days,
-        region=region,
+        region=region_of(region).name,
     )
     if days < 1:
         raise Refused("--days has to be 1 or more.")

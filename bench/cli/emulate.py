@@ -6,11 +6,20 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from bench.cli.output import AsJson, BenchBroken, ExitCode, Refused, print_json, print_lines
+from bench.cli.output import (
+    AsJson,
+    BenchBroken,
+    ExitCode,
+    Refused,
+    RegionName,
+    print_json,
+    print_lines,
+    region_of,
+)
 from bench.host.program import HostError
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.emulated_lab import EmulatedLab
@@ -37,9 +46,7 @@ def emulate(
     tap: Annotated[
         str, Parameter(help="Host and port where the stations connect, as in bench.toml.")
     ] = "127.0.0.1:6090",
-    region: Annotated[
-        Literal["EU868", "US915"], Parameter(help="The band plan of the stations.")
-    ] = "EU868",
+    region: RegionName = "EU868",
     control_folder: Annotated[
         Path | None,
         Parameter(name="--control", help="The folder of a running lab to do something in."),
@@ -55,6 +62,7 @@ def emulate(
     """
     if control_folder is not None:
         return _control(control_folder, words)
+    region_of(region)
     if words:
         raise Refused(f"{words[0]!r}: something is done with --control and the lab's folder.")
     host, _, port = tap.rpartition(":")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lns.complaints import without_controls
+from lns.lorawan.region import REGIONS, Region, region
 
 
 class ExitCode(IntEnum):
@@ -111,6 +112,15 @@ LAKE = "lake"
 
 Strategy = Literal["Drop", "Mark", "None"]
 
+
+def region_of(name: str) -> Region:
+    """The region of this name; Refused."""
+    try:
+        return region(name)
+    except ValueError as error:
+        raise Refused(f"{error}.") from None
+
+
 AsJson = Annotated[
     bool,
     Parameter(
@@ -122,6 +132,9 @@ AsJson = Annotated[
 ]
 Lake = Annotated[
     str, Parameter(name="--lake", help="Where the Parquet tables are written: a folder or a URI.")
+]
+RegionName = Annotated[
+    str, Parameter(name="--region", help=f"Where it stands: {', '.join(REGIONS)}.")
 ]
 RunNames = Annotated[list[str], Parameter(help="Run folders, or `latest`.")]
 RunsRead = Annotated[

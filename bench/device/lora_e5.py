@@ -30,7 +30,7 @@ from bench.device.interfaces import (
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, parse_data_rate, value_of
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import region
+from lns.lorawan.region import REGIONS, region
 
 
 class LoraE5Settings:
@@ -87,9 +87,10 @@ class LoraE5Settings:
         changes = [Change(n, found.get(n), due[n]) for n in due if found.get(n) != due[n]]
         changes += [Change(name) for name, key in keys.items() if self._keys.get(name) != key]
         plan, dr = parse_data_rate(await board.ask("AT+DR?"))
-        if plan != wanted.region:
-            changes.append(Change("BAND", plan, wanted.region))
-        if plan != wanted.region or (dr != wanted.dr and not wanted.adr):
+        due_plan = region(wanted.region).lora_e5_plan
+        if plan != due_plan:
+            changes.append(Change("BAND", plan, due_plan))
+        if plan != due_plan or (dr != wanted.dr and not wanted.adr):
             changes.append(Change("DR", str(dr), str(wanted.dr)))
         for command in _untold(wanted, board.lineage):
             if self._told.get(command.rpartition(",")[0]) != command:
@@ -130,20 +131,20 @@ class LoraE5Settings:
         return names
 
     async def _write_data_rate(self, wanted: DeviceConfig) -> list[str]:
-        board = self._board
+        board, due = self._board, region(wanted.region).lora_e5_plan
         plan, dr = parse_data_rate(await board.ask("AT+DR?"))
         names = []
-        if plan != wanted.region:
-            await board.answer_to(f"AT+DR={wanted.region}")
+        if plan != due:
+            await board.answer_to(f"AT+DR={due}")
             plan, dr = parse_data_rate(await board.ask("AT+DR?"))
             names.append("BAND")
         if dr != wanted.dr and not wanted.adr:
             await board.answer_to(f"AT+DR={board.lineage.dr_prefix}{wanted.dr}")
             plan, dr = parse_data_rate(await board.ask("AT+DR?"))
             names.append("DR")
-        if plan != wanted.region or (dr != wanted.dr and not wanted.adr):
-            due = f"{wanted.region} DR{wanted.dr}"
-            raise NotAsWritten(f"{board.name}: its data rate reads {plan} DR{dr}, not {due}")
+        if plan != due or (dr != wanted.dr and not wanted.adr):
+            wrong = f"its data rate reads {plan} DR{dr}, not {due} DR{wanted.dr}"
+            raise NotAsWritten(f"{board.name}: {wrong}")
         return names
 
     async def _write_once(self, command: str) -> bool:
@@ -269,7 +270,8 @@ class LoraE5Device(LoraE5Board):
         found = _POWER.match(power)
         if found is None:
             raise CommandRefused(f"{self.name}: {power!r} is no power")
-        return Radiation(plan, int(found[0]))
+        names = {known.lora_e5_plan: known.name for known in REGIONS.values()}
+        return Radiation(names.get(plan, plan), int(found[0]))
 
     async def set_adr(self, adr: bool) -> None:
         """AT+ADR."""

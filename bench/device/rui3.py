@@ -38,7 +38,7 @@ from bench.device.interfaces import (
 )
 from bench.device.serial_line import LineLost
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region, region
+from lns.lorawan.region import REGIONS, Region, region
 
 _VERSION = re.compile(r"RUI_(\d+)\.(\d+)\.(\d+)(.*)")
 _WITHOUT_TX_DONE = ((4, 0, 0), (4, 0, 1), (4, 0, 3))
@@ -211,9 +211,7 @@ def _is_unknown(refused: CommandRefused) -> bool:
     return "AT_COMMAND_NOT_FOUND" in str(refused) or "Command not found!!" in str(refused)
 
 
-BANDS = {"EU868": "4", "US915": "5", "AS923-1": "8"}
 _TXP_STEP_DB = 2
-_TXP_INDEXES = {"EU868": 7, "US915": 14, "AS923-1": 7}  # the last one, RP002 table of TXPower
 _AUTO_JOIN_OFF = "0:0:8:0"
 
 
@@ -224,7 +222,7 @@ def settings_of(wanted: DeviceConfig) -> tuple[Setting, ...]:
     """
     rules = region(wanted.region)
     return (
-        Setting("AT+BAND", BANDS[rules.name]),
+        Setting("AT+BAND", str(rules.rui3_band)),
         *_identity(wanted),
         Setting("AT+CLASS", "C" if wanted.class_c else "A"),
         Setting("AT+ADR", str(int(wanted.adr))),
@@ -250,8 +248,8 @@ def single_channel(wanted: DeviceConfig) -> Setting:
 def power_index(rules: Region, power_dbm: int) -> int:
     """The strongest step of AT+TXP that does not exceed an EIRP; ValueError where none is."""
     index = max(0, -((power_dbm - rules.max_eirp_dbm) // _TXP_STEP_DB))
-    if index > _TXP_INDEXES[rules.name]:
-        weakest = rules.max_eirp_dbm - _TXP_STEP_DB * _TXP_INDEXES[rules.name]
+    if index > rules.tx_power_max:
+        weakest = rules.max_eirp_dbm - _TXP_STEP_DB * rules.tx_power_max
         raise ValueError(f"{power_dbm} dBm: {weakest} dBm is the weakest that RUI3 transmits")
     return index
 
@@ -394,10 +392,10 @@ class Rui3Device(Rui3Board):
     async def radiation(self) -> Radiation:
         """The region and the EIRP that its settings stand for; CommandRefused in another band."""
         band, index = await self.ask("AT+BAND"), await self.ask("AT+TXP")
-        names = {number: name for name, number in BANDS.items()}
-        if band not in names or not index.isdecimal():
+        rules = next((known for known in REGIONS.values() if str(known.rui3_band) == band), None)
+        if rules is None or not index.isdecimal():
             raise CommandRefused(f"{self.name}: AT+BAND={band}, AT+TXP={index} is no known region")
-        return Radiation(names[band], power_dbm(region(names[band]), int(index)))
+        return Radiation(rules.name, power_dbm(rules, int(index)))
 
     async def set_retries(self, retries: int) -> None:
         """How often a confirmed message without acknowledgement is repeated, 0..7.

@@ -13,6 +13,7 @@ from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of
+from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.lorawan.frames import read_data
 
 QUEUE_MAX = 16
@@ -20,8 +21,6 @@ ASKINGS_MAX = 3
 _IN_A_ROW = 5
 _MARGIN_US = 300_000
 """How much a server may err in how long before a window it decided."""
-LONGEST = {"EU868": 222, "US915": 242, "AS923-1": 222}
-"""The longest payload that any data rate of a region takes, with room for a repeater."""
 Key = tuple[str, int]
 """A downlink: its station and its `diid`."""
 
@@ -236,7 +235,7 @@ class Accounts:
         *,
         alone: bool,
     ) -> None:
-        self._requests = Requests(devices, LONGEST[region])
+        self._requests = Requests(devices, max(channel_plan(region).repeater_max))
         self._late = LateStations()
         self._name_of = name_of
         self._alone = alone

@@ -53,10 +53,6 @@ _UP_OCTETS = {
     0x10: 1, 0x11: 1, 0x12: 0, 0x13: 1,
 }  # fmt: skip
 """What follows the identifier of each command of a device, class B included."""
-_WITH_REPEATER = {("US915", 8): 33, ("US915", 9): 109}
-"""What an application may say where a repeater needs room for its own header, if that is less."""
-_MASKS = {"EU868": (0x0007, 0), "US915": (0xFF00, 0), "AS923-1": (0x0003, 0)}
-"""ChMask and ChMaskCntl that leave a device of this bench on its channels."""
 
 
 @dataclass(slots=True)
@@ -250,8 +246,7 @@ def _rx2(
         yield from check.same("RX2DR", rx2_dr, told["RX2DR"])
         yield from check.same("RX2Freq", plan.rx2_freq_hz, told["RX2Freq"])
         return
-    most = _WITH_REPEATER.get((plan.name, rx2_dr), min(plan.payload_max[rx2_dr], 222))
-    if size - _MIC_AND_MHDR - OVERHEAD <= most:
+    if size - _MIC_AND_MHDR - OVERHEAD <= plan.repeater_max[rx2_dr]:
         yield check.wrong("RX2DR", rx2_dr, None)
 
 
@@ -412,7 +407,7 @@ def _command(
                 yield check.wrong("GwCnt of LinkCheckAns", due_stations, command.told[1])
         case Cid.LINK_ADR:
             wanted = link_adr(command)
-            mask, control = _MASKS[network.plan.name]
+            mask, control = network.plan.own_mask, 0
             mask |= sum(1 << number for number in session.more_channels)
             if not uplink.frame.adr:
                 yield check.wrong("LinkADRReq", "none: the device has not set ADR", "one")

@@ -14,11 +14,6 @@ _DRS = 16
 _MUX_TIME_WITHIN_S = 10
 _REACH_HZ = 500_000
 """How far from the centre of its radio a channel may be."""
-_REGIONS = {
-    "EU868": ("EU868", "EU863"),
-    "US915": ("US915", "US902"),
-    "AS923-1": ("AS923-1", "AS923JP"),
-}
 _KNOWN = frozenset(
     "msgtype NetID JoinEui JoinEUI region hwspec freq_range DRs sx1301_conf nocca nodc nodwell"
     " MuxTime bcning max_eirp protocol config regionid sx1302_conf".split()
@@ -35,7 +30,7 @@ def router_config(
 ) -> Iterator[Found]:
     """What is wrong in the plan that a station is given; `now_s`: UTC, where it is known."""
     yield from mux_time(told, now_s, check)
-    if told.get("region") not in _REGIONS[plan.name]:
+    if told.get("region") not in plan.station_names:
         yield check.wrong("region", plan.name, told.get("region"))
     yield from check.same("hwspec", HWSPEC, told.get("hwspec"))
     yield from check.same("freq_range", list(plan.limits_hz), told.get("freq_range"))

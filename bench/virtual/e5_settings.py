@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Any
 
 from bench.virtual.circuit import Nvm
-from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora, channel_plan
+from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, Lora
 from bench.virtual.mac import MacSettings
 
 
@@ -54,7 +54,7 @@ def octets(text: str, count: int | None = None) -> bytes:
     return data
 
 
-REGIONS = ("EU868", "US915")
+_PLANS = {plan.e5_plan: plan for plan in PLANS.values()}
 _DEFAULTS: dict[str, Any] = {
     "mode": "LWABP",
     "region": "EU868",
@@ -104,7 +104,7 @@ class E5Memory:
 
     @property
     def plan(self) -> ChannelPlan:
-        return channel_plan(self.get("region"))
+        return _PLANS[self.get("region")]
 
     def mac_settings(self) -> MacSettings:
         """What the MAC is to do."""
@@ -135,9 +135,9 @@ _IDS = {"DEVADDR": ("DevAddr", 4), "DEVEUI": ("DevEui", 8), "APPEUI": ("AppEui",
 _KEYS = ("APPKEY", "NWKSKEY", "APPSKEY")
 _MODES = ("LWOTAA", "LWABP", "TEST")
 _DELAYS = ("RX1", "RX2", "JRX1", "JRX2")
-_OTHER_PLANS = (
-    "US915HYBRID", "AU915", "AU915OLD", "CN470", "CN779", "EU433", "AS923", "KR920", "IN865",
-    "RU864",
+_ALL_PLANS = (
+    "EU868", "US915", "US915HYBRID", "AU915", "AU915OLD", "CN470", "CN779", "EU433", "AS923",
+    "KR920", "IN865", "RU864",
 )  # fmt: skip
 
 
@@ -205,11 +205,11 @@ class E5Settings:
 
     def _dr(self, text: str) -> list[str]:
         word = text.upper()
-        if word in REGIONS:
+        if word in _PLANS:
             self._memory.put(region=word, dr=0, channels=None, freqs_hz={}, rx2=None)
             self.changed("region")
             return [word]
-        require(word not in _OTHER_PLANS)  # plans that this emulation does not know
+        require(word not in _ALL_PLANS)  # plans that this emulation does not know
         if word:
             drs = self._memory.plan.up_drs
             self._memory.put(dr=whole(word.removeprefix("DR"), 0, len(drs) - 1))
@@ -223,13 +223,13 @@ class E5Settings:
 
     def _ch(self, text: str) -> list[str]:
         words = [word.strip() for word in text.split(",")]
+        known = self._memory.plan.default_channels
         if words[0].upper() == "NUM":
             if len(words) > 1:
                 self._memory.put(channels=_numbers(words[1:]))
                 self.changed("channels")
-            listed = self._memory.get("channels")
-            return [f"NUM, {', '.join(words[1:]) or _ranges(listed or [0, 1, 2])}"]
-        known = self._memory.plan.default_channels
+            listed = self._memory.get("channels") or [*range(len(known))]
+            return [f"NUM, {', '.join(words[1:]) or _ranges(listed)}"]
         if not text:
             return [f"{n},{c.freq_hz},DR{c.drs[0]},DR{c.drs[-1]}" for n, c in enumerate(known[:16])]
         number = whole(words[0], 0, 95)

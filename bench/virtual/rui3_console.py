@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bench.device.interfaces import Joining, Sent
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.circuit import Circuit, sleep_until
-from bench.virtual.lorawan.channel_plan import ChannelPlan, channel_plan
+from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
 from bench.virtual.lorawan.frames import Keys
 from bench.virtual.mac import Mac, MacSettings
 from bench.virtual.rui3_traffic import (
@@ -29,7 +29,7 @@ from bench.virtual.rui3_traffic import (
 )
 from bench.virtual.session import LORAMAC_44, LORAMAC_NODE, NEVER_COUNTED, Session, last_down
 
-BANDS = {4: "EU868", 5: "US915", 8: "AS923-1"}
+BANDS = {plan.rui3_band: plan.name for plan in PLANS.values()}
 HARDWARE_DBM_MAX = 22
 SUB_BAND_2_MASK = "0002"
 _ZEROES_MAC = ("DEVADDR", "NWKSKEY", "APPSKEY")
@@ -181,7 +181,7 @@ class Rui3Network:
             return None if int(argument) in BANDS else Status.UNSUPPORTED_BAND
         if name == "DR" and argument.isdecimal() and int(argument) not in settings.plan.up_drs:
             return Status.PARAM_ERROR
-        if name == "MASK" and settings.plan.name != "US915":
+        if name == "MASK" and not settings.plan.downlinks_hz:
             return Status.ERROR
         return None
 
@@ -266,7 +266,7 @@ def _mac_settings(memory: Rui3Memory) -> MacSettings:
 
 def _masked(mask: str, plan: ChannelPlan) -> frozenset[int] | None:
     """The channels of US915 that AT+MASK leaves, a bit for eight of them and the wide one."""
-    if plan.name != "US915" or mask == VALUES["MASK"].default:
+    if not plan.downlinks_hz or mask == VALUES["MASK"].default:
         return None
     bits = [bit for bit in range(_CHANNELS_PER_BIT) if int(mask, 16) >> bit & 1]
     narrow = [_CHANNELS_PER_BIT * bit + number for bit in bits for number in range(8)]

@@ -155,7 +155,6 @@ _ROUND_TRIP_MAX_US = 2_000_000
 _SECOND_US = 1_000_000
 _MUX_TIME_MAX = 1 << 40
 _EU868_STRONG_HZ = range(869_400_000, 869_650_001)
-_POWER_DBM = {"EU868": 16, "US915": 26, "AS923-1": 13}
 _EU868_STRONG_DBM = 27
 
 
@@ -478,7 +477,7 @@ class VirtualStation:
 
     def _emit(self, job: Job) -> Transmission:
         strong = self._medium.plan.name == "EU868" and job.freq_hz in _EU868_STRONG_HZ
-        power_dbm = _EU868_STRONG_DBM if strong else _POWER_DBM[self._medium.plan.name]
+        power_dbm = _EU868_STRONG_DBM if strong else self._medium.plan.station_dbm
         return self._medium.transmit(
             self.eui,
             job.wanted.pdu,

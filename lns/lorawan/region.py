@@ -6,7 +6,6 @@ in hertz.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from lns.lorawan.airtime import FSK, DataRate, FskDataRate
 
@@ -22,13 +21,10 @@ __all__ = [
     "DwellTimes",
     "FskDataRate",
     "Region",
-    "RegionName",
     "StationRadio",
     "region",
     "us915_sub_band",
 ]
-
-RegionName = Literal["EU868", "US915", "AS923-1"]
 
 MAC_OVERHEAD_BYTES = 8
 """DevAddr, FCtrl, FCnt and FPort: what a MACPayload adds to an application payload."""
@@ -92,6 +88,8 @@ class Region:
     None = no limit. `downlink_channels_hz`: empty = RX1 on the frequency of the uplink. `ch_mask`:
     the first 16 channels of a device that the stations listen to. `more_channels_max`: how many
     others a join accept may name (CFList). `dwell_times`: None where no device is told any.
+    `tx_power_max`: the last index of TXPower, each 2 dB below the one before. `rui3_band`,
+    `lora_e5_plan`: what RUI3 (`AT+BAND`) and a LoRa-E5 (`AT+DR`) call it.
     """
 
     name: str
@@ -110,8 +108,11 @@ class Region:
     duty_cycle_bands: tuple[DutyCycleBand, ...]
     uplink_dwell_us: int | None
     max_eirp_dbm: int
+    tx_power_max: int
     ch_mask: int
     station_radio: StationRadio
+    rui3_band: int
+    lora_e5_plan: str
     more_channels_max: int = 0
     dwell_times: DwellTimes | None = None
     receive_delay_us: int = 1_000_000
@@ -224,6 +225,7 @@ EU868 = Region(
     ),
     uplink_dwell_us=None,
     max_eirp_dbm=16,
+    tx_power_max=7,
     ch_mask=0x0007,
     station_radio=StationRadio(
         centres_hz=(867_500_000, 868_500_000),
@@ -234,6 +236,8 @@ EU868 = Region(
         standard=(1, -200_000, DataRate(7, 250_000)),
         fsk=(1, 300_000),
     ),
+    rui3_band=4,
+    lora_e5_plan="EU868",
     more_channels_max=5,
 )
 
@@ -278,6 +282,7 @@ US915 = Region(
     duty_cycle_bands=(),
     uplink_dwell_us=400_000,
     max_eirp_dbm=30,
+    tx_power_max=14,
     ch_mask=0xFF00,  # sub-band 2
     station_radio=StationRadio(
         centres_hz=(904_300_000, 905_000_000),
@@ -287,6 +292,8 @@ US915 = Region(
         ),
         standard=(0, 300_000, DataRate(8, 500_000)),
     ),
+    rui3_band=5,
+    lora_e5_plan="US915",
 )
 
 _AS_CHANNELS = tuple(Channel(freq_hz, 0, 5) for freq_hz in (923_200_000, 923_400_000))
@@ -309,6 +316,7 @@ AS923_1 = Region(
     duty_cycle_bands=(DutyCycleBand(((915_000_000, 928_000_000),), 10),),
     uplink_dwell_us=400_000,
     max_eirp_dbm=16,
+    tx_power_max=7,
     ch_mask=0x0003,
     station_radio=StationRadio(
         centres_hz=(923_600_000, 924_600_000),
@@ -319,6 +327,8 @@ AS923_1 = Region(
         standard=(1, -100_000, DataRate(7, 250_000)),
         fsk=(1, 200_000),
     ),
+    rui3_band=8,
+    lora_e5_plan="AS923",
     more_channels_max=5,
     dwell_times=DwellTimes(uplink=True, downlink=False),
 )

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
 from lns.config import Address, DevAddrText, EuiText, Key
 from lns.server.address import tc_uri
-from lns.toml_file import Section
+from lns.toml_file import RegionName, Section
 
 TABLE = Path(__file__).with_name("gateway_boards.toml")
 _DEVICES = {"spi": "/dev/spidev0.0", "usb": "usb:/dev/ttyACM0"}
@@ -173,7 +173,7 @@ class BenchSection(Section):
 
     name: Name
     """What the bench is called in reports and on its lock."""
-    region: Literal["EU868", "US915"]
+    region: RegionName
     """Where it stands."""
     tap: Address
     """Host and port where the gateways connect to the bench."""

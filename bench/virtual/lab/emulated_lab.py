@@ -18,6 +18,7 @@ from bench.host.program import HostError, Program
 from bench.host.toml_text import toml_text
 from bench.virtual.lab import air_process as air
 from bench.virtual.lab import lab_folder
+from bench.virtual.lorawan.channel_plan import channel_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def bench_toml(
 
 def _everyday_dr(region: str) -> int:
     """SF7 in 125 kHz."""
-    return 5 if region == "EU868" else 3
+    return channel_plan(region).default_channels[0].drs[-1]
 
 
 READY_S = 30

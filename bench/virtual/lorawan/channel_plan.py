@@ -61,6 +61,8 @@ class ChannelPlan:
     `payload_max`: octets of an application in a frame without FOpts, no repeater. `offsets`: how
     many RX1DROffset there are. `downlinks_hz`: empty where RX1 is on the channel of the uplink.
     `tx_params`: what TxParamSetupReq says; None where no device obeys or answers it.
+    `repeater_max`: `payload_max` with room for a repeater's own header. `rui3_band` and `e5_plan`
+    are what boards call it; `station_names` what stations do, which send with `station_dbm`.
     """
 
     name: str
@@ -72,11 +74,16 @@ class ChannelPlan:
     rx2_dr: int
     rx2_freq_hz: int
     payload_max: tuple[int, ...]
+    repeater_max: tuple[int, ...]
     limits_hz: tuple[int, int]
     bands: tuple[Band, ...]
     eirp_max_dbm: int
     power_index_max: int
     channels_max: int
+    rui3_band: int
+    e5_plan: str
+    station_names: tuple[str, ...]
+    station_dbm: int
     tx_params: int | None = None
 
     @property
@@ -85,6 +92,12 @@ class ChannelPlan:
         if not self.downlinks_hz:
             return self.default_channels
         return tuple(self.default_channels[number] for number in SUB_BAND_2)
+
+    @property
+    def own_mask(self) -> int:
+        """The ChMask that leaves a device of this bench on its first sixteen channels."""
+        numbers = SUB_BAND_2 if self.downlinks_hz else range(len(self.default_channels))
+        return sum(1 << number for number in numbers if number < 16)
 
     def rx1_dr(self, up_dr: int, offset: int) -> int:
         """The data rate of RX1 after an uplink."""
@@ -131,6 +144,7 @@ EU868 = ChannelPlan(
     rx2_dr=0,
     rx2_freq_hz=869_525_000,
     payload_max=(51, 51, 51, 115, 242, 242, 242, 242),
+    repeater_max=(51, 51, 51, 115, 222, 222, 222, 222),
     limits_hz=(863_000_000, 870_000_000),
     # ETSI EN 300 220 as LoRaWAN devices divide it: 10 %, 1 %, and 0.1 % elsewhere.
     bands=(
@@ -141,6 +155,10 @@ EU868 = ChannelPlan(
     eirp_max_dbm=16,
     power_index_max=7,
     channels_max=16,
+    rui3_band=4,
+    e5_plan="EU868",
+    station_names=("EU868", "EU863"),
+    station_dbm=16,
 )
 
 US915 = ChannelPlan(
@@ -161,11 +179,16 @@ US915 = ChannelPlan(
     rx2_dr=8,
     rx2_freq_hz=923_300_000,
     payload_max=(11, 53, 125, 242, 242, 0, 0, 0, 53, 129, 242, 242, 242, 242),
+    repeater_max=(11, 53, 125, 242, 242, 0, 0, 0, 33, 109, 222, 222, 222, 222),
     limits_hz=(902_000_000, 928_000_000),
     bands=(),
     eirp_max_dbm=30,
     power_index_max=14,
     channels_max=72,
+    rui3_band=5,
+    e5_plan="US915",
+    station_names=("US915", "US902"),
+    station_dbm=26,
 )
 
 AS923_1 = ChannelPlan(
@@ -178,11 +201,16 @@ AS923_1 = ChannelPlan(
     rx2_dr=2,
     rx2_freq_hz=923_200_000,
     payload_max=(51, 51, 115, 115, 242, 242, 242, 242),
+    repeater_max=(51, 51, 115, 115, 222, 222, 222, 222),
     limits_hz=(915_000_000, 928_000_000),
     bands=(Band(((915_000_000, 928_000_000),), 10),),
     eirp_max_dbm=16,
     power_index_max=7,
     channels_max=16,
+    rui3_band=8,
+    e5_plan="AS923",
+    station_names=("AS923-1", "AS923JP"),
+    station_dbm=13,
     tx_params=0x15,  # 400 ms for uplinks, 16 dBm (LoRaWAN 1.0.4, 5.8)
 )
 

@@ -181,6 +181,21 @@ def test_a_plan_is_changed_before_its_data_rate_and_channels() -> None:
     play_in_memory(scene())
 
 
+def test_in_as923_it_is_asked_for_the_plan_by_the_word_that_it_has() -> None:
+    async def scene() -> None:
+        board = E5Settings()
+        wanted = replace(WANTED, region="AS923-1")
+        with FarEnd(board) as far:
+            async with device_at(far) as device:
+                assert "BAND" in await device.provision(wanted)
+                assert (board.plan, board.dr) == ("AS923", "5")
+                assert "CH=NUM,0-1" in board.written
+                assert await device.missing(wanted) == ()
+                assert await device.radiation() == Radiation("AS923-1", 14)
+
+    play_in_memory(scene())
+
+
 def test_the_other_board_of_the_lineage_spells_it_otherwise() -> None:
     async def scene() -> None:
         board = E5Settings()

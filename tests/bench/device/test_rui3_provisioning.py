@@ -113,6 +113,19 @@ def test_in_us915_the_second_sub_band_is_used() -> None:
     play_in_memory(scene())
 
 
+def test_in_as923_its_band_has_no_mask() -> None:
+    async def scene() -> None:
+        board = Rui3Settings()
+        with FarEnd(board) as far:
+            async with device_at(far) as device:
+                await device.provision(replace(WANTED, region="AS923-1"))
+                assert (await device.radiation()).region == "AS923-1"
+        assert (board.values["BAND"], board.values["TXP"]) == ("8", "1")
+        assert not any(line.startswith("MASK") for line in board.written)
+
+    play_in_memory(scene())
+
+
 def test_what_a_start_sets_back_is_written_again_and_the_channel_after_each() -> None:
     async def scene() -> None:
         board = Rui3Settings()

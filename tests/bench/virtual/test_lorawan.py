@@ -7,10 +7,10 @@ import pytest
 
 from bench.virtual.lorawan import channel_plan as plans
 from bench.virtual.lorawan import frames
-from bench.virtual.lorawan.channel_plan import Lora, channel_plan, time_on_air_us
+from bench.virtual.lorawan.channel_plan import PLANS, Lora, channel_plan, time_on_air_us
 from bench.virtual.lorawan.frames import DOWN, UP, Cid, Command, JoinAccept, Keys, Kind
 from lns.lorawan.airtime import airtime_us, fsk_airtime_us
-from lns.lorawan.region import DataRate, region
+from lns.lorawan.region import REGIONS, DataRate, region
 from tests.lns.lorawan.vectors import each, vectors
 
 DATA = [vector for vector in vectors("data_frames") if vector["lorawan"] == "1.0"]
@@ -145,7 +145,7 @@ def test_what_no_station_reports_is_no_frame(vector: dict[str, Any]) -> None:
 # --- the whole of each region, told twice
 
 
-@pytest.mark.parametrize("name", ["EU868", "US915", "AS923-1"])
+@pytest.mark.parametrize("name", sorted({*PLANS, *REGIONS}))
 def test_a_region_is_the_same_from_both_ends(name: str) -> None:
     plan, other = channel_plan(name), region(name)
     assert [(c.freq_hz, c.drs[0], c.drs[-1]) for c in plan.default_channels] == [
@@ -158,6 +158,9 @@ def test_a_region_is_the_same_from_both_ends(name: str) -> None:
         (b.ranges_hz, b.per_mille) for b in other.duty_cycle_bands
     ]
     assert plan.payload_max == tuple(size or 0 for size in other.max_payloads_no_repeater)
+    assert plan.repeater_max == tuple(size or 0 for size in other.max_payloads)
+    assert (plan.own_mask, plan.power_index_max) == (other.ch_mask, other.tx_power_max)
+    assert (plan.rui3_band, plan.e5_plan) == (other.rui3_band, other.lora_e5_plan)
     for dr, offset in product(plan.up_drs, range(plan.offsets)):
         assert plan.rx1_dr(dr, offset) == other.rx1_drs[dr][offset]
     for channel in plan.default_channels:

@@ -2,12 +2,16 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import NoReturn
 
 import pytest
 
 from bench import clock
 from lns.clock import now_us
-from lns.delivery.mqtt_session import Attempts, BackOff
+from lns.delivery.mqtt_session import Attempts, BackOff, BrokerLost
 
 
 @pytest.mark.parametrize(
@@ -59,11 +63,34 @@ def test_an_attempt_that_came_to_something_begins_the_waits_anew(
     assert longest_waits_s((0, False), (0, False), proved, (0, False)) == [1, 2, 1, 2]
 
 
-def test_the_next_attempt_waits_as_long_as_is_due() -> None:
-    async def run() -> int:
-        made = Attempts(BackOff(first_us=1_000_000), random.Random(1))
-        made.begin()
-        await made.wait()
-        return now_us()
+def test_one_connection_is_held_after_another() -> None:
+    class Line:
+        useful = False
 
-    assert 500_000 <= clock.run(run()) <= 1_000_000
+        async def watch(self) -> NoReturn:
+            await asyncio.sleep(1)
+            self.useful = True
+            raise BrokerLost("is gone")
+
+    async def run() -> list[tuple[str, int]]:
+        told: list[tuple[str, int]] = []
+        tries = iter([False, False, True, False])
+
+        @asynccontextmanager
+        async def connected() -> AsyncIterator[Line]:
+            there = next(tries, None)
+            if not there:
+                raise BrokerLost("is away") if there is False else EOFError
+            yield Line()
+
+        made = Attempts(BackOff(first_us=1_000_000), random.Random(1))
+        with pytest.raises(EOFError):
+            await made.hold(connected, lambda why: told.append((why, now_us())))
+        return told
+
+    told = clock.run(run())
+    assert [why for why, _ in told] == ["is away", "is away", "is gone", "is away"]
+    waits_us = [after - before for (_, before), (_, after) in pairwise(told)]
+    for waited_us, longest_us in zip(waits_us, (1_000_000, 2_000_000, 1_000_000), strict=True):
+        lasted_us = 1_000_000 if longest_us == 2_000_000 else 0
+        assert longest_us // 2 <= waited_us - lasted_us <= longest_us
