@@ -42,6 +42,18 @@ async def test_a_join_heard_by_three_stations_is_accepted_once(rig, strategy):
     rig.expect_reply(join, "+EVT:JOINED")
 
 
+async def test_a_device_joins_and_is_answered_in_as923(rig, strategy):
+    """A region is a table: what a board is told of it, and what it then does, is in no other."""
+    rig.in_region("AS923-1")
+    rig.only("west")
+    join = await rig.bravo.join()
+    uplink = await rig.bravo.send(confirmed=True)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(join, "+EVT:JOINED")
+    rig.expect_reply(uplink)
+
+
 async def test_a_join_replayed_at_once_is_a_duplicate(rig, strategy):
     """There is no resubmission of a join: a device changes its DevNonce."""
     rig.only("west")
