@@ -34,7 +34,7 @@ from lns.toml_file import (
     read_table,
     secret,
 )
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
+from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
 

@@ -25,9 +25,8 @@ from lns.connections import (
     ReceptionTasks,
 )
 from lns.dedup.claim import Claims, OnOutage, SoleServer
-from lns.dedup.claiming import Claiming
+from lns.dedup.claiming import Claiming, SessionRefresh, SharedSessions
 from lns.dedup.concentrator import ENTRIES_MAX, RETENTION_US, Eviction, Sightings
-from lns.dedup.session_refresh import SessionRefresh, SharedSessions
 from lns.dedup.strategy import Reason, Upstream
 from lns.delivery.publisher import InTime
 from lns.delivery.publisher import Upstream as Application
@@ -51,10 +50,9 @@ from lns.station.protocol import (
     XtimeSample,
 )
 from lns.uplink.data import Uplinks
-from lns.uplink.end_device import EndDevice
 from lns.uplink.join import Joins
 from lns.uplink.reception import Reception
-from lns.uplink.registry import Registry, SessionStore
+from lns.uplink.registry import EndDevice, Registry, SessionStore
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from lns.clock import now_us, utc_of_this_host
 from lns.complaints import Complaints
 from lns.config import Config
 from lns.dedup.claim import Claims
-from lns.dedup.session_refresh import SharedSessions
+from lns.dedup.claiming import SharedSessions
 from lns.delivery.publisher import Upstream as Application
 from lns.events import Event, Turned, Unrecorded
 from lns.lorawan.region import region

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from lns.config import Config, load_tokens
 from lns.dedup.claim import Claims, SoleServer
+from lns.delivery.detectors import statement, topic_of
 from lns.delivery.inbox import utc_us
-from lns.delivery.min_msg_time import statement, topic_of
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
 from lns.delivery.mqtt_session import broker
 from lns.delivery.outbox import MESSAGES_MAX, Entry
@@ -36,7 +36,7 @@ from lns.server.access import Access, dns_names, server_context
 from lns.server.cups_server import StationSetup
 from lns.station.cups import Category, StationFiles
 from lns.store.memory import MemoryStore
-from lns.store.redis_server import RedisServer, redis_server
+from lns.store.redis_wire import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import SessionStore
 

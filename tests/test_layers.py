@@ -34,7 +34,6 @@ LAYERS = {
         "store",
         "events",
         "dedup.claiming",
-        "dedup.session_refresh",
         "capture",
         "delivery",
         "downlink",

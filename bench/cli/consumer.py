@@ -16,19 +16,17 @@ from bench.cli.output import Refused, print_error
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox
-from lns.delivery.detectors import RemoveDuplicatesKeys
+from lns.delivery.detectors import TOPIC, MinMsgTime, RemoveDuplicatesKeys, known_us, time_us
 from lns.delivery.effect import Effect, EffectUnavailable, Republishing, json_lines
 from lns.delivery.inbox import Event, Figures, figures_in, figures_of
 from lns.delivery.incoming import InboxFull
-from lns.delivery.min_msg_time import TOPIC, MinMsgTime, known_us, time_us
 from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_session import Broker
 from lns.delivery.subscription import Delivery, HeldSubscription
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import ENTRIES_MAX, InboxStore, ParkedMessage
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.inbox_store import ENTRIES_MAX, InboxStore, ParkedMessage, SqliteInboxStore
+from lns.store.redis_wire import redis_server
 
 _LOOK_S = 0.1
 _SETTLE_S = 10

@@ -27,7 +27,7 @@ from lns.delivery.mqtt_session import Broker, broker
 from lns.delivery.outbox import Outbox, OutboxState, Stream, Waiting, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.delivery.subscription import expect_topic_filter
-from lns.store.inbox_entries import ENTRIES_MAX, ParkedMessage
+from lns.store.inbox_store import ENTRIES_MAX, ParkedMessage
 
 EXAMPLES = (
     "lorabench inbox --broker mqtt://127.0.0.1 --store inbox.sqlite",

@@ -32,7 +32,7 @@ from lns.network_server import NetworkServer
 from lns.station.messages import Dnmsg, GetXtime, parse_down
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import dntxed_text, version_text, xtime_report_text
-from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion
+from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion
 
 START_US = 1_000_000
 RETENTION_US = 60_000_000

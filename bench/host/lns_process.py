@@ -28,10 +28,9 @@ from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
 from lns.server.address import DISCOVERY_PATH, host_and_port
 from lns.store.redis import RedisStore
-from lns.store.redis_server import redis_server
+from lns.store.redis_wire import redis_server
 from lns.store.sqlite import SqliteStore
-from lns.uplink.end_device import Activation, EndDevice
-from lns.uplink.registry import SessionStore
+from lns.uplink.registry import Activation, EndDevice, SessionStore
 
 START_S = 60
 COMMAND = "LORABENCH_SERVER"

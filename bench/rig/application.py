@@ -17,7 +17,7 @@ from lns.clock import now_us
 from lns.delivery import Incoming
 from lns.delivery.inbox import Event, Inbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
-from lns.store.inbox_entries import InboxStore, MemoryInboxStore, Transaction
+from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
 
 UP_TOPIC, STATUS_TOPIC = "/up", "/status"
 """How the topics of uplinks, and of what devices tell of themselves, end."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from bench.device.interfaces import DeviceSession, Otaa
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
-from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, open_join_accept, parse
-from lns.lorawan.frame_counter import candidates
+from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import Region
 from lns.station.messages import Dnmsg, Dntxed, Jreq, Updf, parse_down, parse_up

@@ -39,7 +39,7 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, region
 from lns.server.address import host_and_port
 from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
-from lns.station.router_config import router_config
+from lns.station.spelling import router_config
 
 # Real gateways hear all that is on the air. To let only one hear a frame, the taps of the others
 # lose it; which frame is which can be told by its bytes and the moment it came.

@@ -19,7 +19,7 @@ from bench.virtual import crafted
 from lns.clock import utc_of_this_host
 from lns.lorawan.frame import Data, JoinRequest
 from lns.lorawan.identifiers import Eui
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 JOIN_BYTES = 23
 

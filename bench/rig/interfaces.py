@@ -16,7 +16,7 @@ from bench.station.tap import Tap
 from bench.virtual.session import Session
 from lns.dedup.claim import Bid
 from lns.delivery import Detectors, MessageIdWindow, RemoveDuplicatesKeys, SequenceTracker
-from lns.delivery.min_msg_time import TOPIC
+from lns.delivery.detectors import TOPIC
 from lns.lorawan.identifiers import Eui
 
 

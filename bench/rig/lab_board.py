@@ -40,8 +40,8 @@ from lns.lorawan.mac_commands import encode
 from lns.lorawan.region import Region, region
 from lns.station.messages import Dnmsg, Updf, parse_up
 from lns.station.spelling import dnmsg_text
-from lns.uplink.end_device import Activation, DeviceClass, LoRaWanVersion
 from lns.uplink.mac_layer import repetitions
+from lns.uplink.registry import Activation, DeviceClass, LoRaWanVersion
 
 MID_LIFE_F_CNT = 2
 """FCnt 0 and 1 may be those of a device that has just restarted; from 2 on nobody thinks so."""

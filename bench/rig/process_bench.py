@@ -45,7 +45,7 @@ from lns.delivery.subscription import Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.server.access import server_context
-from lns.store.redis_server import redis_server
+from lns.store.redis_wire import redis_server
 
 STARTING_MAX = 2
 STORE_FILE = f"{SQLITE}store.sqlite"

@@ -15,7 +15,7 @@ from bench.virtual.session import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
+from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 PAYLOAD = b"21.5 C"
 FASTEST = Lora(7, 125_000)

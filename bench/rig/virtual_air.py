@@ -20,7 +20,7 @@ from bench.virtual.transmitter import ConcentratorClock
 from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
-from lns.uplink.end_device import Activation, DeviceClass
+from lns.uplink.registry import Activation, DeviceClass
 
 
 class MemoryDevice(CaseDevice):

@@ -28,7 +28,7 @@ from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.lorawan.airtime import frame_airtime_us
-from lns.uplink.end_device import DeviceClass
+from lns.uplink.registry import DeviceClass
 
 ACTS = frozenset({"send", "join", "restart"})
 _ACT_FACTS = ("confirmed", "retries", "transmissions", "memory")

@@ -28,7 +28,7 @@ from bench.verdict.expectation import Result, Verdict
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
 from lns.server.address import without_login
-from lns.store.redis_server import redis_server
+from lns.store.redis_wire import redis_server
 
 USAGE, BENCH_ERROR = 4, 12
 PLACE_ERRORS = frozenset(

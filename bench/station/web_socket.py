@@ -26,7 +26,7 @@ from websockets.protocol import Event, State
 from bench.station.link import LinkClosed
 from lns.lorawan.identifiers import Eui
 from lns.server.address import DISCOVERY_PATH, STATION_URI_MAX
-from lns.station.json_fields import Malformed, json_object
+from lns.station.messages import Malformed, json_object
 from lns.station.spelling import router_info_text
 
 # Its home has up to four files a category ("tc" or "cups"): `.uri`, `.trust`, `.crt`, `.key`.

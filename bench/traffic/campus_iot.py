@@ -47,7 +47,7 @@ from bench.traffic.recording import (
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui, dev_addr, eui
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 FORMAT = "ChirpStack events, one per line"
 BACKHAUL_US = (5_000, 400_000)

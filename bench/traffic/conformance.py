@@ -38,7 +38,7 @@ from lns.lorawan.airtime import data_rate
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import EU868
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 # `tmst` is the concentrator's counter: exact, but it wraps every 71.6 minutes and starts anew with
 # the gateway. `t` is the wall clock of whoever wrote the log: late by some hundred milliseconds.

@@ -32,7 +32,7 @@ from lns.network_server import NetworkServer
 from lns.station.messages import UpInfo
 from lns.station.protocol import Configured, Side, StationProtocol, TimeTold
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 
 # ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
 # network server: no registry, no cache, no policy table; the capture says who sent what, when, and

@@ -11,7 +11,7 @@ from pathlib import Path
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 SAINT_EYNARD = (
     "Contains information from The Saint Eynard LoRaWAN frames dataset (CampusIoT datasets;"

@@ -10,7 +10,7 @@ from bench.verdict.expectation import Due, Result, Verdict, judge, unreached
 from bench.verdict.owner import FINDING, Found
 from lns.capture import Capture
 from lns.lorawan.identifiers import Eui
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
+from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 LIVES_MAX = 8  # former lives of one session; of more, the oldest is forgotten

@@ -2,17 +2,118 @@
 
 One detector after the other; the first one that recognises a message decides. Of a message that one
 of them ignored nothing is remembered but its sequence number, for it was received.
+
+The second formula of CMQ needs `min_msg_time`, the time of the oldest message that may still come.
+Each network server retains its own at the broker: everything that it sent before that time is with
+the broker. What the broker still has for this consumer comes before that statement when it is asked
+for once more, as a session is one queue; so a statement counts when all that came before it is
+done.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from lns.delivery.incoming import Incoming
-from lns.delivery.min_msg_time import MIN_MSG_TIME
-from lns.store.inbox_entries import Entries, Mark, Place, Table
+from lns.store.inbox_store import Entries, Mark, Place, Table
+
+MIN_MSG_TIME = "min_msg_time_us"
+TOPIC = "lorawan/+/min_msg_time"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def topic_of(lns: str) -> str:
+    """Where a network server retains its statement."""
+    return f"lorawan/{lns}/min_msg_time"
+
+
+class Statement(Struct, frozen=True, rename="camel"):
+    """What a producer says of itself: nothing of before `min_msg_time` is still to be sent.
+
+    It tries for `retry_max_s` to send a message, and then no more.
+    """
+
+    lns: str
+    min_msg_time: datetime
+    retry_max_s: int
+
+
+_decode = msgspec.json.Decoder(Statement).decode
+
+
+def statement(lns: str, min_msg_us: int, retry_us: int) -> bytes:
+    """The statement as JSON in UTF-8; times in µs, since 1970 (UTC)."""
+    at = _EPOCH + timedelta(milliseconds=min_msg_us // 1000)
+    return msgspec.json.encode(Statement(lns, at, retry_us // 1_000_000))
+
+
+def time_us(text: str) -> int | None:
+    """A time in ISO 8601 or in seconds since 1970, in µs (UTC); None for nothing. ValueError."""
+    text = text.strip()
+    if not text:
+        return None
+    if text.replace(".", "", 1).isdecimal():
+        whole, _, fraction = text.partition(".")
+        return int(whole) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
+    return _us(datetime.fromisoformat(text))
+
+
+class MinMsgTime:
+    """What all producers together say; `oldest_us` is for `RemoveDuplicatesKeys`.
+
+    `known_us` is what was kept of before. It counts until each producer had time to be heard: what
+    is not said again within a round (`next_round`) counts no more. `retries` is told the topic and
+    the longest time (µs) that a producer tries to send a message.
+    """
+
+    def __init__(self, known_us: int | None, retries: Callable[[str, int], None]) -> None:
+        self._before: dict[str, int] = {} if known_us is None else {"": known_us}
+        self._said: dict[str, int] = {}
+        self._retries = retries
+
+    @property
+    def oldest_us(self) -> int | None:
+        """The smallest of all (µs, UTC); None when nobody has said anything."""
+        return min((self._before | self._said).values(), default=None)
+
+    def hear(self, topic: str, payload: bytes) -> None:
+        """Take what a producer has retained; ValueError when it is no statement."""
+        if not payload:
+            return
+        try:
+            said = _decode(payload)
+        except msgspec.DecodeError:
+            at_us = time_us(payload.decode())
+        else:
+            at_us = _us(said.min_msg_time)
+            self._retries(topic, said.retry_max_s * 1_000_000)
+        if at_us is not None:
+            self._said[topic] = at_us
+
+    def set(self, min_msg_us: int | None) -> None:
+        """Take what whoever was asked has said of the whole queue; None: it is empty."""
+        self._before, self._said = {}, {} if min_msg_us is None else {"": min_msg_us}
+
+    def next_round(self) -> None:
+        """Everybody is asked again."""
+        if self._said:
+            self._before, self._said = self._said, {}
+
+
+def known_us(numbers: Mapping[str, int]) -> int | None:
+    """What a store has kept, by its numbers."""
+    return numbers.get(MIN_MSG_TIME) or None
+
+
+def _us(at: datetime) -> int:
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+
 
 DAY_US = 86_400_000_000
 
@@ -47,12 +148,31 @@ def duration(us: int) -> str:
     return f"{us // 1_000_000} s" if us % 1_000_000 == 0 else f"{us} us"
 
 
+class Judge(Protocol):
+    """What recognises a message that was there before; what it remembers is among the entries."""
+
+    def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
+        """The message that this one repeats; None when there is none."""
+
+    def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
+        """A message was accepted."""
+
+    def take(
+        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
+    ) -> Duplicate | None:
+        """Judge a message, and remember it when it is accepted (None)."""
+        duplicate = self.judge(entries, message, now_us)
+        if duplicate is None:
+            self.remember(entries, message, now_us, position)
+        return duplicate
+
+
 WINDOW_US = 600_000_000
 WINDOW_MIN_US = 20_000_000
 WINDOW_MAX_US = 7 * DAY_US
 
 
-class MessageIdWindow:
+class MessageIdWindow(Judge):
     """Ignores a message whose id was accepted less than `window_us` before, 20 s to 7 days.
 
     At exactly `window_us` it is accepted again. Each topic has ids of its own. Nothing else is
@@ -68,7 +188,7 @@ class MessageIdWindow:
     (UTC) those count for every topic.
 
     >>> from lns.delivery import Incoming, MessageIdWindow
-    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> from lns.store.inbox_store import MemoryEntries
     >>> window, entries = MessageIdWindow(20_000_000), MemoryEntries()
     >>> order = Incoming(channel="orders", message_id="12345.2017/payment")
     >>> [window.take(entries, order, at_us) is None for at_us in (0, 15_000_000, 30_000_000)]
@@ -136,7 +256,6 @@ class MessageIdWindow:
         return self.place(message), Place(Table.WINDOW, self._id(message))
 
     def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
-        """The message that this one repeats; None when there is none."""
         for place in self.places(message):
             mark = entries.get(place)
             if mark is not None and now_us - mark.at_us < self._window_us:
@@ -144,17 +263,7 @@ class MessageIdWindow:
         return None
 
     def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
-        """Begin the window of a message that was accepted."""
         entries.put(self.place(message), Mark(now_us, position))
-
-    def take(
-        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
-    ) -> Duplicate | None:
-        """Judge a message, and remember it when it is accepted (None)."""
-        duplicate = self.judge(entries, message, now_us)
-        if duplicate is None:
-            self.remember(entries, message, now_us, position)
-        return duplicate
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
         """Let go of ids whose window is over."""
@@ -171,7 +280,7 @@ NUM_DUP_MSGS_RCVD = "NumDupMsgsRcvd"
 PERFORMS = "performDuplicateChecking"
 
 
-class SequenceTracker:
+class SequenceTracker(Judge):
     """Ignores a message with a number above 1 that is not above the last one of its stream.
 
     A stream is bus, channel and QoS. A gap is accepted, so a message that others have overtaken
@@ -186,7 +295,7 @@ class SequenceTracker:
     are still noted, so that no stream that began anew meanwhile is taken for an old one later.
 
     >>> from lns.delivery import Incoming, SequenceTracker
-    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> from lns.store.inbox_store import MemoryEntries
     >>> tracker, entries = SequenceTracker(), MemoryEntries()
     >>> def accepted(number):
     ...     message = Incoming(channel="up", message_id=f"m{number}", sequence_number=number)
@@ -244,11 +353,8 @@ class SequenceTracker:
     def take(
         self, entries: Entries, message: Incoming, now_us: int, position: int = 0
     ) -> Duplicate | None:
-        """Judge a message, and remember it when it is accepted (None), or count it."""
-        duplicate = self.judge(entries, message, now_us)
-        if duplicate is None:
-            self.remember(entries, message, now_us, position)
-        else:
+        duplicate = super().take(entries, message, now_us, position)
+        if duplicate is not None:
             entries.add(NUM_DUP_MSGS_RCVD, 1)
         return duplicate
 
@@ -262,7 +368,7 @@ RETRY_US = DAY_US  # as long as a network server tries to send a message, by def
 NETWORK_US = 10_000_000
 
 
-class RemoveDuplicatesKeys:
+class RemoveDuplicatesKeys(Judge):
     """Ignores a message whose key was consumed, as long as the same key may still arrive.
 
     A key was consumed too long ago when that was *before* one of two times; at exactly that time
@@ -281,7 +387,7 @@ class RemoveDuplicatesKeys:
     lets keys go too early by as much, one that is set back keeps them longer.
 
     >>> from lns.delivery import Incoming, RemoveDuplicatesKeys
-    >>> from lns.store.inbox_entries import MemoryEntries
+    >>> from lns.store.inbox_store import MemoryEntries
     >>> keys, entries = RemoveDuplicatesKeys(), MemoryEntries()
     >>> def consumed(message_id, key):
     ...     pay = Incoming(channel="pay", message_id=message_id, remove_duplicates_key=key)
@@ -323,7 +429,6 @@ class RemoveDuplicatesKeys:
         return None if key is None else Place(Table.KEY, key)
 
     def judge(self, entries: Entries, message: Incoming, now_us: int) -> Duplicate | None:
-        """The message that had the same key; None when there is none, or no key."""
         place = self.place(message)
         mark = None if place is None else entries.get(place)
         if mark is None or mark.at_us < self.cut_off_us(now_us):
@@ -331,19 +436,9 @@ class RemoveDuplicatesKeys:
         return Duplicate(Detector.KEY, mark.position)
 
     def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
-        """The key of a message has been consumed."""
         place = self.place(message)
         if place is not None:
             entries.put(place, Mark(now_us, position))
-
-    def take(
-        self, entries: Entries, message: Incoming, now_us: int, position: int = 0
-    ) -> Duplicate | None:
-        """Judge a message, and remember its key when it is accepted (None)."""
-        duplicate = self.judge(entries, message, now_us)
-        if duplicate is None:
-            self.remember(entries, message, now_us, position)
-        return duplicate
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
         """Let go of keys that can arrive no more, and keep what the second formula went by."""
@@ -455,7 +550,7 @@ class Detectors:
         return replace(self, window=self.window.as_kept(window_us, 0) if window_us else None)
 
     @property
-    def _all(self) -> tuple[MessageIdWindow | SequenceTracker | RemoveDuplicatesKeys, ...]:
+    def _all(self) -> tuple[Judge, ...]:
         chain = self.window, self.sequence, self.keys
         return tuple(detector for detector in chain if detector is not None)
 

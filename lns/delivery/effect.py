@@ -20,9 +20,8 @@ from lns.delivery.incoming import Incoming
 from lns.delivery.outbox import MESSAGES_MAX, Entry
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import Transaction
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.sqlite_file import Change
+from lns.store.inbox_store import SqliteInboxStore, Transaction
+from lns.store.sqlite import Change
 
 Handle = Callable[[Incoming, Transaction], Awaitable[None] | None]
 

@@ -27,8 +27,8 @@ from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
 from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
 from lns.delivery.mqtt_session import doubled_us
 from lns.outage import StoreUnavailable, Trouble
-from lns.store import inbox_sqlite
-from lns.store.inbox_entries import (
+from lns.store import inbox_store
+from lns.store.inbox_store import (
     BATCH_MAX,
     EVICTED,
     OVERRUNS,
@@ -42,7 +42,7 @@ from lns.store.inbox_entries import (
     Table,
     TransactionLost,
 )
-from lns.store.sqlite_file import FileUnusable, look
+from lns.store.sqlite import FileUnusable, look
 
 log = logging.getLogger(__name__)
 
@@ -199,8 +199,8 @@ def figures_in(path: Path) -> tuple[Figures, list[ParkedMessage]]:
     try:
         return look(
             path,
-            inbox_sqlite.KIND,
-            lambda db: (figures(inbox_sqlite.summary(db)), inbox_sqlite.parked(db)),
+            inbox_store.KIND,
+            lambda db: (figures(inbox_store.summary(db)), inbox_store.parked(db)),
         )
     except FileUnusable as unusable:
         raise StoreUnavailable(f"the inbox {unusable}") from unusable

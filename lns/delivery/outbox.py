@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable, remove_duplicates_key
-from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile, beside, look
+from lns.store.sqlite import FileUnusable, Kind, SqliteFile, beside, look
 
 MESSAGES_MAX = 100_000
 

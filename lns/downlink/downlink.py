@@ -4,9 +4,16 @@ An answer goes through the station that delivered the reception being answered, 
 reception's own `xtime` and `rctx`; RX2 goes along as the fall-back of RX1. What the application
 wants sent goes with the next answer, one with each; to a class C device at once, in RX2, through
 the station that heard it last. Source: Basics Station, `dnmsg`.
+
+A class C device listens in RX2 whenever it does not send: what waits is sent at once, one after
+the other. A station that has never heard it would send into the void, so a device that nobody has
+heard in its session waits for its next uplink.
 """
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from cachetools import FIFOCache
@@ -15,7 +22,6 @@ from msgspec import Struct
 from lns.clock import Utc, now_us
 from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
-from lns.downlink.class_c import ClassC
 from lns.downlink.downlink_queue import (
     QUEUE_FULL,
     ApplicationDownlink,
@@ -23,25 +29,114 @@ from lns.downlink.downlink_queue import (
     StatusRequests,
     Waiting,
 )
-from lns.downlink.receive_window import (
-    RX2_AFTER_RX1_US,
-    Answer,
-    Offer,
-    Window,
-    first_window,
-    offer,
-)
+from lns.downlink.receive_window import RX2_AFTER_RX1_US, Answer, Offer, Window, first_window, offer
 from lns.events import Downlink, Request
 from lns.lorawan.airtime import frame_airtime_us
-from lns.lorawan.frame import MType, build_data
-from lns.lorawan.frame_counter import F_CNT_MAX
+from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
 from lns.station.messages import CLASS_C, Dnmsg
 from lns.station.protocol import Transmitted
 from lns.uplink.reception import Reception
-from lns.uplink.registry import Registry
+from lns.uplink.registry import DeviceClass, Registry
+
+log = logging.getLogger(__name__)
+
+# A station tries a blocked class C downlink for about a second, then drops it without a word.
+REPORT_US = 3_000_000
+# Time for the device to acknowledge: it may have to wait for its own duty cycle.
+ACK_US = 8_000_000
+
+
+class Connected(Protocol):
+    """The stations connected right now."""
+
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
+        """Begin something that ends with a station's connection; False without one."""
+
+
+class ClassC:
+    """Sends what waits for class C devices; remembers which station heard each device last.
+
+    `send` hands one over to a station, if it fits, and tells whether it did.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        stations: Connected,
+        queues: DownlinkQueues,
+        send: Callable[[Session, Eui, Waiting], Awaitable[bool]],
+    ) -> None:
+        self._registry = registry
+        self._stations = stations
+        self._queues = queues
+        self._send = send
+        self._last_heard: dict[Eui, Eui] = {}
+        self._sending: set[Eui] = set()
+        self._on_air_until_us: dict[Eui, int] = {}
+
+    def heard(self, dev_eui: Eui, station: Eui) -> None:
+        """A new frame of a device was accepted through this station."""
+        self._last_heard[dev_eui] = station
+
+    def on_air(self, dev_eui: Eui, airtime_us: int) -> None:
+        """A downlink of a device is on the air from now on: it hears no other one meanwhile."""
+        device = self._registry.device(dev_eui)
+        if device is not None and device.device_class is DeviceClass.C:
+            self._on_air_until_us[dev_eui] = now_us() + airtime_us
+
+    def stir(self, dev_eui: Eui) -> None:
+        """Something may be due: begin to send, unless that is under way already."""
+        device = self._registry.device(dev_eui)
+        station = self._last_heard.get(dev_eui)
+        if device is None or device.device_class is not DeviceClass.C or station is None:
+            return
+        if dev_eui in self._queues and dev_eui not in self._sending:
+            self._stations.soon(station, partial(self._send_all, dev_eui, station))
+
+    async def _send_all(self, dev_eui: Eui, station: Eui) -> None:
+        if dev_eui in self._sending:
+            return
+        self._sending.add(dev_eui)
+        try:
+            while await self._send_next(dev_eui, station):
+                pass
+        finally:
+            self._sending.discard(dev_eui)
+
+    async def _send_next(self, dev_eui: Eui, station: Eui) -> bool:
+        """Send the oldest and wait for its proof; False when there is nothing more to do now.
+
+        Not before the one that is on the air is over.
+        """
+        wait_us = self._on_air_until_us.pop(dev_eui, 0) - now_us()
+        if wait_us > 0 and dev_eui in self._queues:
+            await asyncio.sleep(wait_us / 1_000_000)
+        session = self._registry.session_heard(dev_eui)
+        due = self._queues.due(dev_eui, now_us())
+        if session is None or due is None:
+            return False
+        wait_us = ACK_US if due.downlink.confirmed else REPORT_US
+        self._queues.take(due, now_us() + wait_us)
+        sent = False
+        try:
+            sent = await self._send(session, station, due)
+        except StoreUnavailable as error:
+            log.warning("%s: nothing is sent: %s", dev_eui, error)
+        finally:
+            if not sent:
+                self._queues.put_back(due)
+        if sent:
+            try:
+                async with asyncio.timeout(wait_us / 1_000_000):
+                    await due.proven.wait()
+            except TimeoutError:
+                pass  # the next turn sends it again, or gives it up
+        return sent
+
 
 UNREPORTED_MAX = 4096
 

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from lns.clock import now_us
 from lns.events import Request
 from lns.lorawan.identifiers import Eui, eui
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 
 ASKED_MAX = 3
 """How often a device is asked for one status; one that never answers is left alone then."""

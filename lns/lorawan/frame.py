@@ -311,17 +311,6 @@ def frequency_cf_list(freqs_hz: Sequence[int]) -> bytes:
     return listed.ljust(CF_LIST_BYTES - 1, b"\0") + bytes([_FREQUENCIES])
 
 
-def channel_mask_cf_list(masks: Sequence[int]) -> bytes:
-    """A CFList of type 1: up to five masks of 16 channels each, lowest channels first (US915).
-
-    ValueError for more than five masks or for one that has more than 16 bits.
-    """
-    if len(masks) > _CHANNELS or not all(0 <= mask <= 0xFFFF for mask in masks):
-        raise ValueError(f"a CFList has {_CHANNELS} masks of 16 bits, not {list(masks)}")
-    listed = b"".join(mask.to_bytes(2, "little") for mask in masks)
-    return listed.ljust(CF_LIST_BYTES - 1, b"\0") + bytes([_CHANNEL_MASKS])
-
-
 def cf_list_frequencies_hz(cf_list: bytes) -> tuple[int, ...]:
     """The frequencies of a CFList of type 0 in hertz, unused ones left out; else none."""
     if len(cf_list) != CF_LIST_BYTES or cf_list[-1] != _FREQUENCIES:
@@ -510,3 +499,29 @@ def open_join_accept(app_key: bytes, phy: bytes) -> JoinAcceptFields:
     if join_mic(app_key, body) != mic:
         raise MalformedFrame("the MIC of the join-accept does not fit this AppKey")
     return join_accept_fields(body)
+
+
+F_CNT_MAX = (1 << 32) - 1
+MAX_GAP = 16384
+"""How far ahead of the last counter a new one may be (LoRaWAN 1.0.3 MAX_FCNT_GAP)."""
+
+_WIRE_SPAN = 0x10000
+
+
+def candidates(last: int | None, wire: int, *, bits: int = 32) -> tuple[int, ...]:
+    """The counters whose MIC is to be tried, most likely first, each once.
+
+    `last` is the last accepted counter (None: nothing heard yet), `wire` the 16 bits of the frame.
+    First the value with the upper half of `last`, then the one after the next roll-over: one of
+    the two is right for every gap below 65536 (LoRaWAN 1.0.4, 4.3.1.5). Then two that cannot be
+    new, but must be recognised as old rather than as forged: the value before the last roll-over
+    (a late copy), and the wire value itself (a device that restarted its counter). Devices with
+    `bits=16` never count further than the wire shows, so for them only `wire` itself.
+    """
+    if last is None or bits == 16:
+        return (wire,)
+    same = last & ~0xFFFF | wire
+    if same == wire:
+        return wire, wire + _WIRE_SPAN  # before the first roll-over the four are two
+    tries = (same, same + _WIRE_SPAN, same - _WIRE_SPAN, wire)
+    return tuple(dict.fromkeys(c for c in tries if 0 <= c <= F_CNT_MAX))

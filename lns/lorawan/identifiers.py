@@ -94,11 +94,6 @@ def dev_addr(value: str | int) -> DevAddr:
     return DevAddr(value.upper())
 
 
-def dev_addr_signed(dev_addr: DevAddr) -> int:
-    """The DevAddr as the signed 32-bit integer of Basics Station's JSON."""
-    return int.from_bytes(bytes.fromhex(dev_addr), "big", signed=True)
-
-
 def mic_from_signed(value: int) -> Mic:
     """The MIC from the 32-bit integer of Basics Station's JSON, signed or unsigned.
 
@@ -107,8 +102,3 @@ def mic_from_signed(value: int) -> Mic:
     if not -(1 << 31) <= value < 1 << 32:
         raise ValueError(f"not a MIC: {value} does not fit 32 bits")
     return Mic((value & 0xFFFFFFFF).to_bytes(4, "little").hex().upper())
-
-
-def mic_signed(mic: Mic) -> int:
-    """The MIC as the signed 32-bit integer of Basics Station's JSON."""
-    return int.from_bytes(bytes.fromhex(mic), "little", signed=True)

@@ -118,11 +118,6 @@ class Region:
     receive_delay_us: int = 1_000_000
     join_accept_delay_us: int = 5_000_000
 
-    @property
-    def default_channels_hz(self) -> tuple[int, ...]:
-        """The frequencies of the uplink channels that every device knows."""
-        return tuple(channel.freq_hz for channel in self.uplink_channels)
-
     def rx1(self, dr: int, freq_hz: int, offset: int = 0) -> tuple[int, int]:
         """Data rate and frequency of RX1 for an uplink with `dr` on `freq_hz`.
 

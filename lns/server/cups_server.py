@@ -17,9 +17,9 @@ from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
 from lns.server import address
 from lns.server.access import Access, Shown, shown_certificate
-from lns.server.doors import GOES_AWAY, Doors, Limits, TlsDoor, host_of, peer_of
+from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, host_of, peer_of
 from lns.station.cups import PATH, Category, answer, parse_request
-from lns.station.json_fields import Malformed
+from lns.station.messages import Malformed
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.access import Access, Refusal
-from lns.server.doors import GOES_AWAY, Doors, Limits, TlsDoor
-from lns.server.web_socket import WebSocket, WebSocketLink
+from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, WebSocket, WebSocketLink
 from lns.station.messages import refusal_text, router_asked_for
 from lns.station.spelling import router_info_answer_text
 

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from lns.lorawan.identifiers import Eui
-from lns.station.json_fields import Malformed, json_object, read_eui
+from lns.station.messages import Malformed, json_object, read_eui
 
 ABSENT = bytes(4)
 SEGMENT_BYTES_MAX = 0xFFFF

@@ -17,13 +17,13 @@ from msgspec import Struct
 from lns.clock import Utc
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
-from lns.station.json_fields import Malformed
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
     GetXtime,
     Ignored,
     Jreq,
+    Malformed,
     Propdf,
     RouterConfig,
     Timesync,
@@ -35,12 +35,12 @@ from lns.station.messages import (
     parse_down,
     parse_up,
 )
-from lns.station.router_config import router_config
 from lns.station.spelling import (
     dnmsg_text,
     dntxed_text,
     frame_text,
     getxtime_text,
+    router_config,
     router_config_text,
     timesync_answer_text,
     version_text,

@@ -13,7 +13,7 @@ import msgspec
 
 from lns.clock import now_us
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import (
+from lns.store.inbox_store import (
     ENTRIES_MAX,
     POSITION,
     Identity,
@@ -26,8 +26,7 @@ from lns.store.inbox_entries import (
     Table,
     Work,
 )
-from lns.store.redis_server import RedisServer
-from lns.store.redis_wire import RedisWire, Script
+from lns.store.redis_wire import RedisServer, RedisWire, Script
 
 # ARGV: token, lease (ms), JSON {"places": [[number of the hash, name]], "groups": [[number of the
 # place]]}, number of messages. A message gets all of its places or none. Reply: by message whether

@@ -11,7 +11,7 @@ from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
 from lns.dedup.session import LIVES_MAX, Counter, Lived
-from lns.lorawan.frame_counter import F_CNT_MAX, MAX_GAP
+from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import Mic
 from lns.outage import StoreUnavailable
 from lns.store.redis import claim_of, f_cnt_down_of, frame_of

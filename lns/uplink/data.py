@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from lns.clock import Utc, now_us
 from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Level2, OnOutage
-from lns.dedup.claiming import Claiming
+from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
 from lns.dedup.session import Before, Lived, Standing
-from lns.dedup.session_refresh import SessionRefresh
 from lns.dedup.strategy import (
     Disposition,
     Reason,

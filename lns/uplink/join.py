@@ -7,9 +7,9 @@ has no soft duplicates: a copy is a `Duplicate` for every strategy (ADR 007, 1b)
 import random
 from collections.abc import Callable
 
+from lns.dedup.claiming import SessionRefresh
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
 from lns.dedup.session import Session
-from lns.dedup.session_refresh import SessionRefresh
 from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink.downlink import Downlinks
 from lns.downlink.receive_window import Answer
@@ -25,9 +25,8 @@ from lns.lorawan.frame import (
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
-from lns.uplink.end_device import Activation, EndDevice, LoRaWanVersion
 from lns.uplink.reception import Reception
-from lns.uplink.registry import Registry
+from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
 
 JOIN_NONCE_MAX = (1 << 24) - 1
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)

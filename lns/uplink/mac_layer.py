@@ -25,8 +25,8 @@ from lns.lorawan.mac_commands import (
     parse_uplink,
 )
 from lns.lorawan.region import Region
-from lns.uplink.end_device import EndDevice
 from lns.uplink.reception import Reception
+from lns.uplink.registry import EndDevice
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}

@@ -31,8 +31,7 @@ from lns.delivery import Detectors, Inbox, Incoming, MessageIdWindow
 from lns.delivery.effect import Effect, JsonLinesFile
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import HeldSubscription
-from lns.store.inbox_entries import InboxStore, MemoryInboxStore, Transaction
-from lns.store.inbox_sqlite import SqliteInboxStore
+from lns.store.inbox_store import InboxStore, MemoryInboxStore, SqliteInboxStore, Transaction
 from tests.benchmarks.upstream import DEVICES, IN_FLIGHT, RUNS, in_own_process, message
 from tests.broker import Mosquitto
 

@@ -24,12 +24,11 @@ from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Mic, dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
-from lns.station.json_fields import json_object
-from lns.station.messages import UpInfo
+from lns.station.messages import UpInfo, json_object
 from lns.station.spelling import updf_text
 from lns.station.xtime import join
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Activation, EndDevice
+from lns.uplink.registry import Activation, EndDevice
 
 FRAMES = 5_000
 MANY = 200_000

@@ -18,10 +18,9 @@ from time import perf_counter
 
 from bench.host.services import Valkey
 from lns.delivery import Incoming, MessageIdWindow
-from lns.store.inbox_entries import Batch, InboxStore, MemoryInboxStore
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.inbox_store import Batch, InboxStore, MemoryInboxStore, SqliteInboxStore
+from lns.store.redis_wire import redis_server
 
 SECOND_US = 1_000_000
 WINDOWS_S = {"20 s": 20, "10 min": 600, "7 days": 604_800}

@@ -14,9 +14,9 @@ from pathlib import Path
 from lns.delivery.detectors import Detectors, RemoveDuplicatesKeys
 from lns.delivery.inbox import Inbox
 from lns.delivery.incoming import Incoming
-from lns.store.inbox_entries import Transaction
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.inbox_store import Transaction
+from lns.store.redis_wire import redis_server
 from tests.lns.delivery.arriving import TOPIC, payload
 
 AT_ONCE = 10

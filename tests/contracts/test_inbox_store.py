@@ -26,7 +26,8 @@ from lns.delivery.detectors import (
     SequenceTracker,
 )
 from lns.delivery.incoming import Incoming, Stream
-from lns.store.inbox_entries import (
+from lns.store.inbox_redis import RedisInboxStore
+from lns.store.inbox_store import (
     Batch,
     InboxStore,
     Mark,
@@ -34,11 +35,10 @@ from lns.store.inbox_entries import (
     ParkedMessage,
     Place,
     Size,
+    SqliteInboxStore,
     Table,
 )
-from lns.store.inbox_redis import RedisInboxStore
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.redis_wire import redis_server
 from tests import sizes
 
 SECOND_US = 1_000_000

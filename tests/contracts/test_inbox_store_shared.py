@@ -20,9 +20,9 @@ from lns.delivery.detectors import Detectors, MessageIdWindow, RemoveDuplicatesK
 from lns.delivery.inbox import Accepted, Event, Ignored, Inbox
 from lns.delivery.incoming import Incoming
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import Batch, Mark, Place, Table, Transaction
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.inbox_store import Batch, Mark, Place, Table, Transaction
+from lns.store.redis_wire import redis_server
 from tests.lns.delivery.arriving import TOPIC, payload
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,11 +10,16 @@ from typing import Any
 from bench.host.services import Valkey
 from lns.delivery.detectors import MessageIdWindow
 from lns.delivery.incoming import Incoming
-from lns.store.inbox_entries import Batch, InboxStore, Mark, MemoryInboxStore, Place
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_server import redis_server
-from lns.store.redis_wire import RedisWire
+from lns.store.inbox_store import (
+    Batch,
+    InboxStore,
+    Mark,
+    MemoryInboxStore,
+    Place,
+    SqliteInboxStore,
+)
+from lns.store.redis_wire import RedisWire, redis_server
 
 IDS = 20_000
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, parse_request
 from lns.server.cups_server import parse_head
 from lns.station import cups
-from lns.station.json_fields import Malformed
+from lns.station.messages import Malformed
 from tests.fuzz.mutation import mutated
 from tests.fuzz.test_station_messages import JSON
 

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.frame import MalformedFrame, parse
-from lns.station.json_fields import Malformed, is_reception
 from lns.station.messages import (
     Dnmsg,
     Jreq,
+    Malformed,
     Propdf,
     Updf,
+    is_reception,
     parse_down,
     parse_up,
     refusal_text,

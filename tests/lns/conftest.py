@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from bench.host.services import Valkey
-from lns.dedup import claiming, session_refresh
-from lns.uplink.end_device import EndDevice
+from lns.dedup import claiming
+from lns.uplink.registry import EndDevice
 from tests.lns.several_servers import (
     Scenario,
     Servers,
@@ -30,7 +30,7 @@ def serve_two(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return serve_both
     # A Redis of its own host answers in time, but not always on a busy one.
     monkeypatch.setattr(claiming, "CLAIM_US", 10_000_000)
-    monkeypatch.setattr(session_refresh, "ASK_US", 10_000_000)
+    monkeypatch.setattr(claiming, "ASK_US", 10_000_000)
     valkey: Valkey = request.getfixturevalue("valkey")
 
     def emptied(scenario: Scenario, *devices: EndDevice) -> Servers:

@@ -20,7 +20,7 @@ from lns.lorawan.identifiers import DevAddr
 from lns.station.messages import UpInfo
 from lns.station.spelling import frame_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 from tests.lns.served_network import (
     ALPHA,
     DEV_ADDR,

@@ -15,7 +15,7 @@ from bench.clock import run
 from bench.station.link import MemoryLink, link_pair
 from lns.clock import now_us, utc_counted_from
 from lns.dedup.claim import Claims, OnOutage
-from lns.dedup.session_refresh import SharedSessions
+from lns.dedup.claiming import SharedSessions
 from lns.delivery.publisher import Message, UpstreamUnavailable
 from lns.events import Claimed, Downlink, Event, Evicted, Outcome
 from lns.lorawan.crypto import SessionKeys
@@ -27,8 +27,7 @@ from lns.station.messages import Dnmsg, GetXtime, UpInfo, parse_down
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import frame_text, version_text, xtime_report_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Activation, EndDevice
-from lns.uplink.registry import SessionStore
+from lns.uplink.registry import Activation, EndDevice, SessionStore
 
 WEST, EAST, NORTH = (Eui(f"0016C001F150000{n}") for n in (1, 2, 3))
 NAMES = {WEST: "west", EAST: "east", NORTH: "north"}

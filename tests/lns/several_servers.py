@@ -21,7 +21,7 @@ from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIMS_US
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisWire, redis_server
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 from tests.lns.served_network import START_US, Network, Station
 
 PATIENCE_US = 10_000_000  # of the store; this host may be busy

@@ -9,7 +9,7 @@ from lns.dedup.session import Listening
 from lns.dedup.strategy import Strategy
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice, LoRaWanVersion
+from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 APP_KEY = "00112233445566778899AABBCCDDEEFF"
 NWK_S_KEY = "44024241ED4CE9A68C6A8BC055233FD3"

@@ -4,7 +4,7 @@ from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.downlink.receive_window import Answer
 from lns.events import Acknowledged, Downlink, Evicted, Outcome, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 from tests.lns.served_network import ALPHA, WEST
 
 

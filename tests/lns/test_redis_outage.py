@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from bench.host.relay import Relay
 from bench.host.resources import free_port
 from bench.host.services import Valkey
-from lns.dedup import claiming, session_refresh
+from lns.dedup import claiming
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -128,7 +128,7 @@ MATRIX = [
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is the one of the wire, which this test chooses: this host may be busy."""
     monkeypatch.setattr(claiming, "CLAIM_US", 60_000_000)
-    monkeypatch.setattr(session_refresh, "ASK_US", 60_000_000)
+    monkeypatch.setattr(claiming, "ASK_US", 60_000_000)
 
 
 def play(

@@ -6,8 +6,8 @@ import pytest
 
 from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
-from lns.lorawan.frame_counter import MAX_GAP
-from lns.uplink.end_device import EndDevice, LoRaWanVersion
+from lns.lorawan.frame import MAX_GAP
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS, Network, uplink
 from tests.lns.several_servers import Servers, ServeTwo, serve_both
 from tests.lns.uplink.test_join import request as join_request

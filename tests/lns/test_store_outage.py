@@ -10,7 +10,7 @@ from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
 from tests.lns.uplink.test_join import request, session_of
 

@@ -12,7 +12,7 @@ from lns.events import Failure
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import Activation, DeviceClass, EndDevice
+from lns.uplink.registry import Activation, DeviceClass, EndDevice
 from tests.lns.served_network import ALPHA, START_US, Application, Network, uplink, wait
 
 OTHER_KEYS = SessionKeys(bytes(16), bytes(range(16)))

@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "written to when it is opened",
-        "lns/store/sqlite_file.py",
+        "lns/store/sqlite.py",
         "    if is_new:",
         "    if is_new or path:",
         "tests/lns/delivery/test_outbox_disk_full.py",

@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "class C through another station",
-        "lns/downlink/class_c.py",
+        "lns/downlink/downlink.py",
         "        self._last_heard[dev_eui] = station",
         "        self._last_heard.setdefault(dev_eui, station)",
     ),

@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "every device may have restarted",
-        "lns/uplink/end_device.py",
+        "lns/uplink/registry.py",
         "return self.activation is Activation.ABP and self.relaxed_f_cnt",
         "return True",
     ),
@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "counter rollover at 65 535",
-        "lns/lorawan/frame_counter.py",
+        "lns/lorawan/frame.py",
         "return wire, wire + _WIRE_SPAN",
         "return (wire,)",
     ),

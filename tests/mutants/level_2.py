@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "forgotten claims are all there is",
-        "lns/dedup/session_refresh.py",
+        "lns/dedup/claiming.py",
         " or self._is_out_of_date(match)",
         "",
         "scenarios/test_ownership.py",

@@ -100,7 +100,7 @@ MUTANTS = (
     ),
     Mutant(
         "museum: the frame at the roll-over is lost",
-        "lns/lorawan/frame_counter.py",
+        "lns/lorawan/frame.py",
         "return wire, wire + _WIRE_SPAN",
         "return (wire,)",
         MUSEUM,

@@ -23,7 +23,7 @@ WINDOW = "lns/delivery/detectors.py"
 MUTANTS = (
     Mutant(
         "gap one too small",
-        "lns/lorawan/frame_counter.py",
+        "lns/lorawan/frame.py",
         "MAX_GAP = 16384",
         "MAX_GAP = 16383",
         COUNTERS,

@@ -18,7 +18,7 @@ from paho.mqtt import publish
 
 from bench.cli.program import main
 from bench.host.services import Valkey
-from lns.delivery.min_msg_time import statement
+from lns.delivery.detectors import statement
 from lns.delivery.mqtt_session import broker, post
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import message, way

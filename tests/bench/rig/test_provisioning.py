@@ -4,7 +4,7 @@ import pytest
 
 from bench.rig.provisioning import provision
 from lns.lorawan.crypto import SessionKeys
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 
 def test_a_device_has_names_by_number_and_keys_by_seed() -> None:

@@ -10,7 +10,7 @@ from bench.traffic.importing import read
 from bench.traffic.recording import SAINT_EYNARD as NOTICE
 from bench.traffic.recording import Log
 from lns.lorawan.frame import Data, parse
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 from tests.bench.traffic.traffic_files import SAINT_EYNARD, records, written
 
 # The uplinks of the excerpt: an ordinary one, one without any time, one with a gateway whose clock

@@ -8,7 +8,7 @@ import pytest
 from bench.traffic.importing import read
 from bench.traffic.recording import CONFORMANCE as NOTICE
 from bench.traffic.recording import TrafficError
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 from tests.bench.traffic.traffic_files import CONFORMANCE, document, written
 
 REPEATS, JOINS, CONFIRMED = range(3)  # the logs of the excerpt

@@ -7,7 +7,7 @@ import pytest
 from bench.traffic.playing import ExpectedWords
 from bench.traffic.recording import Device, Log, Uplink
 from lns.lorawan.identifiers import Eui
-from lns.uplink.end_device import Activation
+from lns.uplink.registry import Activation
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 DEV = Eui("0000000000000001")

@@ -12,7 +12,7 @@ from bench.verdict.owner import Found
 from lns.capture import Capture
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.uplink.end_device import Activation, EndDevice
+from lns.uplink.registry import Activation, EndDevice
 from tests.bench.verdict.written_case import (
     ACKED,
     ALPHA,

@@ -15,8 +15,7 @@ from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from lns.station.messages import Dnmsg, Jreq, Propdf, Updf, XtimeReport, parse_up
-from lns.station.router_config import router_config
-from lns.station.spelling import dnmsg_text
+from lns.station.spelling import dnmsg_text, router_config
 from lns.station.xtime import split
 
 STATION, DEVICE = Eui("B827EBFFFE000001"), Eui("70B3D57ED0000001")

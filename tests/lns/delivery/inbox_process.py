@@ -11,7 +11,7 @@ from pathlib import Path
 from lns.delivery import Detectors, Inbox, RemoveDuplicatesKeys
 from lns.delivery.effect import JsonLinesFile
 from lns.delivery.inbox import Event, Unread
-from lns.store.inbox_sqlite import SqliteInboxStore
+from lns.store.inbox_store import SqliteInboxStore
 from tests.lns.delivery.arriving import TOPIC, payload
 
 AT_ONCE = 20  # as many as a broker sends before it wants an acknowledgement

@@ -14,7 +14,7 @@ from lns.delivery.detectors import (
     SequenceTracker,
 )
 from lns.delivery.incoming import Incoming
-from lns.store.inbox_entries import MemoryEntries, Table
+from lns.store.inbox_store import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 ALL = Detectors(

@@ -24,17 +24,17 @@ from lns.delivery.effect import Effect, EffectUnavailable, JsonLinesFile
 from lns.delivery.inbox import Event, Tries, figures_in, figures_of
 from lns.delivery.incoming import InboxFull, Incoming, Unfit
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import (
+from lns.store.inbox_redis import RedisInboxStore
+from lns.store.inbox_store import (
     EffectMustNotWait,
     InboxStore,
     MemoryInboxStore,
     NoTables,
     Size,
+    SqliteInboxStore,
     Transaction,
 )
-from lns.store.inbox_redis import RedisInboxStore
-from lns.store.inbox_sqlite import SqliteInboxStore
-from lns.store.redis_server import redis_server
+from lns.store.redis_wire import redis_server
 from tests.lns.delivery.arriving import ALPHA, SECOND_US, TOPIC, payload
 
 QUICK = Tries(most=3, first_us=1000, max_us=4000)

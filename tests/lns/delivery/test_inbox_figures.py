@@ -10,8 +10,7 @@ from lns.delivery import Detectors, Inbox, SequenceTracker
 from lns.delivery.inbox import Tries, figures_in
 from lns.delivery.incoming import Incoming
 from lns.outage import StoreUnavailable
-from lns.store.inbox_entries import Transaction
-from lns.store.inbox_sqlite import SqliteInboxStore
+from lns.store.inbox_store import SqliteInboxStore, Transaction
 from tests.lns.delivery.arriving import TOPIC, payload
 
 

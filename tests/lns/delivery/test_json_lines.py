@@ -16,7 +16,7 @@ from lns.delivery.effect import (
     json_line,
     json_lines,
 )
-from lns.store.inbox_entries import MemoryEntries
+from lns.store.inbox_store import MemoryEntries
 from tests.lns.delivery.arriving import TOPIC, incoming
 
 

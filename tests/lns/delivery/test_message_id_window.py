@@ -10,7 +10,7 @@ from lns.delivery.detectors import (
     Duplicate,
     MessageIdWindow,
 )
-from lns.store.inbox_entries import MemoryEntries, Table
+from lns.store.inbox_store import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 WINDOW = MessageIdWindow(20 * SECOND_US)

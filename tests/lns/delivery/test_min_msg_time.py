@@ -3,7 +3,7 @@
 import pytest
 
 from lns.delivery import Incoming, RemoveDuplicatesKeys
-from lns.delivery.min_msg_time import (
+from lns.delivery.detectors import (
     MIN_MSG_TIME,
     MinMsgTime,
     known_us,
@@ -11,7 +11,7 @@ from lns.delivery.min_msg_time import (
     time_us,
     topic_of,
 )
-from lns.store.inbox_entries import MemoryEntries
+from lns.store.inbox_store import MemoryEntries
 
 A, B = topic_of("lns-a"), topic_of("lns-b")
 NOW_US = 1_795_140_030_393_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lns.delivery.min_msg_time import statement, topic_of
+from lns.delivery.detectors import statement, topic_of
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
 from lns.delivery.outbox import Entry, Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable

@@ -9,7 +9,7 @@ from lns.delivery.detectors import (
     Duplicate,
     RemoveDuplicatesKeys,
 )
-from lns.store.inbox_entries import MemoryEntries, Table
+from lns.store.inbox_store import MemoryEntries, Table
 from tests.lns.delivery.arriving import SECOND_US, incoming
 
 RETENTION_US, RETRY_US, NETWORK_US = 100 * SECOND_US, 20 * SECOND_US, 3 * SECOND_US

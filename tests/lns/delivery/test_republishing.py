@@ -11,8 +11,7 @@ from lns.delivery.effect import EffectUnavailable, Republishing
 from lns.delivery.incoming import Incoming
 from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_session import broker
-from lns.store.inbox_entries import Batch
-from lns.store.inbox_sqlite import SqliteInboxStore
+from lns.store.inbox_store import Batch, SqliteInboxStore
 from tests.broker import Heard, Listener, Mosquitto
 from tests.lns.delivery.arriving import TOPIC, incoming, payload
 from tests.lns.delivery.sending import QUICK

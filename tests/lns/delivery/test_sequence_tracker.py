@@ -4,7 +4,7 @@ import pytest
 
 from lns.delivery.detectors import Detector, Duplicate, SequenceTracker
 from lns.delivery.incoming import NUMBER_MAX
-from lns.store.inbox_entries import MemoryEntries
+from lns.store.inbox_store import MemoryEntries
 from tests.lns.delivery.arriving import incoming
 
 

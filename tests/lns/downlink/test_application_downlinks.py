@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lns.dedup.session import Session
-from lns.downlink.class_c import ACK_US, REPORT_US
+from lns.downlink.downlink import ACK_US, REPORT_US
 from lns.downlink.downlink_queue import SENDINGS_MAX, ApplicationDownlink
 from lns.events import Request
 from lns.lorawan.crypto import Direction, crypt_payload
@@ -17,7 +17,7 @@ from lns.outage import StoreUnavailable
 from lns.station.messages import Dnmsg
 from lns.station.spelling import dntxed_text
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import DeviceClass
+from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import (
     ALPHA,
     APP_S_KEY,

@@ -7,7 +7,7 @@ from lns.delivery.publisher import StatusMessage
 from lns.downlink.downlink_queue import ASKED_MAX
 from lns.events import Request
 from lns.lorawan.mac_commands import DevStatusReq, LinkCheckAns, parse_downlink
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
 
 ASK = b'{"devStatus": true}'

@@ -16,9 +16,9 @@ from lns.lorawan.frame import (
     RejoinRequest,
     build_data,
     build_join_request,
+    candidates,
     parse,
 )
-from lns.lorawan.frame_counter import candidates
 from lns.lorawan.identifiers import dev_addr, eui
 from tests.lns.lorawan.vectors import each, vectors
 

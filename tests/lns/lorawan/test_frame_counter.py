@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lns.lorawan.frame_counter import MAX_GAP, candidates
+from lns.lorawan.frame import MAX_GAP, candidates
 from tests.lns.lorawan.vectors import each, vectors
 
 COUNTERS = st.one_of(

@@ -10,7 +10,6 @@ from lns.lorawan.frame import (
     MType,
     build_data,
     build_join_accept,
-    channel_mask_cf_list,
 )
 from lns.lorawan.identifiers import dev_addr
 
@@ -162,7 +161,7 @@ def test_a_join_accept_with_channels(capsys: pytest.CaptureFixture[str]) -> None
     [
         (b"", "CFList", "none"),
         (bytes(15) + b"\x07", "CFList", "0" * 31 + "7"),
-        (channel_mask_cf_list([0xFF00, 0, 0, 0, 2]), "masks", "FF00 0000 0000 0000 0002"),
+        (bytes.fromhex("00FF0000000000000200000000000001"), "masks", "FF00 0000 0000 0000 0002"),
     ],
 )
 def test_other_channel_lists_of_a_join_accept(

@@ -63,7 +63,11 @@ def test_us915_data_rates() -> None:
 
 
 def test_eu868_channels() -> None:
-    assert EU868.default_channels_hz == (868_100_000, 868_300_000, 868_500_000)
+    assert tuple(c.freq_hz for c in EU868.uplink_channels) == (
+        868_100_000,
+        868_300_000,
+        868_500_000,
+    )
     assert EU868.join_channels == EU868.uplink_channels
     assert {(channel.dr_min, channel.dr_max) for channel in EU868.uplink_channels} == {(0, 5)}
     assert EU868.downlink_channels_hz == ()
@@ -78,7 +82,7 @@ def test_us915_channels() -> None:
     assert channels[63] == Channel(914_900_000, 0, 3)
     assert channels[64] == Channel(903_000_000, 4, 4)
     assert channels[71] == Channel(914_200_000, 4, 4)
-    assert US915.default_channels_hz[8] == 903_900_000
+    assert US915.uplink_channels[8].freq_hz == 903_900_000
     assert US915.downlink_channels_hz[0] == 923_300_000
     assert US915.downlink_channels_hz[7] == 927_500_000
     assert US915.freq_range_hz == (902_000_000, 928_000_000)
@@ -250,7 +254,7 @@ def test_the_largest_us915_uplink_fits_its_dwell_time(dr: int) -> None:
 
 def test_as923_is_as_a_stack_of_end_devices_has_it() -> None:
     found = json.loads((VECTORS / "as923.json").read_text())
-    assert list(AS923_1.default_channels_hz) == found["default_channels_hz"]
+    assert [c.freq_hz for c in AS923_1.uplink_channels] == found["default_channels_hz"]
     drs = {(channel.dr_min, channel.dr_max) for channel in AS923_1.uplink_channels}
     assert drs == {tuple(found["channel_drs"])}
     assert {channel.dr_min for channel in AS923_1.join_channels} == {found["join_dr_min"]}

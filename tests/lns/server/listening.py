@@ -12,10 +12,10 @@ from lns.events import Connection, Event, Outcome
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.server.access import Access
-from lns.server.doors import Limits
 from lns.server.station_server import StationServer
+from lns.server.web_socket import Limits
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA
 from tests.lns.server.basics_station import StationSocket
 

@@ -15,7 +15,7 @@ from lns.events import Connection, Event
 from lns.lorawan.identifiers import eui_dashed
 from lns.server.access import Access, server_context
 from lns.server.cups_server import CupsServer, StationSetup, parse_head
-from lns.server.doors import Limits
+from lns.server.web_socket import Limits
 from lns.station.cups import NO_CHANGE, Category, StationFiles
 from tests.lns.served_network import EAST, WEST
 

@@ -15,8 +15,7 @@ import pytest
 from lns.clock import now_us
 from lns.connections import COMPLAINTS_MAX
 from lns.events import UnreadableMessage
-from lns.station.json_fields import Malformed
-from lns.station.messages import parse_up
+from lns.station.messages import Malformed, parse_up
 from tests.lns.served_network import EAST, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.lns.server.listening import Listening, play

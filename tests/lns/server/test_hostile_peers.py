@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bench.chance import stream
-from lns.server.doors import Limits
+from lns.server.web_socket import Limits
 from lns.station.protocol import LinkClosed
 from tests.host_time import Watch
 from tests.lns.served_network import EAST, WEST, uplink

@@ -13,7 +13,7 @@ import pytest
 from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.lorawan.frame import JoinAccept, build_join_request, parse
 from lns.lorawan.identifiers import Eui
-from lns.uplink.end_device import DeviceClass
+from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import ALPHA, APP_KEY, EAST, GAMMA, JOIN_EUI, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.lns.server.listening import Listening, play

@@ -8,7 +8,7 @@ import pytest
 
 from lns.lorawan.identifiers import Eui
 from lns.server.access import Access
-from lns.server.doors import Limits
+from lns.server.web_socket import Limits
 from tests.host_time import Watch
 from tests.lns.served_network import EAST, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket, UpgradeRefused

@@ -16,7 +16,7 @@ from cryptography.x509 import ObjectIdentifier
 from bench.certificates import CLIENT, SERVER, Authority, Pair, write_server_files
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
 from lns.server.access import Access, server_context
-from lns.server.doors import Limits
+from lns.server.web_socket import Limits
 from tests.lns.served_network import EAST, WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket, UpgradeRefused
 from tests.lns.server.listening import Listening, play

@@ -7,7 +7,7 @@ import pytest
 from bench.certificates import Authority
 from lns.lorawan.identifiers import Eui
 from lns.station.cups import NO_CHANGE, Category, StationFiles, UpdateRequest, answer, parse_request
-from lns.station.json_fields import Malformed
+from lns.station.messages import Malformed
 
 # As a real station asked, with the version it was.
 ASKED = (

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lns.lorawan.identifiers import Eui
-from lns.station.json_fields import Malformed, is_reception
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
     GetXtime,
     Ignored,
     Jreq,
+    Malformed,
     Propdf,
     RouterConfig,
     RouterInfoAnswer,
@@ -23,6 +23,7 @@ from lns.station.messages import (
     UpInfo,
     Version,
     XtimeReport,
+    is_reception,
     parse_down,
     parse_up,
 )

@@ -22,7 +22,7 @@ from lns.station.protocol import (
     XtimeSample,
     gps_time_us,
 )
-from lns.station.router_config import router_config
+from lns.station.spelling import router_config
 from tests.sizes import size
 
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")

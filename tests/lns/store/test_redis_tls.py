@@ -19,7 +19,7 @@ from lns.lorawan.identifiers import Eui
 from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_server import RedisServer, redis_server
+from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA = Eui("70B3D57ED0000001")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lns.store.sqlite_file import FileUnusable, Kind, SqliteFile
+from lns.store.sqlite import FileUnusable, Kind, SqliteFile
 
 NOTES = Kind("notes", b"NOTE", ("CREATE TABLE IF NOT EXISTS note (text TEXT)",))
 

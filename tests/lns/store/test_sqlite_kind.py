@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lns.store.sqlite_file import FileUnusable, Kind, Owned, look
+from lns.store.sqlite import FileUnusable, Kind, Owned, look
 
 NOTES = Kind("notes", b"NOTE", ("CREATE TABLE IF NOT EXISTS note (text TEXT)",))
 OWNING = """
 import sys
 from pathlib import Path
 from tests.lns.store.test_sqlite_kind import NOTES, write
-from lns.store.sqlite_file import Owned
+from lns.store.sqlite import Owned
 owned = Owned(Path(sys.argv[1]), NOTES)
 write(owned, "written before the kill")
 print("owned", flush=True)

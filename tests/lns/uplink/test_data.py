@@ -10,7 +10,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import DeviceTimeAns, LinkADRReq, LinkCheckAns, parse_downlink
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 from tests.lns.served_network import (
     ALPHA,
     APP_S_KEY,

@@ -14,7 +14,7 @@ from bench.chance import stream
 from lns.dedup.strategy import Status, Strategy, Upstream
 from lns.downlink.receive_window import Answer
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.uplink.end_device import EndDevice
+from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA, Network, serve, uplink, wait
 from tests.sizes import size
 

@@ -19,7 +19,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice, LoRaWanVersion
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 from tests.lns.served_network import (
     ALPHA,
     APP_KEY,

@@ -11,8 +11,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
-from lns.uplink.end_device import EndDevice
-from lns.uplink.registry import PENDING_MAX, Match, Registry
+from lns.uplink.registry import PENDING_MAX, EndDevice, Match, Registry
 from tests.lns.served_network import ALPHA, APP_S_KEY, DEV_ADDR, GAMMA, KEYS, uplink
 
 OTHER_KEYS = SessionKeys(bytes.fromhex("0102030405060708090A0B0C0D0E0F10"), APP_S_KEY)
