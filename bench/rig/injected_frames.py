@@ -64,6 +64,7 @@ class InjectedFrames:
             session.dev_addr,
             session.keys,
             f_cnt,
+            session=session.number,
             confirmed=confirmed,
             payload=payload,
             port=port,

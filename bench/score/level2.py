@@ -465,8 +465,10 @@ def _after_look(
 def _known_before(worth: Worth, answer: Answer, row: Reception) -> Worth:
     """A frame that is new to its server, which was granted it before: it has begun anew since."""
     again = row.status == _NON_DUPLICATE and worth.newer and answer.level2 == OWNER
-    if not again or answer.moves or row.first_message or not answer.granted:
+    if not again or answer.moves or not answer.granted:
         return worth
+    if row.first_message:
+        return replace(worth, spends=row.confirmed)
     return replace(worth, newer=False, equal=True, spends=row.confirmed, passes=row.confirmed)
 
 

@@ -378,7 +378,8 @@ FROM worth
        WHEN doubtful THEN 'the store was away'
        WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
        WHEN evicted_us <= t_us THEN 'level 1 was full'
-       WHEN array_contains(requests, dev_eui) AND outcome.answer IN ('RX1', 'RX2', 'TooLate')
+       WHEN array_contains(requests, dev_eui)
+         AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')
          AND oracle_answer NOT IN ('due', 'open') THEN 'the application had something to send'
      END AS unknowable,
      coalesce({told("status")} = oracle_status, false) AS status_agrees,
