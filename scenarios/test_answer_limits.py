@@ -450,6 +450,53 @@ async def test_class_c_waits_eight_seconds_for_an_acknowledgement(rig):
     rig.expect_downlink(always, b"sure", port=8, window="C")
 
 
+async def test_class_c_waits_no_longer_than_for_the_report(rig):
+    """What was reported on the air is proven: the next one follows when the air is free."""
+    rig.in_region("US915")
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    texts = [bytes([number]) for number in range(3)]
+    for text in texts:
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(2))
+    after = await always.send()
+    for text in texts:
+        rig.expect_downlink(always, text, port=8, window="C")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
+async def test_class_c_gives_a_station_time_to_report(rig):
+    """A report that is a second late is one: what it tells of is not sent a second time."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.delay_downlinks(seconds(1), 1)
+    await rig.queue_downlink(always, payload=b"once", port=8)
+    await rig.wait(seconds(9))
+    after = await always.send(confirmed=True)
+    rig.expect_downlink(always, b"once", port=8, window="C")
+    for uplink, f_cnt in ((before, None), (after, 1)):
+        rig.expect(uplink, FIRST, first="west")
+        if f_cnt is not None:
+            rig.expect_answer(uplink, f_cnt=f_cnt)
+
+
+async def test_class_c_is_told_again_when_eight_seconds_have_gone_by(rig):
+    """Nobody heard it, and nobody acknowledges: it is on the air once more, and no later."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"sure", port=8, confirmed=True)
+    await rig.wait(seconds(11))
+    after = await always.send()
+    rig.expect_downlink(always, b"sure", port=8, window="C")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
 # --- stations that cannot answer ------------------------------------------------------------------
 
 

@@ -67,6 +67,19 @@ async def test_the_window_does_not_slide(rig):
     rig.expect_ignored(X, by="window")
 
 
+@pytest.mark.requires("virtual time")
+async def test_traffic_within_the_window_lets_go_of_nothing(rig):
+    """An id is remembered to the end of its window, however many messages come meanwhile."""
+    rig.consumer(window=SHORT)
+    await publish_at(rig, 0)
+    for _ in range(4):
+        await rig.wait(seconds(4))
+        await rig.inject(rig.alpha)
+    await publish_at(rig, 3)
+    rig.expect_effects(X)
+    rig.expect_ignored(X, by="window")
+
+
 async def test_a_window_has_limits(rig):
     """19 s and a second more than 7 days are refused; the limits themselves are not.
 
@@ -200,6 +213,16 @@ async def test_a_late_number_is_lost(rig):
         rig.expect_effects(message)
     rig.expect_effects(late, 0)
     rig.expect_ignored(late, by="sequence")
+
+
+async def test_topics_have_numbers_of_their_own(rig):
+    """A number of one device says nothing of another one's."""
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=number) for number in (4, 5)]
+    messages += [await rig.inject(rig.charlie, number=number) for number in (2, 3)]
+    for message in messages:
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
 
 
 async def test_what_another_detector_ignores_was_received(rig):

@@ -101,6 +101,8 @@ class KnownDevice:
     status_wanted: bool = False
     loses_no_f_cnt_down: bool = False
     """Whether a server has used each downlink counter for a frame that left."""
+    told: list[Wanted] = field(default_factory=list)
+    """What of `wanted` a station was handed for it, however often."""
     delivered: int = 0
     """How many of `wanted` came before the one that was sent last."""
 
@@ -326,6 +328,7 @@ def _content(
         yield check.wrong("FPort and payload", due, _described(sent))
         return
     device.delivered += rest.index(sent)
+    device.told.append(sent)
     if len(device.wanted) <= _QUEUED_FOR_CERTAIN and all(len(w.payload) <= 51 for w in rest):
         yield from check.same(
             "FPending", device.wanted[-1] is not rest[rest.index(sent)], frame.bit_4

@@ -13,6 +13,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
+from bench.inspection.class_c import ClassC
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.outcome import outcome, unreadable
 from bench.inspection.router_config import mux_time, router_config
@@ -38,11 +39,6 @@ _TOLD_LATE_US = 500_000
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
-_ACK_US = 8_000_000
-"""How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
-_ACK_EARLY_US = 500_000
-_JUST_HEARD_US = 5_000_000
-"""A station that told a frame so lately may be the one that a server has heard a device through."""
 _TIME_WITHIN_US = 500_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
@@ -87,9 +83,7 @@ class Inspector:
         self._introduced: dict[str, int] = {}
         self._found: list[Found] = []
         self._on_air_until_us: dict[tuple[str, str], int] = {}
-        self._last_heard: dict[tuple[str, str], str] = {}
-        self._told_of: dict[tuple[str, str], int] = {}
-        self._unproven_us: dict[str, int] = {}
+        self._class_c = ClassC(self._name)
         self._times_asked: dict[str, list[int]] = {}
         self._undisturbed = False
         self._statuses: set[str] = set()
@@ -99,7 +93,8 @@ class Inspector:
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
-        undisturbed = self._undisturbed = not any(map(_may_lose_counters, events))
+        undisturbed = not any(map(_may_lose_counters, events))
+        self._undisturbed = not any(map(_disturbs_servers, events))
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
@@ -130,6 +125,10 @@ class Inspector:
             evidence = Evidence.of(events)
             self._found += self._silent_gateways(evidence)
             self._found += self._deaf_stations(evidence)
+        if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
+            evidence = Evidence.of(events)
+            missing = _devices_that_miss_a_line(evidence)
+            self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
         self._found += self._accounts.end()
         return self._found
 
@@ -180,11 +179,11 @@ class Inspector:
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
-            self._told_of[answered.device.dev_eui, uplink.station] = event["t_us"]
+            dev_eui = answered.device.dev_eui
+            self._class_c.told(dev_eui, uplink.station, uplink.frame, event["t_us"])
             if uplink.frame.ack:
-                self._accounts.acknowledged(answered.device.dev_eui)
-                self._unproven_us.pop(answered.device.dev_eui, None)
-            key = answered.device.dev_eui, uplink.station, answered.f_cnt
+                self._accounts.acknowledged(dev_eui)
+            key = dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
         elif answered is not None:
             self._joins[answered.device.dev_eui] = uplink
@@ -291,10 +290,14 @@ class Inspector:
             if device is None:
                 yield check.wrong("DevEui", "a device of this network", dev_eui)
             else:
+                known = len(device.told)
                 yield from downlink.at_once(told, device, self._network, check)
+                if event.get("dropped"):
+                    del device.told[known:]
                 yield from self._interrupted(event, told, check)
-                yield from self._through(event, device.dev_eui, check)
-                yield from self._too_soon(event, told, device.dev_eui, check)
+                frame = read_data(bytes.fromhex(told["pdu"]))
+                yield from self._class_c.through(event, device.dev_eui, check)
+                yield from self._class_c.too_soon(event, frame, device.dev_eui, check)
             return
         heard = self._heard.get((station, told["xtime"]), [])
         if not heard:
@@ -322,28 +325,6 @@ class Inspector:
         if (early_us := until_us - event["t_us"]) > _TOLD_BEFORE_US:
             due = "after the one before is over"
             yield check.wrong("time", due, f"{early_us // 1000} ms before that")
-
-    def _through(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
-        """Whether a device that always listens is spoken to where it was heard last."""
-        accepted = {by for (_, of), by in self._last_heard.items() if of == dev_eui}
-        since_us = event["t_us"] - _JUST_HEARD_US
-        told = {by for (of, by), t_us in self._told_of.items() if of == dev_eui and t_us > since_us}
-        if accepted and event["station"] not in accepted | told:
-            due = " or ".join(sorted(map(self._name, accepted)))
-            yield check.wrong("station", due, self._name(event["station"]))
-
-    def _too_soon(
-        self, event: Event, told: dict[str, Any], dev_eui: str, check: Scrutiny
-    ) -> Iterator[Found]:
-        """Whether a device had no time to acknowledge what came before."""
-        before_us = self._unproven_us.get(dev_eui)
-        if before_us is not None and event["t_us"] - before_us < _ACK_US - _ACK_EARLY_US:
-            after_ms = (event["t_us"] - before_us) // 1000
-            due = f"{_ACK_US // 1000} ms after one that is to be acknowledged"
-            yield check.wrong("time", due, f"{after_ms} ms")
-        frame = read_data(bytes.fromhex(told["pdu"]))
-        if frame is not None and frame.confirmed:
-            self._unproven_us[dev_eui] = event["t_us"]
 
     def _wrong_xtime(self, station: str, xtime: int, dev_eui: str | None, check: Scrutiny) -> Found:
         own = [
@@ -404,6 +385,7 @@ class Inspector:
 
     def _outcome(self, event: Event) -> None:
         self._is_late = self._is_late or event["answer"] == "TooLate"
+        self._class_c.outcome(event)
         heard = self._heard.get((event["station"], event.get("xtime", 0)), [])
         if "frame_id" not in event:
             told_by = self._name(event["station"])
@@ -413,8 +395,6 @@ class Inspector:
             )  # fmt: skip
             self._found += unreadable(event, check)
             return
-        if event.get("status") == "NonDuplicate" and "reason" not in event and "dev_eui" in event:
-            self._last_heard[event.get("lns", ""), event["dev_eui"]] = event["station"]
         if not heard:
             return
         name = self._names.get(event["station"], event["station"])
@@ -577,6 +557,13 @@ def _may_lose_counters(event: Event) -> bool:
         case "case.lns" | "lns.claim" | "station.link":
             return True
     return False
+
+
+def _disturbs_servers(event: Event) -> bool:
+    """Whether a scenario did something to a server, or to what it stores and publishes in."""
+    if event["kind"] == "case.lns":
+        return event["event"] in _ENDED
+    return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
 
 
 def _disturbs_links(event: Event) -> bool:

@@ -1,0 +1,85 @@
+"""Is a device that always listens spoken to where it was heard, when it can hear, and at all?"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.capture.reading import Event
+from bench.inspection.downlink import KnownDevice
+from bench.verdict.owner import Found, Scrutiny
+from bench.virtual.lorawan.frames import DataFrame
+
+ACK_US = 8_000_000
+"""How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
+_ACK_EARLY_US = 500_000
+_JUST_HEARD_US = 5_000_000
+"""A station that told a frame so lately may be the one that a server has heard a device through."""
+_LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
+
+
+@dataclass(slots=True)
+class ClassC:
+    """Remembers through which station each server accepted a device last, and who told of it when.
+
+    `name_of`: the name of a station for people.
+    """
+
+    name_of: Callable[[str], str]
+    accepted_by: dict[tuple[str, str], str] = field(default_factory=dict)
+    told_by: dict[tuple[str, str], int] = field(default_factory=dict)
+    unproven_us: dict[str, int] = field(default_factory=dict)
+
+    def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
+        """A station has told a frame of a device."""
+        self.told_by[dev_eui, station] = t_us
+        if frame.ack:
+            self.unproven_us.pop(dev_eui, None)
+
+    def outcome(self, event: Event) -> None:
+        """What became of a reception."""
+        is_new = event.get("status") == "NonDuplicate" and "reason" not in event
+        if is_new and "dev_eui" in event:
+            self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
+
+    def through(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a downlink goes where the device was heard last."""
+        accepted = {by for (_, of), by in self.accepted_by.items() if of == dev_eui}
+        since_us = event["t_us"] - _JUST_HEARD_US
+        told = {by for (of, by), t_us in self.told_by.items() if of == dev_eui and t_us > since_us}
+        if accepted and event["station"] not in accepted | told:
+            due = " or ".join(sorted(map(self.name_of, accepted)))
+            yield check.wrong("station", due, self.name_of(event["station"]))
+
+    def too_soon(
+        self, event: Event, frame: DataFrame | None, dev_eui: str, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether the device had no time to acknowledge what came before."""
+        before_us = self.unproven_us.get(dev_eui)
+        if before_us is not None and event["t_us"] - before_us < ACK_US - _ACK_EARLY_US:
+            after_ms = (event["t_us"] - before_us) // 1000
+            due = f"{ACK_US // 1000} ms after one that is to be acknowledged"
+            yield check.wrong("time", due, f"{after_ms} ms")
+        if frame is not None and frame.confirmed:
+            self.unproven_us[dev_eui] = event["t_us"]
+
+    def unsent(
+        self,
+        devices: Mapping[str, KnownDevice],
+        missing: Collection[str],
+        due: Mapping[str, Sequence[str]],
+    ) -> Iterator[Found]:
+        """What the application wants sent to such a device, and no station was handed.
+
+        `missing`: the devices that did not say all the lines that are `due`. A server that has
+        heard a device needs no uplink for it.
+        """
+        heard = {dev_eui for _, dev_eui in self.accepted_by}
+        for dev_eui in sorted(heard.intersection(missing, devices)):
+            told = {f"{one.f_port}:{one.payload.hex()}" for one in devices[dev_eui].told}
+            for wanted in [found[1] for line in due[dev_eui] if (found := _LINE.search(line))]:
+                if wanted not in told:
+                    yield Found(
+                        rule="downlink of the application", t_us=0,
+                        text=f"{wanted} for {dev_eui}: expected at a station, observed nowhere",
+                        expected=wanted, observed="none",
+                    )  # fmt: skip
