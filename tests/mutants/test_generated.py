@@ -11,7 +11,7 @@ from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, scenario, table
 from tests.mutants.module_tests import test_files as files_of_tests
 from tests.mutants.planting import plant
-from tests.mutants.written import all_written
+from tests.mutants.written import all_written, written
 
 WINDOW = "lns/downlink/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
 
@@ -117,6 +117,13 @@ def test_what_was_written_by_hand_fits_its_module_and_has_a_name_of_its_own() ->
         compile(fault.broken(), fault.file, "exec")
         assert fault.broken() != (ROOT / fault.file).read_text("utf-8")
         assert (ROOT / next(m.noticed_by for m in edges.MUTANTS if m.name == fault.called)).exists()
+
+
+def test_what_nobody_can_see_still_fits_its_module() -> None:
+    for mutant, why in edges.EQUIVALENT.items():
+        fault = written(mutant)
+        compile(fault.broken(), fault.file, "exec")
+        assert why.count(".") >= 2, f"{mutant.name}: two sentences"
 
 
 def test_a_constant_is_changed_wherever_it_is_known() -> None:
