@@ -8,8 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bench.cli.output import BenchBroken, Refused
-from bench.lab.inventory import Inventory, InventoryError, load
-from bench.lab.inventory.lock import BenchLock, LockHeld
+from bench.lab.inventory import BenchLock, Inventory, InventoryError, LockHeld, load
 
 BENCH = Path("bench.toml")
 

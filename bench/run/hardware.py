@@ -11,8 +11,8 @@ from typing import Any
 
 from bench.device.serial_line import LineLost
 from bench.host.program import HostError
+from bench.lab.inventory import BenchLock, LockHeld
 from bench.lab.inventory.entries import Inventory
-from bench.lab.inventory.lock import BenchLock, LockHeld
 from bench.plan.needs import PlannedCase, PlannedDevice, abilities_of, lacking
 from bench.plan.schedule import schedule
 from bench.rig.hardware_bench import BenchUnfit, HardwareBench

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 from tests.bench.cli.far_board import E5, RUI3, UNPLUGGED, FarBoard, far_board
 
 KEY = "00112233445566778899AABBCCDDEEFF"

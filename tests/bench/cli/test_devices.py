@@ -10,8 +10,7 @@ import pytest
 from bench.cli.devices import _place
 from bench.cli.program import main
 from bench.device.dialects import UsbPort
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 from tests.bench.cli.far_board import E5, RUI3, far_board
 
 HEAD = 'rig = "hardware"\n[bench]\nname = "lab"\nregion = "EU868"\ntap = "127.0.0.1:0"\n'

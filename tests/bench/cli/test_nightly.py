@@ -10,8 +10,7 @@ from bench.cli.mornings import Judged, night_document, sentence, summary
 from bench.cli.nightly import captures_in
 from bench.cli.output import ExitCode
 from bench.cli.program import main
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 from tests.bench.night.web_hook import Hook, serving
 
 BENCH = """

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 
 Capture = pytest.CaptureFixture[str]
 BENCH = """\

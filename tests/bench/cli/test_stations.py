@@ -10,8 +10,7 @@ import pytest
 from bench.cli.program import main
 from bench.host.program import Program
 from bench.host.resources import free_port
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host
 from tests.bench.lab.test_basicstation_log import START
 

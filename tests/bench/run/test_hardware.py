@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock, load
 from bench.night.memory import sick_parts
 from tests.bench.night.written_nights import write_night
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.inventory import Inventory, load
-from bench.lab.inventory.lock import BenchLock, LockHeld, owner_of
+from bench.lab.inventory import BenchLock, Inventory, LockHeld, load, owner_of
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
 HOLDER = """
 import sys
 from pathlib import Path
 from bench.lab.inventory import load
-from bench.lab.inventory.lock import BenchLock
+from bench.lab.inventory import BenchLock
 with BenchLock(load(Path(sys.argv[1]))):
     print("held", flush=True)
     sys.stdin.read()
