@@ -286,7 +286,6 @@ class LoraE5Device(LoraE5Board):
         raise CommandRefused(f"{self.name}: nobody knows how to let it check its link")
 
     async def set_retries(self, retries: int) -> None:
-        """How often a confirmed message without acknowledgement is repeated, 0..7."""
         if retries not in RETRIES:
             raise ValueError(f"{retries} retries: 0 to 7 it must be")
         if 1 + retries != self._tries:  # AT+RETRY counts the first transmission too
@@ -367,7 +366,6 @@ class LoraE5Device(LoraE5Board):
         return int(found[1]), int(found[2])
 
     async def factory_reset(self) -> None:
-        """Forget everything, keys and session included."""
         await super().factory_reset()
         self._settings.forget()
         self._joined, self._tries, self._port = False, None, None

@@ -145,7 +145,6 @@ class LoraE5Test(LoraE5Board):
         super().__init__(name, line, console, deadlines=deadlines, lineage=lineage)
 
     async def identify(self) -> str:
-        """Its firmware; UnknownFirmware."""
         return await self.recognise()
 
     async def transmit(

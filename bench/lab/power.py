@@ -66,15 +66,12 @@ class SerialRelay:
         self._baud = baud
 
     async def on(self) -> None:
-        """Send the bytes `on`."""
         await self._send(self._on)
 
     async def off(self) -> None:
-        """Send the bytes `off`."""
         await self._send(self._off)
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """`off`, a while, `on`; at a reset pin `off` is what presses the button."""
         await off_and_on(self, off_us)
 
     async def _send(self, data: bytes) -> None:
@@ -144,15 +141,12 @@ class CommandSwitch:
         self._cycle = cycle
 
     async def on(self) -> None:
-        """Run the command `on`."""
         await run_command(self._name, self._there(self._on))
 
     async def off(self) -> None:
-        """Run the command `off`."""
         await run_command(self._name, self._there(self._off))
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """Run the command `cycle`, which knows itself how long; else off and on."""
         if self._cycle is None:
             await off_and_on(self, off_us)
         else:
@@ -176,15 +170,12 @@ class HubSwitch:
         self._port = port
 
     async def on(self) -> None:
-        """Give power to the port."""
         await self._switch("on")
 
     async def off(self) -> None:
-        """Take power from the port."""
         await self._switch("off", "-r", _REPEATS)
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """Take power from the port for a while."""
         await off_and_on(self, off_us)
 
     async def _switch(self, action: str, *more: str) -> None:
@@ -231,15 +222,12 @@ class _Plug(ABC):
         self._limit_us = limit_us
 
     async def on(self) -> None:
-        """Switch it on, and hear that it is."""
         await self._is(True)
 
     async def off(self) -> None:
-        """Switch it off, and hear that it is."""
         await self._is(False)
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """Switch it off for a while."""
         await off_and_on(self, off_us)
 
     async def _is(self, on: bool) -> None:
@@ -363,15 +351,12 @@ class PersonSwitch:
         self._patience_us = patience_us
 
     async def on(self) -> None:
-        """Ask that it be switched on."""
         await self._ask(f"switch on {self._what}")
 
     async def off(self) -> None:
-        """Ask that it be switched off."""
         await self._ask(f"switch off {self._what}")
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """Ask that it be switched off and on, or pressed if it is a button."""
         seconds = -(-off_us // 1_000_000)
         await self._ask(f"switch {self._what} off and on after {seconds} s (a button: press it)")
 

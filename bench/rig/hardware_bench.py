@@ -436,7 +436,6 @@ class HardwareBench(ProcessBench):
         )
 
     async def heard(self, board: Warm, since: int) -> int:
-        """How many transmissions of a board were heard since; waits a moment for the first."""
         until_us = now_us() + HEARD_WITHIN_US
         while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
             await asyncio.sleep(_LOOK_S)
@@ -448,7 +447,6 @@ class HardwareBench(ProcessBench):
             self.capture.record("bench", "bench.warning", {"text": line})
 
     async def answer(self, board: Warm, dnmsg: str) -> None:
-        """Let the gateway that has heard a board last send it something; LinkClosed."""
         name, _ = board.told
         await self.gateways.switchboards[name].send(dnmsg)
 
@@ -526,7 +524,6 @@ class HardwareBench(ProcessBench):
     # --- the air -------------------------------------------------------------------------------
 
     async def may_send(self, transmitter: str, size: int, dr: int, *, times: int = 1) -> None:
-        """Wait until region and air allow it so many octets, and book them; NeverPermitted."""
         data_rate = self.region.data_rates[dr]
         assert data_rate is not None
         airtime_us = frame_airtime_us(data_rate, size, crc=True) * times

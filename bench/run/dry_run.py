@@ -183,14 +183,12 @@ class DryRun:
         self.failed: dict[str, str] = {}
 
     def missing(self, play: Play) -> Sequence[str]:
-        """Nothing is: what a bench lacks is to be found out."""
         return ()
 
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for; here nothing is done ahead of time."""
 
     def play(self, play: Play) -> Verdict:
-        """Play one case, and remember what it needs."""
         with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
             capture = Capture(Path(folder), "plan", now_us, buffered=True)
             try:

@@ -24,14 +24,12 @@ class SimulatedRun:
         self._next_us = 0
 
     def missing(self, play: Play) -> Sequence[str]:
-        """Nothing is, besides what scenarios say that they require."""
         return ()
 
     def announce(self, plays: list[Play]) -> None:
         """Take note of what will be asked for; here nothing is done ahead of time."""
 
     def play(self, play: Play) -> Verdict:
-        """Play one case to its end."""
         case: Case | None = None
 
         async def perform_it() -> Verdict:

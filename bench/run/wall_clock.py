@@ -205,7 +205,6 @@ class WallClockRun(Generic[Bench]):
         self._numbers = 0
 
     def missing(self, play: Play) -> Sequence[str]:
-        """What the bench lacks for a scenario."""
         return self._rigs.missing(play)
 
     def announce(self, plays: list[Play]) -> None:
@@ -227,7 +226,6 @@ class WallClockRun(Generic[Bench]):
         self._bench.call(expect)
 
     def play(self, play: Play) -> Verdict:
-        """The verdict of one case, as soon as there is one."""
         if play.title.case not in self._verdicts:
             self.announce([play])
         return self._bench.result(self._verdicts.pop(play.title.case))

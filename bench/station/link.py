@@ -55,7 +55,6 @@ class MemoryLink:
 
     @property
     def closed(self) -> bool:
-        """Whether this end can send no more."""
         return self._closed
 
     def send_now(self, text: str) -> None:
@@ -65,11 +64,9 @@ class MemoryLink:
         self._after_latency(self.peer._arrive, text)
 
     async def send(self, text: str) -> None:
-        """Hand over one text; LinkClosed if the connection is over."""
         self.send_now(text)
 
     async def receive(self) -> str:
-        """The next text; LinkClosed once the connection is over and everything sent was read."""
         assert self._reader is None, "a link has one reader"
         while not self._arrived:
             if self._ended:
@@ -82,7 +79,6 @@ class MemoryLink:
         return self._arrived.popleft()
 
     def close(self) -> None:
-        """End the connection for both ends."""
         if self._closed:
             return
         self._closed = True

@@ -66,11 +66,9 @@ class OverheardLink:
 
     @property
     def closed(self) -> bool:
-        """Whether this end can send no more."""
         return self._link.closed
 
     async def send(self, text: str) -> None:
-        """Hand over one text; LinkClosed if the connection is over."""
         await self._link.send(text)
 
     async def receive(self) -> str:
@@ -80,7 +78,6 @@ class OverheardLink:
         return text
 
     def close(self) -> None:
-        """End the connection for both ends."""
         self._link.close()
 
 

@@ -120,7 +120,6 @@ class WebSocketLink:
 
     @property
     def closed(self) -> bool:
-        """Whether this end can send no more."""
         return bool(self._why) or self._connection.state is not State.OPEN
 
     @property
@@ -130,7 +129,6 @@ class WebSocketLink:
         return agreed.version() if agreed is not None else None
 
     async def send(self, text: str) -> None:
-        """Hand over one text; LinkClosed if the connection is over."""
         if self._left_alone:
             return
         if self.closed:
@@ -141,7 +139,6 @@ class WebSocketLink:
             raise LinkClosed(self._cause()) from error
 
     async def receive(self) -> str:
-        """The next text; LinkClosed once the connection is over."""
         while not self._why:
             if self._left_alone:
                 await self.wait_closed()

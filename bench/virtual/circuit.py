@@ -295,7 +295,6 @@ class ClassARadio:
     def send(
         self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
     ) -> Transmission:
-        """Put a frame on the air now."""
         return self._medium.transmit(
             self.eui,
             phy,
@@ -313,7 +312,6 @@ class ClassARadio:
         *,
         gives_up_rx2: bool,
     ) -> Listened[T]:
-        """The first frame in which `believe` sees an answer, if any, when both windows are over."""
         listening = self._listening = _Listening(windows, believe, gives_up_rx2)
         try:
             await self._wait(windows[1].closes_us)
