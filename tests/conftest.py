@@ -158,6 +158,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["everyday"] = node.config.stash[EVERYDAY]
 
 
+_ALL_SPARK = re.compile(r"^pytestmark = .*\bpytest\.mark\.spark\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is all about Spark is not even imported where Spark is left out: that takes a second."""
+    if config.option.markexpr != "not spark" or collection_path.suffix != ".py":
+        return None
+    return True if _ALL_SPARK.search(collection_path.read_text("utf-8")) else None
+
+
 def pytest_itemcollected(item: Any) -> None:
     """Mark what starts programs before `-m` chooses."""
     if _may_start_programs(item.module):
