@@ -63,7 +63,7 @@ class Limits:
     `waits_max_us` bounds each wait and each lateness: real time passes on real wires.
     """
 
-    servers: tuple[int, ...] = (1, 2, 2, 3)
+    servers: tuple[int, ...] = (1, 1, 2, 2, 3)
     devices_max: int = 3
     faults: bool = True
     waits_max_us: int = 1 << 62
