@@ -26,7 +26,7 @@ from bench.explore.shrink import shortest
 BATCH = 100
 BATCHES_OF_A_ROUND = 4
 WISHES = 40
-WISHED_SHARE = 0.15
+WISHED_SHARE = 0.12
 SHRUNK_MAX = 20  # causes; of more than that only the first history is told
 
 

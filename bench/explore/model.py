@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 
 from bench.explore.history import Device
-from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ENDED,
     EQUAL,
@@ -21,6 +20,7 @@ from bench.explore.model_books import (
     OLDER,
     TOO_FAR,
     UNTOLD,
+    Answers,
     Claim,
     Decided,
     Due,
