@@ -52,7 +52,7 @@ def quiet(text: str, done: int, total: int) -> None:
 def test_no_history_breaks_a_law(seed: int) -> None:
     """Ten seconds of one processor, or 200 000 histories in parts of a minute or two."""
     explored = explore(Order(seed, histories=size(2_500, 20_000)), quiet)
-    assert [str(one.cause) for one in explored.findings] == []
+    assert [f"{one.cause} in {one.history}" for one in explored.findings] == []
     assert explored.unknowable_share < UNKNOWABLE_MAX + size(0.005, 0)  # few are a matter of luck
 
 
