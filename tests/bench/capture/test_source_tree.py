@@ -29,8 +29,13 @@ def told(tree: Path) -> tuple[str, str]:
 def test_changes_and_new_files_make_the_code_another_one(tmp_path: Path) -> None:
     capture = tmp_path / "bench" / "capture"
     capture.mkdir(parents=True)
-    for place in ("bench/__init__.py", "bench/capture/__init__.py", "bench/capture/run_folder.py"):
-        shutil.copy(ROOT / place, tmp_path / place)
+    for place in (
+        "__init__.py",
+        "capture/__init__.py",
+        "capture/reading.py",
+        "capture/run_folder.py",
+    ):
+        shutil.copy(ROOT / "bench" / place, tmp_path / "bench" / place)
     (tmp_path / ".gitignore").write_text("__pycache__\n")
     assert told(tmp_path) == ("None", "None")
     git(tmp_path, "init")
