@@ -271,12 +271,10 @@ class Connections:
             del self._current[connection.station]
 
     def is_current(self, station: Eui, xtime: int) -> bool:
-        """Whether `xtime` belongs to the running radio session of a connected station."""
         connection = self._current.get(station)
         return connection is not None and connection.clock.knows(xtime, now_us())
 
     async def send(self, station: Eui, downlink: Dnmsg) -> bool:
-        """Hand a downlink to a station; False when it is not connected any more."""
         connection = self._current.get(station)
         if connection is None:
             return False
@@ -288,7 +286,6 @@ class Connections:
         return True
 
     def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
-        """Begin something on a station's connection; False when it is not connected."""
         connection = self._current.get(station)
         if connection is None:
             return False

@@ -330,7 +330,6 @@ class SequenceTracker(Judge):
         return Duplicate(Detector.SEQUENCE, mark.position)
 
     def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
-        """The stream has come as far as this message, which was received."""
         if message.sequence_number is not None:
             entries.put(self.place(message), Mark(now_us, position, message.sequence_number))
 

@@ -261,7 +261,6 @@ class MemoryUpstream:
         self.taken = 0
 
     async def publish(self, message: ForApplication) -> None:
-        """Take one message."""
         self.taken += 1
         topic = message.topic
         number = self._numbers[topic] = self._numbers[topic] + 1

@@ -316,7 +316,6 @@ class WebSocketLink:
         self._turn_messages = self._left_in_turn = 1
 
     async def send(self, text: str) -> None:
-        """Hand one text to the socket; LinkClosed if the connection is over or ending."""
         if self._connection.state is not State.OPEN:
             raise LinkClosed(self._ended("the connection is over"))
         self._connection.send_at_once(text)

@@ -177,7 +177,6 @@ class RedisInboxStore:
         return done  # type: ignore[return-value]
 
     async def summary(self) -> Summary:
-        """What the store holds; StoreUnavailable."""
         commands = [("ZCARD", self._key(f"{table}:order")) for table in _TABLES]
         counts = await self._wire.do_together(*commands)
         sizes = {}
@@ -190,13 +189,11 @@ class RedisInboxStore:
         return Summary(sizes, found, put_aside)
 
     async def parked(self) -> list[ParkedMessage]:
-        """The messages that wait for a person, the oldest first; StoreUnavailable."""
         texts = await self._wire.do("HVALS", self._key("parked"))
         found = [_decode_parked(text) for text in texts]
         return sorted(found, key=lambda message: message.parked_us)
 
     async def close(self) -> None:
-        """End the connection."""
         await self._wire.close()
 
     async def _next_token(self) -> str:

@@ -208,11 +208,9 @@ class MemoryEntries:
         self._undo: list[Callable[[], object]] | None = None
 
     def get(self, place: Place) -> Mark | None:
-        """The mark at a place."""
         return self.marks[place.table].get(place.name)
 
     def put(self, place: Place, mark: Mark) -> None:
-        """Make a mark, which is the newest of its table then."""
         marks = self.marks[place.table]
         self.restore_when_undone(marks, place.name)
         marks[place.name] = mark
@@ -222,7 +220,6 @@ class MemoryEntries:
             self.add(EVICTED, 1)
 
     def forget(self, table: Table, before_us: int, at_most: int) -> None:
-        """Let marks go from the one that was made first, as long as they are from before a time."""
         marks = self.marks[table]
         for _ in range(at_most):
             oldest = next(iter(marks.values()), None)
@@ -231,17 +228,14 @@ class MemoryEntries:
             self._drop_oldest(marks)
 
     def number(self, name: str) -> int:
-        """A named number."""
         return self.numbers.get(name, 0)
 
     def add(self, name: str, by: int) -> None:
-        """Add to a named number."""
         self.restore_when_undone(self.numbers, name)
         self.numbers[name] = self.number(name) + by
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Undo what happens inside when it fails."""
         before, self._undo = self._undo, []
         try:
             yield
@@ -260,20 +254,16 @@ class MemoryEntries:
         raise NoTables("only an inbox in a SQLite file has tables for its application")
 
     def is_held_elsewhere(self, number: int) -> bool:
-        """Nobody else is here."""
         return False
 
     def has_time(self) -> bool:
-        """As much as it takes."""
         return True
 
     def park(self, message: ParkedMessage) -> None:
-        """Put a message aside."""
         self.restore_when_undone(self.put_aside, message.identity)
         self.put_aside[message.identity] = message
 
     def unpark(self, identity: Identity) -> None:
-        """A message need not wait any more."""
         if identity in self.put_aside:
             self.restore_when_undone(self.put_aside, identity)
             del self.put_aside[identity]
@@ -306,12 +296,10 @@ class MemoryInboxStore:
         return "the memory of this process"
 
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
-        """What the work returns, which must not wait; what it changed is undone when it fails."""
         with self._entries.attempt():
             return at_once(work(self._entries))
 
     async def summary(self) -> Summary:
-        """What the store holds."""
         entries = self._entries
         sizes = {}
         for table, marks in entries.marks.items():
@@ -320,7 +308,6 @@ class MemoryInboxStore:
         return Summary(sizes, dict(entries.numbers), len(entries.put_aside))
 
     async def parked(self) -> list[ParkedMessage]:
-        """The messages that wait for a person."""
         return sorted(self._entries.put_aside.values(), key=lambda parked: parked.parked_us)
 
     async def close(self) -> None:
@@ -402,7 +389,6 @@ class SqliteInboxStore:
         return str(self.path)
 
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
-        """What the work returns, once it is on the disk; StoreUnavailable when it never will be."""
         raised: list[BaseException] = []
         counts = dict(self._counts)
 
@@ -440,15 +426,12 @@ class SqliteInboxStore:
             raise StoreUnavailable(f"the inbox {unusable}") from unusable
 
     async def summary(self) -> Summary:
-        """What the store holds."""
         return await self.read(summary)
 
     async def parked(self) -> list[ParkedMessage]:
-        """The messages that wait for a person, the oldest first."""
         return await self.read(parked)
 
     async def close(self) -> None:
-        """Finish the commit under way and give the file up."""
         self._file.close()
 
 

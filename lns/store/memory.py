@@ -16,7 +16,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
 class MemoryStore:
-    """Sessions (the one in use and those waiting for their first frame) and used DevNonces.
+    """A `SessionStore` that never fails: sessions (the one in use, those waiting) and DevNonces.
 
     `beside`: what another server of this process keeps is kept here too, and the other way round;
     neither undoes what it has not met, nor brings back what the other has ended.
@@ -34,7 +34,6 @@ class MemoryStore:
             beside._is_shared = True
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
-        """The sessions of a device, newest first."""
         sessions = self._known[dev_eui] = self._sessions.get(dev_eui, ())
         return _as_they_are(sessions)
 
@@ -43,18 +42,15 @@ class MemoryStore:
         self._sessions[dev_eui] = sessions
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Replace the sessions of a device by these, as they are now; this store never fails."""
         self._replace(dev_eui, sessions)
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
     async def refresh(self, dev_eui: Eui) -> None:
         """What another server of this process kept here is here already."""
 
     async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
-        """The devices that have a session with this DevAddr."""
         return tuple(
             dev_eui
             for dev_eui, sessions in sorted(self._sessions.items())
@@ -62,7 +58,6 @@ class MemoryStore:
         )
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        """Use a DevNonce and replace the sessions, both or none; False when it was used before."""
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False
@@ -71,7 +66,6 @@ class MemoryStore:
         return True
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        """A JoinNonce greater than any before, at least `least`."""
         self._join_nonces[dev_eui] = max(self._join_nonces.get(dev_eui, 0) + 1, least)
         return self._join_nonces[dev_eui]
 
@@ -116,7 +110,7 @@ Frame = tuple[SessionId, int, Mic]
 
 
 class MemoryClaims:
-    """Claims of the servers that share this object; a server is named in every bid.
+    """`Claims` of the servers that share this object, which never fail.
 
     A session is remembered for `state_us` after the last claim that was granted, its downlink
     counter as long as the process lives; a frame for `retention_us` after its last claim; that a
@@ -141,7 +135,6 @@ class MemoryClaims:
         self._over: TTLCache[SessionId, bool] = TTLCache(sessions_max, state_us, timer=now_us)
 
     async def claim(self, bid: Bid) -> Claim:
-        """Claim one frame of a session for a server; this store never fails."""
         session = bid.dev_eui, bid.dev_addr
         if session in self._over:
             return Claim(level2=Level2.NOT_OWNER, outdated=True)
@@ -175,7 +168,6 @@ class MemoryClaims:
         )
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        """One more downlink counter of a session; None when another server owns it."""
         session = bid.dev_eui, bid.dev_addr
         state = self._state(session)
         if session in self._over or (state is not None and state.owner != bid.lns):
@@ -185,7 +177,6 @@ class MemoryClaims:
         return f_cnt_down
 
     async def release(self, bid: Bid, claim: Claim) -> None:
-        """Give back a frame that was granted and could not be made durable."""
         session = bid.dev_eui, bid.dev_addr
         if released(self._state(session), bid, claim):
             assert claim.before is not None and claim.owner_before is not None

@@ -156,7 +156,7 @@ _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
 class RedisStore:
-    """Sessions and used DevNonces of the devices of one server, running as `async with`.
+    """A `SessionStore` of the devices of one server, and `SharedSessions`, as `async with`.
 
     Entering reads everything of `devices`; after that it is read from memory, and written through.
     What was kept is in Redis when the awaited call returns. StoreUnavailable when Redis is away,
@@ -208,13 +208,11 @@ class RedisStore:
         await self._wire.close()
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
-        """The sessions of a device, newest first."""
         sessions = self._sessions.get(dev_eui, ())
         self._known[dev_eui] = self._texts.get(dev_eui, b"")
         return tuple(session.snapshot() for session in sessions)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
         kept = tuple(session.snapshot() for session in sessions)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
         # Whoever writes next knows of this one, although it is still on its way.
@@ -250,24 +248,17 @@ class RedisStore:
         await self.refresh(dev_eui)
 
     async def refresh(self, dev_eui: Eui) -> None:
-        """Read again what is kept of a device, perhaps by another server; StoreUnavailable."""
         await self._read(self._wire, dev_eui, opening=False)
 
     async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
-        """The devices that a join gave this DevAddr; StoreUnavailable."""
         found = await self._wire.do("SMEMBERS", devices_with(dev_addr))
         names = {name.decode(errors="replace") for name in found}
         return tuple(sorted(Eui(name) for name in names if _EUI.fullmatch(name)))
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        """Use a DevNonce and replace the sessions, both or none; StoreUnavailable.
-
-        False when the DevNonce was used before, here or at another server.
-        """
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False

@@ -144,7 +144,7 @@ return 1
 
 
 class RedisClaims:
-    """Claims of all servers that use one Redis, running as `async with`.
+    """The `Claims` of all servers that use one Redis, running as `async with`.
 
     StoreUnavailable when Redis is away, slower than `patience_us` or refuses; it is asked again
     with the next call. A claim whose reply was lost may have been granted; its server is granted
@@ -178,7 +178,6 @@ class RedisClaims:
         await self._wire.close()
 
     async def claim(self, bid: Bid) -> Claim:
-        """Claim one frame of a session for a server, in one round trip; StoreUnavailable."""
         keys, values = asked_by(bid)
         expiry = self._state_ms, self._retention_ms
         said = await self._wire.run(_CLAIM, keys, *values, *expiry)
@@ -202,14 +201,12 @@ class RedisClaims:
         )
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        """One more downlink counter; None when another server owns it; StoreUnavailable."""
         keys = claim_of(bid.dev_eui, bid.dev_addr), f_cnt_down_of(bid.dev_eui)
         known = bid.lns, bid.f_cnt_down, bid.dev_addr, bid.f_cnt_down_missed
         taken = int(await self._wire.run(_TAKE, keys, *known))
         return None if taken < 0 else taken
 
     async def release(self, bid: Bid, claim: Claim) -> None:
-        """Give back a frame that was granted; StoreUnavailable."""
         if claim.before is None:
             return
         keys = (

@@ -385,7 +385,7 @@ _decode = msgspec.json.Decoder(tuple[Session, ...]).decode
 
 
 class SqliteStore:
-    """Sessions (the one in use and those waiting for their first frame) and used DevNonces.
+    """A `SessionStore`: sessions (the one in use, those waiting for a frame) and used DevNonces.
 
     All of them are in memory too, and read from there. What was kept is on the disk when the
     awaited call returns. StoreUnavailable when the file is in use or cannot be written.
@@ -407,24 +407,17 @@ class SqliteStore:
             raise StoreUnavailable(f"the store {path} holds sessions nobody can read") from None
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
-        """The sessions of a device, newest first."""
         return tuple(session.snapshot() for session in self._sessions.get(dev_eui, ()))
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Replace the sessions of a device by these, as they are now; StoreUnavailable."""
         kept = tuple(session.snapshot() for session in sessions)
         await self._write(lambda db: _replace(db, dev_eui, kept))
         self._sessions[dev_eui] = kept
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        """Every DevNonce that was ever accepted of a device."""
         return frozenset(self._dev_nonces[dev_eui])
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        """Use a DevNonce and replace the sessions, both or none; StoreUnavailable.
-
-        False when the DevNonce was used before.
-        """
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False
@@ -446,8 +439,6 @@ class SqliteStore:
         return True
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        """A JoinNonce greater than any before, at least `least`; StoreUnavailable."""
-
         def change(db: Connection) -> int:
             [(join_nonce,)] = db.execute(_NEXT_JOIN_NONCE, (dev_eui, least)).fetchall()
             return int(join_nonce)
