@@ -265,8 +265,8 @@ REMEMBERED = (
     Mutant(
         "claim without its session",
         MEMORY,
-        'this store never fails."""\n        session = bid.dev_eui, bid.dev_addr\n',
-        'this store never fails."""\n        session = bid.dev_eui, DevAddr("")\n',
+        "        session = bid.dev_eui, bid.dev_addr\n        if session in self._over:\n",
+        '        session = bid.dev_eui, DevAddr("")\n        if session in self._over:\n',
         SEVERAL,
     ),
     Mutant(
