@@ -159,7 +159,8 @@ def test_what_a_program_imports_is_there_before_it_starts(tmp_path: Path) -> Non
 def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
     async def main() -> None:
         async with starting(tmp_path) as server:
-            files = len(os.listdir("/proc/self/fd"))
+            files, before = len(os.listdir("/proc/self/fd")), children()
+            assert server.pid in before
             given_up = Program("speaker", tmp_path / "log", starter=server)
             start = asyncio.create_task(given_up.begin(speaker(), speaks=True, env={"WORD": "c"}))
             await asyncio.sleep(0)
@@ -168,7 +169,7 @@ def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
                 await start
             assert not given_up.running
             assert len(os.listdir("/proc/self/fd")) == files
-            assert children() == [server.pid]
+            assert set(children()) <= set(before)  # other tests of this process have some, too
             program = Program("speaker", tmp_path / "log", starter=server)
             await program.begin(speaker("d"), speaks=True, env={"WORD": "c"})
             assert (await program.first_line(PATIENCE_S)).startswith("d c")
