@@ -39,7 +39,8 @@ _TOLD_LATE_US = 500_000
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
-_TIME_WITHIN_US = 500_000
+_TIME_LATE_US, _TIME_EARLY_US = 10_000_000, 200_000
+"""A server tells the time before it passes the tap, and may be late; it cannot be early."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -84,7 +85,7 @@ class Inspector:
         self._found: list[Found] = []
         self._on_air_until_us: dict[tuple[str, str], int] = {}
         self._class_c = ClassC(self._name)
-        self._times_asked: dict[str, list[int]] = {}
+        self._times_asked: dict[str, dict[int, int]] = {}
         self._undisturbed = False
         self._statuses: set[str] = set()
         self._is_late = False
@@ -170,7 +171,8 @@ class Inspector:
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
             if told.get("msgtype") == "timesync" and type(told.get("txtime")) is int:
-                self._times_asked.setdefault(event["station"], []).append(told["txtime"])
+                asked = self._times_asked.setdefault(event["station"], {})
+                asked[told["txtime"]] = event["t_us"]
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
             return
@@ -236,21 +238,21 @@ class Inspector:
 
     def _timesync(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
         """Whether an answer has the question's clock, and the time."""
-        asked = self._times_asked.get(event["station"], [])
+        asked = self._times_asked.get(event["station"], {})
         if "txtime" in told:
             if told["txtime"] in asked:
-                asked.remove(told["txtime"])
+                del asked[told["txtime"]]
             else:
                 due = " or ".join(map(str, asked)) or "none: nobody has asked"
                 yield check.wrong("txtime", due, told["txtime"])
             now_s = self._now_s(event)
             if now_s is not None and self._network.began is not None:
                 due_us = gps_us(self._network.began) + event["t_us"]
-                if abs(told.get("gpstime", 0) - due_us) > _TIME_WITHIN_US:
+                if not -_TIME_LATE_US <= told.get("gpstime", 0) - due_us <= _TIME_EARLY_US:
                     yield check.wrong("gpstime", f"about {due_us}", told.get("gpstime"))
             yield from mux_time(told, now_s, check)
         elif asked:
-            yield check.wrong("txtime", asked[0], None)
+            yield check.wrong("txtime", next(iter(asked)), None)
 
     def _dnmsg(self, event: Event, told: dict[str, Any], name: object) -> None:
         station = event["station"]
@@ -468,13 +470,14 @@ class Inspector:
                     expected="router_config", observed="none",
                 )  # fmt: skip
         for station, times in self._times_asked.items():
-            if times and not disturbed_us:
-                yield Found(
-                    rule="a server serves", t_us=events[-1]["t_us"], station=station,
-                    text=f"{self._name(station)}: timesync of {times[0]} was not answered:"
-                    " expected its txtime and the time, observed none",
-                    expected="timesync", observed="none",
-                )  # fmt: skip
+            for txtime, t_us in times.items():
+                if events[-1]["t_us"] - t_us > _CONFIGURED_US and not disturbed_us:
+                    yield Found(
+                        rule="a server serves", t_us=t_us, station=station,
+                        text=f"{self._name(station)}: timesync of {txtime} was not answered:"
+                        " expected its txtime and the time, observed none",
+                        expected="timesync", observed="none",
+                    )  # fmt: skip
         for event in events:
             since_us = [event["t_us"] - at_us for at_us in disturbed_us if at_us <= event["t_us"]]
             is_refused = event.get("event") == "refused"
