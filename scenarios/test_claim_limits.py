@@ -27,6 +27,16 @@ TOO_FAR = Table("""
     *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
 """)
+FAR_COPY = Table("""
+    strategy kind        | copy
+    Drop     *           | Duplicate dropped(Duplicate) NotAsked
+    Mark     *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+    None     *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+DROPPED = Table("""
+    strategy kind        | dropped
+    *        unconfirmed | NonDuplicate dropped(StoreUnavailable) NotAsked Unavailable
+""")
 LOST_UPSTREAM = Table("""
     strategy kind        | back
     *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
@@ -281,6 +291,36 @@ async def test_a_copy_that_waited_is_judged_as_if_nothing_came_meanwhile(rig, st
     newer = await hear(rig, device, "west", after=seconds(5))
     rig.expect(frame, FIRST + COPY, first="west", copy="east")
     rig.expect(newer, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_copy_of_what_all_refuse_is_refused(rig, strategy):
+    """It waits for its first one, which is too far ahead for every server: that is no fate."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.slow_store(milliseconds(200), "lns-a")
+    frame = await rig.craft(device, f_cnt=20_000)
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(2))
+    await rig.restore_store("lns-a")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(frame, TOO_FAR + FAR_COPY, far="west", copy="east")
+
+
+@pytest.mark.fault("store", "away")
+async def test_what_a_closed_server_dropped_has_not_advanced_its_counter(rig):
+    """A device that never begins again: the same bytes are new when the store is back."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.cut_store()
+    frame = await hear(rig, device, "west")
+    await rig.restore_store()
+    await tell(rig, frame, "west")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(frame, DROPPED + OWNED, dropped="west", owned="west")
 
 
 @pytest.mark.fault("store", "slow")
