@@ -115,7 +115,7 @@ ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
 OR_REPEATED = || { code=$$?; [ $$code = 10 ] || exit $$code; }
 
 once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets, processes, broker, store
-	@.ci/part once 200 $(ON_WIRES) --each-once $(OR_REPEATED)
+	@.ci/part once 240 $(ON_WIRES) --each-once $(OR_REPEATED)
 
 emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
 	@.ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
