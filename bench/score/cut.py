@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from bench.spark import is_local
 
 _SIDE_BY_SIDE = 2
-_NAME = re.compile(r"\w+")
+_READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Tables:
 
         `write` is called for each that is `wanted`; what nobody reads or wants is not made.
         """
-        used = {word for query in queries.values() for word in _words(query)}
+        used = {one for query in queries.values() for one in _reads(query)}
         made: dict[str, Future[None]] = {}
 
         def work(name: str, query: str | Fold, needed: Sequence[Future[None]]) -> None:
@@ -91,7 +91,7 @@ class Tables:
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
             for name, query in queries.items():
                 if name in used or name in wanted:
-                    needed = [made[word] for word in sorted(_words(query) & made.keys())]
+                    needed = [made[one] for one in sorted(_reads(query) & made.keys())]
                     made[name] = threads.submit(work, name, query, needed)
         for future in made.values():
             future.result()
@@ -185,8 +185,9 @@ class Tables:
         self.put(name, self._cut(name, pairs.toDF("row_id", "found").select("row_id", "found.*")))
 
 
-def _words(query: str | Fold) -> set[str]:
-    return set(_NAME.findall(query if isinstance(query, str) else query.groups))
+def _reads(query: str | Fold) -> set[str]:
+    """The tables that a query names."""
+    return set(_READ.findall(query if isinstance(query, str) else query.groups))
 
 
 def _status(spark: SparkSession) -> Any:

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
 
 _PARTITIONS = ("night", "run")
-_SIDE_BY_SIDE = 2
 _LOCK = ".lock"
 _UNDATED = "undated"
 
@@ -152,14 +150,6 @@ class Lake:
         self.uri = uri if folder is None else f"file:{folder}"
         self._folders: _OnDisk | _Elsewhere = _OnDisk() if folder else _Elsewhere(spark)
         self.shared = f"{self.uri}/_unfinished/{spark.sparkContext.applicationId}"
-
-    def replace(
-        self, tables: Mapping[str, DataFrame], run_rows: DataFrame, runs: Collection[str]
-    ) -> None:
-        """Put these tables in the place of what the lake holds of these runs, `run_rows` last."""
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
-            list(threads.map(lambda name: self.put_aside(name, tables[name], runs), tables))
-        self.commit(tables, run_rows, runs)
 
     def put_aside(self, name: str, table: DataFrame, runs: Collection[str]) -> None:
         """Write a table of these runs where no reader looks, until `commit` moves it."""

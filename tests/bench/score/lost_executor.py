@@ -84,7 +84,7 @@ def kill_an_executor_after(
     table: str, scoring: subprocess.Popen[str], lake: Path, parents: list[int]
 ) -> None:
     """Wait until a table of the score has been made, then end an executor."""
-    while not list(lake.glob(f"_unfinished/*/kept/{table}/_SUCCESS")):
+    while not list(lake.glob(f"_unfinished/*/kept/{table}/part-*")):
         assert still_runs(scoring), scoring.communicate()
     victims = executors(parents)
     assert victims, "no executor is left to be killed"

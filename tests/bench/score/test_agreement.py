@@ -135,14 +135,18 @@ async def test_it_breaks_before_anything_is_due(rig):
 '''
 
 
-def _run(folder: Path, *arguments: str) -> Path:
+def _run(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--rootdir", str(ROOT), "--capture-dir", str(folder), *arguments]
-    ran = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+
+
+def _run_in(folder: Path, ran: "subprocess.Popen[str]") -> Path:
+    said, _ = ran.communicate(timeout=300)
     runs = list(folder.glob("*"))
-    assert len(runs) == 1, ran.stdout + ran.stderr
+    assert len(runs) == 1, said
     return runs[0]
 
 
@@ -181,10 +185,11 @@ def write(root: Path) -> dict[str, Path]:
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "slow_backhaul or three_stations or a_replay_a or a_join_heard or new_session"
     good += " or always_listens"
-    runs = [
-        _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
-        _run(root / "good", "scenarios", "-k", good),
-    ]
+    side_by_side = {
+        "bad": _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
+        "good": _run(root / "good", "scenarios", "-k", good),
+    }
+    runs = [_run_in(root / name, ran) for name, ran in side_by_side.items()]
     runs += [_side_by_side(run) for run in runs]
     return dict(zip(NAMES, runs, strict=True))
 

@@ -72,6 +72,13 @@ def rows_of(spark: SparkSession, table: str, run: str, **values: str) -> DataFra
     return spark.sql(f"SELECT {given}, '{run}' run")
 
 
+def replace(lake: Lake, tables: dict[str, DataFrame], rows: DataFrame, run: str) -> None:
+    """Put these tables of a run in the place of what the lake holds of it, as a score does."""
+    for name, table in tables.items():
+        lake.put_aside(name, table, [run])
+    lake.commit(tables, rows, [run])
+
+
 @pytest.mark.spark
 def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_path: Path) -> None:
     tmp_path /= "a lake, 100 %25"
@@ -79,7 +86,7 @@ def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_p
 
     def score(run: str, count: int) -> None:
         answers = rows_of(spark, "answers", run, count=str(count))
-        lake.replace({"answers": answers}, rows_of(spark, RUNS, run), [run])
+        replace(lake, {"answers": answers}, rows_of(spark, RUNS, run), run)
         lake.compact()
 
     def counts() -> list[tuple[object, ...]]:
@@ -119,22 +126,22 @@ def test_a_crash_between_two_tables_leaves_no_row_in_runs_and_is_healed(
     lake, run = Lake(spark, str(tmp_path)), "20261120T0"
     runs = rows_of(spark, RUNS, run)
     tables = {name: rows_of(spark, name, run) for name in ("answers", "ledger")}
-    lake.replace(tables, runs, [run])
+    replace(lake, tables, runs, run)
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
     # What ends in the midst of making the tables has replaced none of them.
     tables["answers"] = rows_of(spark, "answers", run, count="7")
     broken = rows_of(spark, "ledger", run, effects="raise_error('killed')")
     with pytest.raises(Exception, match="killed"):
-        lake.replace({**tables, "ledger": broken}, runs, [run])
+        replace(lake, {**tables, "ledger": broken}, runs, run)
     assert len(list((tmp_path / RUNS).glob("*/*/*.parquet"))) == 1
     # What ends between two tables leaves them without the row that commits the run.
     shutil.rmtree(tmp_path / "ledger")
     (tmp_path / "ledger").touch()
     with pytest.raises(Exception, match="ledger"):
-        lake.replace(tables, runs, [run])
+        replace(lake, tables, runs, run)
     assert not list((tmp_path / RUNS).glob("*/*/*.parquet"))
     (tmp_path / "ledger").unlink()
-    lake.replace(tables, runs, [run])
+    replace(lake, tables, runs, run)
     for name in ("answers", "ledger", RUNS):
         assert len(list((tmp_path / name).glob("*/*/*.parquet"))) == 1
     lake.tidy()
