@@ -325,6 +325,9 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
         options += archive.record_options()
     elif archive is not None and archive.is_built:
         options += archive.start_options()
+    elif archive is not None:
+        # The jars were checked when they were installed; each class again takes a third of a start.
+        options += ["-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"]
     return options
 
 
@@ -356,7 +359,7 @@ def _build(
         "spark.sql.debug.maxToStringFields": "5",
         # Files are listed by this process, not by a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # For each file and each checksum beside it a program would be started that sets its mode.
+        # For each file a program is started that sets its mode: without checksums half as many.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         # Made for plans and tables of other shapes: here they only cost time.

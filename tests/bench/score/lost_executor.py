@@ -18,7 +18,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from bench.cli.exit_code import ExitCode
+from bench.cli.output import ExitCode
 from bench.spark import java_runtime
 
 pytestmark = pytest.mark.timeout(3600)

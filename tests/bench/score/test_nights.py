@@ -90,16 +90,16 @@ def test_every_night_the_tables_agree_with_the_scores(
         assert found == due, f"night {number}"
         shown = {case: (row["n30"], row["fail30"], row["flips30"]) for case, row in rows.items()}
         assert shown == {case: counted(series["strip"]) for case, series in due.items()}
-        for name in OF_NIGHTS:
-            place = tmp_path / "lake" / name / f"night={night_of(folder.name)}"
-            schema = spark.read.parquet(str(place / f"run={folder.name}")).schema
-            assert schema == store.read(name, [folder.name]).schema, name
         [line] = remembered(runs).lines
         changes = store.read("changes", [folder.name]).collect()
         assert sorted((row["kind"], row["case"]) for row in changes) == sorted(
             (change.kind, change.case) for change in line.nights[-1].changes
         )
     compare_with_the_baseline(store, runs)
+    for name in OF_NIGHTS:
+        place = tmp_path / "lake" / name / f"night={night_of(folder.name)}"
+        schema = spark.read.parquet(str(place / f"run={folder.name}")).schema
+        assert schema == store.read(name, [folder.name]).schema, name
 
 
 def counted(strip: str) -> tuple[int, int, int]:
