@@ -129,6 +129,7 @@ class LateStations:
 
     rows: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     due: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    missed: list[tuple[str, tuple[str, int]]] = field(default_factory=list)
 
     def outcome(self, event: Event) -> None:
         """What became of a reception."""
@@ -137,13 +138,18 @@ class LateStations:
         if event["answer"] == "TooLate":
             number += 1
             if number == told_at:
-                self.due[key] = "going on", number
+                self._expect(key, "going on", number)
                 told_at *= 2
             self.rows[key] = number, told_at
         elif event["answer"] in ("RX1", "RX2"):
             if number >= _IN_A_ROW:
-                self.due[key] = "over", number
+                self._expect(key, "over", number)
             self.rows.pop(key, None)
+
+    def _expect(self, key: tuple[str, str], stage: str, number: int) -> None:
+        if key in self.due:
+            self.missed.append((key[1], self.due[key]))
+        self.due[key] = stage, number
 
     def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says that a station is late, or is so no more."""
@@ -152,6 +158,7 @@ class LateStations:
 
     def untold(self) -> Iterator[tuple[str, tuple[str, int]]]:
         """What no server has said, with the station."""
+        yield from self.missed
         for (_, station), due in self.due.items():
             yield station, due
 
