@@ -37,7 +37,7 @@ from bench.cli.output import (
     region_of,
     shown_path,
 )
-from bench.host.lns_process import toml_text
+from bench.host.toml_text import toml_text
 from lns.lorawan.identifiers import Eui, eui
 from lns.server import address
 

@@ -58,7 +58,7 @@ from bench.lab.inventory.entries import Inventory, NoSuchPart, PortMissing, Radi
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
-from bench.night.memory import sick_parts
+from bench.night.lab import sick_parts
 from bench.run.hardware import check
 from bench.run.run_record import RunRecord, describe
 from lns.clock import utc_of_this_host
