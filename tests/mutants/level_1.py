@@ -20,14 +20,14 @@ MUTANTS = (
     Mutant(
         "> for >= at 60 s",
         "lns/dedup/concentrator.py",
-        "        super().__init__(entries_max, retention_us, timer=now_us)",
-        "        super().__init__(entries_max, retention_us + 1, timer=now_us)",
+        "return found if now_us - found.heard_us < self._retention_us else _NOBODY",
+        "return found if now_us - found.heard_us <= self._retention_us else _NOBODY",
     ),
     Mutant(
         "retention half as long",
         "lns/dedup/concentrator.py",
-        "        super().__init__(entries_max, retention_us, timer=now_us)",
-        "        super().__init__(entries_max, retention_us // 2, timer=now_us)",
+        "return found if now_us - found.heard_us < self._retention_us else _NOBODY",
+        "return found if now_us - found.heard_us < self._retention_us // 2 else _NOBODY",
     ),
     Mutant(
         "all that is due leaves at once",
