@@ -348,6 +348,8 @@ SHAPES = tuple(
         "servers=2 a=strict/None : a confirm A1 ; a confirm A1 ; empty ; a confirm A1",
         # a store that is back before the application has what nobody could say the owner of
         "servers=2 a=strict/None : A store 200ms ; A slow 1500ms ; a confirm A1",
+        # a join that nobody heard, replayed for a device whose nonces count
+        "a=otaa/None/1.0.4 : a join ; a join A1 ; replay1 A1",
         # a session that ends while another server still has it
         "servers=2 a=otaa/None : a join A1 ; a send A1 ; a send ; a join B1 ; a send B1 ; wait 6s"
         " ; replay2 A1",
