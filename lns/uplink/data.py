@@ -113,6 +113,12 @@ class Facts(Struct, frozen=True):
         return done.upstream is Upstream.DROPPED and not (done.answers or done.advances)
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether copies of it wait for what becomes of it: it may be lost on its way up."""
+        goes_up = self.status is Status.NON_DUPLICATE and not self.ends_here
+        return self.disposition.advances or self.looks or goes_up
+
+    @property
     def is_refused(self) -> bool:
         """Whether level 2 lets nothing become of it, here or later."""
         done = self.disposition
@@ -131,9 +137,7 @@ class Fate:
     _decided: asyncio.Event | None = None
 
     async def wait(self) -> None:
-        """Until it is decided."""
-        if self._decided is None:
-            self._decided = asyncio.Event()
+        self._decided = self._decided or asyncio.Event()
         await self._decided.wait()
 
     def decide(self) -> None:
@@ -201,7 +205,7 @@ class Uplinks:
             if first.lost:
                 copy = self._note(key, reception)
         facts = self._find_out(reception, frame, match, key, copy, waited=waited)
-        if not (facts.disposition.advances or facts.looks):
+        if not facts.is_awaited:
             return await self._act(facts)
         fate = self._undecided[key] = Fate()
         try:

@@ -6,6 +6,13 @@ LEVEL_1 = "tests/lns/dedup/test_concentrator.py"
 
 MUTANTS = (
     Mutant(
+        "copies of a repeat do not wait",
+        "lns/uplink/data.py",
+        "return self.disposition.advances or self.looks or goes_up",
+        "return self.disposition.advances or self.looks",
+        noticed_by="tests/lns/uplink/test_data_interleavings.py",
+    ),
+    Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
         "        self._frames[key] = Sighting(first, now_us, known.lived)",
