@@ -314,12 +314,14 @@ SHAPES = tuple(
         "servers=2 a=strict/None : a confirm B1 ; a again B1 ; a again B1 ; a again B1"
         " ; A restart ; a again A1",
         # a counter too far for all, but not for a server that was not told of it
-        "servers=2 a=relaxed/None/from65534 : a send ; a send A1 ; a send A1 ; replay2 B1",
+        "servers=2 a=relaxed/None/from65534/16bit : a send ; a send A1 ; a send A1 ; replay2 B1",
         "servers=2 a=relaxed/None/from20000 : a send ; a send A1 ; a send ; a restart ; a send A1"
         " ; A refuse 1500ms ; replay1 A1 B1+100ms ; wait 2s ; replay3 B1",
         # the owner gives a frame back that others were refused
         "servers=2 a=strict/None : A refuse 1500ms ; a confirm A1 B1+10ms ; a again B1 ; a again B1"
         " ; a again B1 ; wait 2s ; a again B1 ; a again B1",
+        "servers=2 a=strict/None : A refuse 1500ms ; a confirm A1 B1+10ms ; wait 2s ; a again B1"
+        " ; a again B1 ; a again B1 ; a again B1",
         "servers=2 a=otaa/None : a join A1 ; a send A1+600010us ; a send B1 A1+600010us ; A refuse"
         " ; a send A1",
         "servers=2 a=relaxed/Mark/from200000 : a send A1 ; B refuse ; a send A1 B1+100ms B2+300ms"
@@ -350,6 +352,8 @@ SHAPES = tuple(
         "servers=2 a=strict/None : A store 200ms ; A slow 1500ms ; a confirm A1",
         # a join that nobody heard, replayed for a device whose nonces count
         "a=otaa/None/1.0.4 : a join ; a join A1 ; replay1 A1",
+        # a station that does not tell its clock, with the session byte that it had
+        "a=strict/None : A1 restart=~ 12s ; wait 23s ; a confirm A1",
         # a session that ends while another server still has it
         "servers=2 a=otaa/None : a join A1 ; a send A1 ; a send ; a join B1 ; a send B1 ; wait 6s"
         " ; replay2 A1",
