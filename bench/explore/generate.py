@@ -352,6 +352,9 @@ SHAPES = tuple(
         "servers=2 a=strict/None : A store 200ms ; A slow 1500ms ; a confirm A1",
         # a join that nobody heard, replayed for a device whose nonces count
         "a=otaa/None/1.0.4 : a join ; a join A1 ; replay1 A1",
+        # an answer that could not be kept is none of the three
+        "a=strict/None : a confirm A1 ; A store 1s ; a again A1 ; wait 2s ; a again A1 ; a again A1"
+        " ; a again A1",
         # a station that does not tell its clock, with the session byte that it had
         "a=strict/None : A1 restart=~ 12s ; wait 23s ; a confirm A1",
         # a session that ends while another server still has it
