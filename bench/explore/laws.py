@@ -345,7 +345,7 @@ class _Truth:
         fits = frame.f_cnt > newest and frame.f_cnt - max(newest, 0) <= GAP_MAX
         if fits and is_new:
             self._newest[life] = frame.f_cnt
-        elif fits or len(self._newest) > 1:  # a copy of what was refused, or of another life
+        elif fits or self._turns or len(self._newest) > 1:  # refused before, or of another life
             self._foreign[life] = max(foreign, frame.f_cnt)
         first = self._relaxed and frame.f_cnt <= 1
         turned = self._turns and self._relaxed  # each turn of the counter is a new life
