@@ -7,6 +7,7 @@ who heard it. It shares nothing with network servers but the frames.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.explore.trace import (
     Frame,
@@ -86,6 +87,20 @@ class _Facts:
                 return group
             last_us = other.at_us
         return None
+
+    def forgotten(self, reception: Reception) -> int:
+        """How often its server had forgotten this frame: it did not hear it for a retention.
+
+        What other servers claimed may still name it then, so that it goes up under the id it had.
+        """
+        heard = [
+            other.at_us
+            for other in self.receptions
+            if other.frame is reception.frame
+            and other.server == reception.server
+            and other.number <= reception.number
+        ]
+        return sum(b - a >= self.trace.retention_us for a, b in pairwise(heard))
 
     def is_unsure(self, frame: Frame) -> bool:
         """Whether nobody can tell if a copy of this frame is one."""
@@ -214,7 +229,7 @@ def _counters(trace: Trace) -> Iterator[Broken]:
 def _identities(facts: _Facts) -> Iterator[Broken]:
     frames_of_key: defaultdict[str, set[int]] = defaultdict(set)
     frames_of_id: defaultdict[str, set[int]] = defaultdict(set)
-    times: Counter[tuple[int, str]] = Counter()
+    times: Counter[tuple[int, str, int]] = Counter()
     keys: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     restarted = {event.server for event in facts.restarts}
     for message in facts.trace.delivered:
@@ -223,7 +238,7 @@ def _identities(facts: _Facts) -> Iterator[Broken]:
         frames_of_key[message.key].add(frame.number)
         frames_of_id[message.message_id].add(frame.number)
         if message.server not in restarted:
-            times[message.server, message.message_id] += 1
+            times[message.server, message.message_id, facts.forgotten(reception)] += 1
         group = facts.group(reception)
         if group is not None and not facts.is_unsure(frame):
             keys[frame.number, group].add(message.key)

@@ -109,6 +109,18 @@ def test_frames_do_not_share_a_name(field: str, law: str) -> None:
     assert f"names: {law}" in laws(trace)
 
 
+def test_a_server_uses_an_id_once_unless_it_forgot_the_frame() -> None:
+    trace = played("servers=1 a=strict/Mark : a send A1 A2+10ms")
+    trace.delivered[1] = replace(trace.delivered[1], message_id=trace.delivered[0].message_id)
+    assert "names: a server uses an id twice" in laws(trace)
+    # Another server's copy lets the claims name the frame longer than its owner remembers it.
+    again = "a send B1 A1+1s ; wait 59940ms ; a again B1+100ms ; a restart ; a send B1"
+    trace = played(f"servers=2 open a=relaxed/None/from3 : {again}")
+    ids = [one.message_id for one in trace.delivered if one.server == 1]
+    assert len(ids) == 3 and len(set(ids)) == 2
+    assert laws(trace) == []
+
+
 def test_the_copies_of_a_frame_have_one_key() -> None:
     trace = played()
     trace.delivered[1] = replace(trace.delivered[1], key="another")
