@@ -508,9 +508,10 @@ class Uplinks:
             self._sightings.forget(facts.key)
         if before is None or not facts.disposition.advances:
             return
-        if session.f_cnt_up == f_cnt:
+        if session.f_cnt_up == f_cnt and session.mic == facts.key.mic:
             session.step_back(before)
-        elif session.heard == f_cnt:  # others have come farther
+        elif (session.heard, session.heard_life) == (f_cnt, facts.named.life):
+            # Others have come farther.
             session.heard, session.heard_life = before.heard, before.heard_life
 
     def _give_back(self, facts: Facts) -> None:

@@ -25,6 +25,13 @@ MUTANTS = (
         "self._frames[key] = Sighting(station, now_us, known.lived)",
     ),
     Mutant(
+        "a refusal takes a frame of a later life back",
+        "lns/uplink/data.py",
+        "        if session.f_cnt_up == f_cnt and session.mic == facts.key.mic:\n",
+        "        if session.f_cnt_up == f_cnt:\n",
+        "tests/lns/uplink/test_data_upstream.py",
+    ),
+    Mutant(
         "> for >= at 60 s",
         "lns/dedup/concentrator.py",
         "return found if now_us - found.heard_us < self._retention_us else _NOBODY",

@@ -146,6 +146,40 @@ def test_a_copy_takes_the_place_of_a_first_that_was_refused(strategy: Strategy) 
     assert len(network.east.dnmsgs) == 1
 
 
+def test_a_refusal_touches_no_frame_of_a_later_life() -> None:
+    """Other bytes with an equal counter are the newest by then."""
+
+    async def scenario(network: Network) -> None:
+        network.application.refusals = 1
+        network.application.delays_us = [SECOND_US]
+        for f_cnt, confirmed in ((40, True), (41, False), (0, False), (40, False)):
+            await network.west.hears(uplink(f_cnt, confirmed=confirmed))
+        await wait(61)
+        await network.west.hears(uplink(41))
+
+    network = serve(scenario)
+    first = "70B3D57ED0000001-01ABCDEF"
+    expected = [f"{first}-41", f"{first}.1-0", f"{first}.1-40", f"{first}.1-41"]
+    assert network.application.ids == expected
+
+
+def test_a_copy_waits_also_for_other_bytes_with_an_equal_counter() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(uplink(10))
+        network.application.refusals = 1
+        network.application.delays_us = [SECOND_US]
+        await network.west.hears(FRAME)
+        await network.west.hears(FRAME)
+        await wait(2)
+
+    network = serve(scenario, replace(ALPHA, strategy=Strategy.DROP))
+    assert network.words[1:] == [
+        ("west", "NonDuplicate", "dropped", "UpstreamUnavailable", "Suppressed"),
+        ("west", "NonDuplicate", "forwarded", "-", "RX2"),
+    ]
+    assert [message.confirmed for message in network.application.messages] == [False, True]
+
+
 def test_every_copy_may_be_refused_in_its_turn() -> None:
     async def scenario(network: Network) -> None:
         network.application.refusals = 2
