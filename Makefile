@@ -105,10 +105,10 @@ unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at onc
 	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 spark: $(STAMP) ## Tests of the score, which start Spark
-	@.ci/part spark 300 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part spark 400 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@.ci/part scenarios 40 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@.ci/part scenarios 60 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
 # 10: a repeated stimulus; this machine may have been too busy for the first one.
 ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
