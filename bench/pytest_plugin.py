@@ -113,6 +113,11 @@ def lacking(config: pytest.Config) -> list[str]:
     return sorted({name for _, names in config.stash[_SESSION].record.left_out for name in names})
 
 
+def run_folder(config: pytest.Config) -> Path | None:
+    """The folder of this run, as soon as it has one."""
+    return config.stash[_SESSION].record.folder if _SESSION in config.stash else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A scenario that takes `strategy` runs for each; one with `confirmed`, for both kinds."""
     found = metafunc._arg2fixturedefs.get("rig")

@@ -36,7 +36,6 @@ from bench.cli.runs import (
     in_words,
     read_left_out,
     read_verdicts,
-    run_folders_in,
     totals,
 )
 from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
@@ -254,7 +253,6 @@ def remarks_on(ran: Ran, rig: str) -> list[str]:
 
 def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     """Run the scenarios in this process; NothingToRun or BenchBroken if none took place."""
-    before = set(run_folders_in(selection.capture_dir))
     lines = ScenarioLines(display)
     outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
@@ -264,7 +262,6 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
         )
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
         raise NothingToRun(nothing_fits(selection.pattern))
-    made = [folder for folder in run_folders_in(selection.capture_dir) if folder not in before]
     if outcome == pytest.ExitCode.USAGE_ERROR:
         raise Refused(
             "\n".join(lines.broken) or "pytest did not accept this; its message stands above."
@@ -272,11 +269,11 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     if lines.broken:
         raise BenchBroken("The scenarios could not be run:\n" + "\n".join(lines.broken))
     interrupted = outcome == pytest.ExitCode.INTERRUPTED
-    if interrupted and not made:
+    folder = lines.folder
+    if interrupted and folder is None:
         raise KeyboardInterrupt
-    if not made:
+    if folder is None:
         raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
-    folder = made[-1]
     verdicts = tuple(read_verdicts(folder))
     return Ran(folder, verdicts, wholeness(folder), lines.failed, interrupted)
 

@@ -49,7 +49,7 @@ EXCEPTION_NAME = re.compile(r"^(?:Failed|(?:\w+\.)+\w+): ")
 class ScenarioLines:
     """Remembers how many cases of a pytest run ended, and how those of this scenario went.
 
-    `lacking`: what the rig does not have for the scenarios that it left out.
+    `lacking`: what the rig does not have for the scenarios that it left out. `folder`: of the run.
     """
 
     display: ProgressDisplay
@@ -58,6 +58,7 @@ class ScenarioLines:
     failed: int = 0
     broken: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
+    folder: Path | None = None
     _stages: dict[str, list[pytest.TestReport]] = field(default_factory=dict)
     _scenario: str = ""
     _verdicts: Counter[str] = field(default_factory=Counter)
@@ -93,6 +94,7 @@ class ScenarioLines:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.lacking = pytest_plugin.lacking(session.config)
+        self.folder = pytest_plugin.run_folder(session.config)
         self._print_scenario()
 
     def _case_ended(self, stages: Sequence[pytest.TestReport]) -> None:

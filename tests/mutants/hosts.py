@@ -109,4 +109,11 @@ MUTANTS = (
         "now for now in now_away_us",
         LATENCY,
     ),
+    Mutant(
+        "a run tells of the newest folder, whoever made it",
+        "bench/cli/run.py",
+        "    folder = lines.folder\n",
+        "    folder = max(selection.capture_dir.iterdir(), default=None)\n",
+        "tests/bench/cli/test_run.py",
+    ),
 )

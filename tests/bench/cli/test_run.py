@@ -70,3 +70,28 @@ def test_a_run_of_a_few_cases_says_of_what_it_is(
     assert manifest["line"] == "lns@release"
     assert told["repeat"].endswith(f"--limit 2 --line lns@release --capture-dir {tmp_path}")
     assert main(["run", "--limit", "0"]) == ExitCode.USAGE
+
+
+MEANWHILE = '''
+from pathlib import Path
+
+
+async def test_another_run_begins(rig):
+    """Somebody else's run of the same folder begins later, and has ended no case."""
+    other = Path(__file__).parent / "runs" / "29990101T000000Z-ffff"
+    other.mkdir(parents=True)
+    (other / "manifest.json").write_text('{"rig": "emulated", "planned": ["x", "y"]}')
+    await rig.alpha.send()
+'''
+
+
+def test_a_run_tells_of_itself_whoever_runs_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_meanwhile.py").write_text(MEANWHILE)
+    runs = tmp_path / "runs"
+    main(["run", str(tmp_path / "test_meanwhile.py"), "--json", "--capture-dir", str(runs)])
+    told = json.loads(capsys.readouterr().out)
+    assert (runs / "29990101T000000Z-ffff").is_dir()
+    assert Path(told["run"]).parent == runs and not told["run"].endswith("-ffff")
+    assert sum(told["totals"].values()) == 1
