@@ -93,14 +93,10 @@ class _Facts:
 
         What other servers claimed may still name it then, so that it goes up under the id it had.
         """
-        heard = [
-            other.at_us
-            for other in self.receptions
-            if other.frame is reception.frame
-            and other.server == reception.server
-            and other.number <= reception.number
-        ]
-        return sum(b - a >= self.trace.retention_us for a, b in pairwise(heard))
+        frame, server = reception.frame, reception.server
+        mine = [r for r in self.receptions if r.frame is frame and r.server == server]
+        heard_us = [r.at_us for r in mine if r.number <= reception.number]
+        return sum(b - a >= self.trace.retention_us for a, b in pairwise(heard_us))
 
     def is_unsure(self, frame: Frame) -> bool:
         """Whether nobody can tell if a copy of this frame is one."""
@@ -229,7 +225,7 @@ def _counters(trace: Trace) -> Iterator[Broken]:
 def _identities(facts: _Facts) -> Iterator[Broken]:
     frames_of_key: defaultdict[str, set[int]] = defaultdict(set)
     frames_of_id: defaultdict[str, set[int]] = defaultdict(set)
-    times: Counter[tuple[int, str, int]] = Counter()
+    by_server: defaultdict[tuple[int, str], list[Reception]] = defaultdict(list)
     keys: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     restarted = {event.server for event in facts.restarts}
     for message in facts.trace.delivered:
@@ -238,7 +234,7 @@ def _identities(facts: _Facts) -> Iterator[Broken]:
         frames_of_key[message.key].add(frame.number)
         frames_of_id[message.message_id].add(frame.number)
         if message.server not in restarted:
-            times[message.server, message.message_id, facts.forgotten(reception)] += 1
+            by_server[message.server, message.message_id].append(reception)
         group = facts.group(reception)
         if group is not None and not facts.is_unsure(frame):
             keys[frame.number, group].add(message.key)
@@ -246,7 +242,8 @@ def _identities(facts: _Facts) -> Iterator[Broken]:
         yield Broken("names", "two frames share a key")
     if any(len(frames) > 1 for frames in frames_of_id.values()):
         yield Broken("names", "two frames share an id")
-    if any(number > 1 for number in times.values()):
+    twice = [said for said in by_server.values() if len(said) > 1]
+    if any(len(set(map(facts.forgotten, said))) < len(said) for said in twice):
         yield Broken("names", "a server uses an id twice")
     if any(len(found) > 1 for found in keys.values()):
         yield Broken("names", "a frame has two keys")
