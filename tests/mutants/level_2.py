@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "refused copy counts as heard",
         UPLINK,
-        "        elif session.heard == f_cnt:  # others have come farther",
+        "        elif (session.heard, session.heard_life) == (f_cnt, facts.named.life):",
         "        elif False:",
         EXPLORED,
     ),

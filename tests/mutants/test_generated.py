@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.mutants import edges
+from tests.mutants.__main__ import LISTS
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, scenario, table
@@ -117,6 +118,11 @@ def test_what_was_written_by_hand_fits_its_module_and_has_a_name_of_its_own() ->
         compile(fault.broken(), fault.file, "exec")
         assert fault.broken() != (ROOT / fault.file).read_text("utf-8")
         assert (ROOT / next(m.noticed_by for m in edges.MUTANTS if m.name == fault.called)).exists()
+
+
+def test_what_was_broken_once_can_be_broken_again() -> None:
+    mutants = [mutant for mutants in LISTS.values() for mutant in mutants]
+    assert [m.name for m in mutants if (ROOT / m.file).read_text("utf-8").count(m.old) != 1] == []
 
 
 def test_what_nobody_can_see_still_fits_its_module() -> None:
