@@ -163,8 +163,9 @@ class Session(Struct, kw_only=True):
     record says by now.
 
     `heard` is the newest counter that this server heard itself, in `heard_life`: what it knows
-    beyond that it was told. No store keeps that. Whoever reads a session from a store is told of a
-    value out of its range: nothing could use it.
+    beyond that it was told. `under_way` are frames that the application may still refuse, by their
+    MIC, with what the session was before. No store keeps either. Whoever reads a session from a
+    store is told of a value out of its range: nothing could use it.
     """
 
     dev_eui: Eui
@@ -186,6 +187,7 @@ class Session(Struct, kw_only=True):
     more_channels_hz: tuple[int, ...] | None = None  # Redis makes an object of an empty list
     heard: int | None = None
     heard_life: int = 0
+    under_way: dict[Mic, Before] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # One that was kept before lives had numbers of their own.
@@ -256,11 +258,15 @@ class Session(Struct, kw_only=True):
     def snapshot(self) -> "Session":
         """The session as a store keeps it; what happens to one of the two does not touch the other.
 
-        Whoever reads it has heard nothing yet.
+        Whoever reads it has heard nothing yet. A frame that is under way to the application counts
+        when it is there: until then nobody has it but this process.
         """
         kept = copy(self)
-        kept.resubmissions, kept.copies = dict(self.resubmissions), dict(self.copies)
-        kept.heard, kept.heard_life = None, 0
+        for _ in self.under_way:
+            if kept.mic in self.under_way:
+                kept.step_back(self.under_way[kept.mic])
+        kept.resubmissions, kept.copies = dict(kept.resubmissions), dict(kept.copies)
+        kept.heard, kept.heard_life, kept.under_way = None, 0, {}
         return kept
 
     def before(self) -> "Before":

@@ -30,11 +30,7 @@ from lns.dedup.strategy import (
     too_far,
 )
 from lns.delivery.publisher import Upstream as Application
-from lns.delivery.publisher import (
-    UpstreamUnavailable,
-    message_of,
-    status_of_device,
-)
+from lns.delivery.publisher import UpstreamUnavailable, message_of, status_of_device
 from lns.downlink.downlink import Content, Downlinks
 from lns.downlink.receive_window import Answer
 from lns.events import Outcome
@@ -236,6 +232,8 @@ class Uplinks:
             return self._lost(facts, before, Reason.STORE_UNAVAILABLE)
         if facts.is_refused:
             return self._became(facts, facts.withheld)
+        if before is not None:
+            session.under_way[facts.key.mic] = before
         try:
             await self._publish(facts)
         except Exception as error:
@@ -245,6 +243,8 @@ class Uplinks:
             if not isinstance(error, UpstreamUnavailable):
                 raise
             return became
+        finally:
+            session.under_way.pop(facts.key.mic, None)
         if facts.status is Status.NON_DUPLICATE:
             self._settle(facts)
         return self._became(facts, await self._keep_and_answer(facts))

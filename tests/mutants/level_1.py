@@ -13,6 +13,13 @@ MUTANTS = (
         noticed_by="tests/lns/uplink/test_data_interleavings.py",
     ),
     Mutant(
+        "counter kept before its frame is delivered",
+        "lns/dedup/session.py",
+        "            if kept.mic in self.under_way:",
+        "            if kept.mic in ():",
+        noticed_by="tests/lns/dedup/test_session.py",
+    ),
+    Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
         "        self._frames[key] = Sighting(first, now_us, known.lived)",

@@ -127,6 +127,18 @@ def test_a_snapshot_does_not_change_with_its_session(session: Session) -> None:
     assert (before.copies, before.resubmissions) == ({5: 1}, {5: 1})
 
 
+def test_a_frame_under_way_is_not_kept_before_the_application_has_it(session: Session) -> None:
+    session.advance(5, MIC)
+    for f_cnt in (6, 7):
+        session.under_way[Mic(f"0000000{f_cnt}")] = session.before()
+        session.advance(f_cnt, Mic(f"0000000{f_cnt}"))
+    kept = session.snapshot()
+    assert (kept.f_cnt_up, kept.mic, kept.under_way) == (5, MIC, {})
+    assert session.f_cnt_up == 7
+    del session.under_way[Mic("00000007")]
+    assert session.snapshot().f_cnt_up == 7
+
+
 def test_a_step_back_undoes_an_advance_but_never_a_downlink_counter(session: Session) -> None:
     session.advance(40, MIC)
     session.number_copy(40)
