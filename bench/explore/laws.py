@@ -278,6 +278,21 @@ def _deliveries(facts: _Facts) -> Iterator[Broken]:
                 yield Broken("delivered", f"a frame is {times} delivered as the first")
     if any(number > 1 for number in unmarked.values()):
         yield Broken("delivered", "a frame is delivered unmarked more than once")
+    if any(_is_lost(facts.trace, r) for r in facts.receptions if r.frame.number not in delivered):
+        yield Broken("delivered", "a frame is answered and lost")
+
+
+def _is_lost(trace: Trace, reception: Reception) -> bool:
+    """Whether a device believes that what nobody has delivered is with the application.
+
+    What was refused by its counter, and is newer in a life that began since, is answered only: its
+    copies are resubmissions (ADR 007).
+    """
+    frame = reception.frame
+    if frame.is_join or all(w.answer[:2] != "RX" for w in trace.outcomes[reception.number]):
+        return False
+    words = (w for r in trace.receptions if r.frame is frame for w in trace.outcomes[r.number])
+    return all(w.reason != "InvalidFrameCounter" for w in words)
 
 
 def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
@@ -311,6 +326,11 @@ def _due(trace: Trace) -> set[int]:
     devices = {n: _Truth(trace, n) for n in range(len(trace.history.devices))}
     due = set()
     seen: set[int] = set()
+    refused = {
+        r.frame.number
+        for r in trace.receptions
+        if any(words.reason == REFUSED for words in trace.outcomes[r.number])
+    }
     for reception in trace.receptions:
         frame = reception.frame
         if frame.is_join or frame.forged:
@@ -319,8 +339,11 @@ def _due(trace: Trace) -> set[int]:
             continue
         if any(words.reason == REFUSED for words in trace.outcomes[reception.number]):
             continue  # what the application did not take was not heard
-        is_new = reception.genuine and frame.number not in seen and not frame.same
-        seen.add(frame.number)
+        # What its owner gave back counts for nobody, though a copy of it went up elsewhere.
+        is_copy = any(words.level2 == "NotOwner" for words in trace.outcomes[reception.number])
+        is_lent = is_copy and frame.number in refused
+        is_new = reception.genuine and frame.number not in seen and not (frame.same or is_lent)
+        seen |= set() if is_lent else {frame.number}
         if devices[frame.device].hears(frame, is_new=is_new):
             due.add(frame.number)
     return due
@@ -355,9 +378,10 @@ class _Truth:
             if other != life and other[0] == life[0]:
                 self._foreign[other] = max(self._foreign.get(other, -1), frame.f_cnt)
         fits = frame.f_cnt > newest and frame.f_cnt - max(newest, 0) <= GAP_MAX
+        may_fit = frame.f_cnt - max(newest, foreign, 0) <= GAP_MAX
         if fits and is_new:
             self._newest[life] = frame.f_cnt
-        elif fits or self._turns or len(self._newest) > 1:  # refused before, or of another life
+        elif may_fit or self._turns or len(self._newest) > 1:  # refused, or of another life
             self._foreign[life] = max(foreign, frame.f_cnt)
         first = self._relaxed and frame.f_cnt <= 1
         turned = self._turns and self._relaxed  # each turn of the counter is a new life

@@ -180,8 +180,9 @@ class Model:
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
         if frame.forged:
+            self._was_asked(r, server, session)
             return _refused("MicMismatch")
-        self._look_for_doubt(r, session)
+        self._look_for_doubt(r, server, session)
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
@@ -200,20 +201,26 @@ class Model:
             return False
         if session.opened in server.knows:
             return True
-        asked_us = server.asked_us.get(session.opened)
-        if asked_us is not None and r.at_us - asked_us < ASKED_AGAIN_US:
+        if self._was_asked(r, server, session):
             raise Unknowable("a server looks for a DevAddr only now and then")
         if server.lateness_us(r.at_us):
             raise Unknowable("who sent it is looked up in a slow store")
-        server.asked_us[session.opened] = r.at_us
         if r.frame.device in server.unsure_of:
             raise Unknowable("a join between servers with a slow store")
-        if not self._shared or server.is_away(r.at_us):
-            return False
+        if not self._shared or server.is_away(r.at_us) or session.is_over:
+            return False  # nobody has that DevAddr any more
         self._learn(r.server, r.frame.device)
         return session.opened in server.knows
 
-    def _look_for_doubt(self, r: Reception, session: Session) -> None:
+    def _was_asked(self, r: Reception, server: Server, session: Session) -> bool:
+        """Whether a server has just asked the store who has this DevAddr; else it does so now."""
+        asked_us = server.asked_us.get(session.opened, -ASKED_AGAIN_US)
+        if r.at_us - asked_us < ASKED_AGAIN_US:
+            return True
+        server.asked_us[session.opened] = r.at_us
+        return False
+
+    def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
         until, f_cnt = session.doubt_until, r.frame.f_cnt
         if session.doubt and until is not None and f_cnt > until:
             if f_cnt - (session.newest or 0) <= GAP_MAX:
@@ -227,6 +234,9 @@ class Model:
             raise Harmless("a turn of 16 bits that a server does not follow")
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
+        if turn and (heard is None or abs(turn - heard // TURN) > 1):
+            if not session.is_told(r.server) and self._was_asked(r, server, session):
+                raise Unknowable("a server looks for a DevAddr only now and then")
 
     def _join(self, r: Reception, server: Server) -> Words:
         frame = r.frame
@@ -309,7 +319,7 @@ class Model:
         done_us = begins_us + slow_us
         if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
             session.is_kept = not server.is_away(done_us)
-        if decided.advances and slow_us:
+        if slow_us and (decided.advances or copy == "first"):
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
             late_us = 3 * server.lateness_us(at_us)
@@ -558,6 +568,9 @@ class Model:
                 session.heard[r.server] = before.heard[r.server]
         session.misled |= {s for s, one in session.denied.items() if one == r.frame.number}
         session.synced.pop(r.server, None)  # what it was told with it, it has forgotten too
+        if session.denied.get(r.server) == r.frame.number:
+            del session.denied[r.server]
+            session.misled.discard(r.server)
         for elder in self._elders(r.frame.device, session) if self._shared else ():
             elder.be_doubted(ENDED, 0, relaxed=True)
         if decided.status == "NonDuplicate":

@@ -42,6 +42,29 @@ ONCE_BROKEN = {
     ),
 }
 
+# What a judge took for a fault of the network server once, and it was none.
+ONCE_BLAMED = {
+    "a frame with the content of others is heard": (
+        "a=strict/None : a skip16382 ; a send ; a send= A1 ; a send A1+100ms ; a send A1"
+    ),
+    "what its owner gives back was heard by nobody": (
+        "servers=2 a=strict/None/from3 :"
+        " A refuse 100ms ; a send A1 ; a again B1 ; a skip16383 ; a send A1"
+    ),
+    "nobody looks for a DevAddr again that forged frames had": (
+        "servers=2 a=relaxed/None : a forge B1 ; a skip16383 ; a send A1 ; a skip16383 ;"
+        " a send A1 ; a skip16383 ; a send A1 ; a skip16383 ; a send A1 ; a send A1 B1"
+    ),
+    "nobody finds the device of a session that is over": (
+        "servers=2 a=otaa/None : a join A1 ; a send B1+1599990us ; B store 1s ; a join A1 ;"
+        " a send B1 B2+1600010us A1"
+    ),
+    "who refused a copy as well spends no answer": (
+        "servers=2 a=strict/None : A refuse 100ms ; B refuse ; a confirm A1 B1 ; wait 100ms ;"
+        " a again B2 ; a again B2 ; a again B2 ; a again B2"
+    ),
+}
+
 
 def quiet(text: str, done: int, total: int) -> None:
     """Nobody waits."""
@@ -59,6 +82,11 @@ def test_no_history_breaks_a_law(seed: int) -> None:
 @pytest.mark.parametrize("name", ONCE_BROKEN)
 def test_what_broke_a_law_once_breaks_none(name: str) -> None:
     assert play_and_judge(read_history(ONCE_BROKEN[name])).causes == ()
+
+
+@pytest.mark.parametrize("name", ONCE_BLAMED)
+def test_what_was_no_fault_is_not_blamed(name: str) -> None:
+    assert play_and_judge(read_history(ONCE_BLAMED[name])).causes == ()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
