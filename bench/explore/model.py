@@ -48,7 +48,6 @@ from bench.explore.trace import (
 
 ANSWERS_AGAIN_MAX = 3
 JOIN_RX1_US = 5_000_000
-ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 TURN = 1 << 16
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
@@ -180,7 +179,7 @@ class Model:
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
         if frame.forged:
-            self._was_asked(r, server, session)
+            server.has_asked(session, r.at_us)
             return _refused("MicMismatch")
         self._look_for_doubt(r, server, session)
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
@@ -201,7 +200,7 @@ class Model:
             return False
         if session.opened in server.knows:
             return True
-        if self._was_asked(r, server, session):
+        if server.has_asked(session, r.at_us):
             raise Unknowable("a server looks for a DevAddr only now and then")
         if server.lateness_us(r.at_us):
             raise Unknowable("who sent it is looked up in a slow store")
@@ -211,14 +210,6 @@ class Model:
             return False  # nobody has that DevAddr any more
         self._learn(r.server, r.frame.device)
         return session.opened in server.knows
-
-    def _was_asked(self, r: Reception, server: Server, session: Session) -> bool:
-        """Whether a server has just asked the store who has this DevAddr; else it does so now."""
-        asked_us = server.asked_us.get(session.opened, -ASKED_AGAIN_US)
-        if r.at_us - asked_us < ASKED_AGAIN_US:
-            return True
-        server.asked_us[session.opened] = r.at_us
-        return False
 
     def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
         until, f_cnt = session.doubt_until, r.frame.f_cnt
@@ -235,7 +226,7 @@ class Model:
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
         if turn and (heard is None or abs(turn - heard // TURN) > 1):
-            if not session.is_told(r.server) and self._was_asked(r, server, session):
+            if not session.is_told(r.server) and server.has_asked(session, r.at_us):
                 raise Unknowable("a server looks for a DevAddr only now and then")
 
     def _join(self, r: Reception, server: Server) -> Words:
@@ -508,7 +499,10 @@ class Model:
         was_denied = session.denied.pop(number, None) == frame.number
         if not granted:
             session.denied[number] = frame.number
-            return self._of_another(decided, self._device(frame).strategy)
+            strategy, advances = self._device(frame).strategy, decided.advances
+            why = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
+            other = Decided(decided.status, COPY[strategy], why, level2="NotOwner")
+            return replace(other, advances=advances)
         decided.level2 = "Owner"
         if was_denied and decided.new and not is_first:
             decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
@@ -518,12 +512,6 @@ class Model:
             session.spent[f_cnt] = session.spent.get(f_cnt, 0) + 1
             session.given[number, f_cnt] += 1
         return decided
-
-    def _of_another(self, decided: Decided, strategy: str) -> Decided:
-        reason = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
-        return Decided(
-            decided.status, COPY[strategy], reason, level2="NotOwner", advances=decided.advances
-        )
 
     def _nobody_says(
         self, number: int, session: Session, decided: Decided, frame: Frame
