@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "restart gives new answers",
         END_DEVICE,
-        "kept.resubmissions, kept.copies = dict(self.resubmissions), dict(self.copies)",
-        "kept.resubmissions, kept.copies = {}, dict(self.copies)",
+        "kept.resubmissions, kept.copies = dict(kept.resubmissions), dict(kept.copies)",
+        "kept.resubmissions, kept.copies = {}, dict(kept.copies)",
         COUNTERS,
     ),
     Mutant(
@@ -101,7 +101,7 @@ MUTANTS = (
     Mutant(
         "how a device listens forgotten",
         END_DEVICE,
-        "kept.heard, kept.heard_life = None, 0",
+        "kept.heard, kept.heard_life, kept.under_way = None, 0, {}",
         "kept.heard, kept.heard_life, kept.listening = None, 0, AS_REGION_SAYS",
         ANSWERS,
     ),
