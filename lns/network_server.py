@@ -40,6 +40,7 @@ from lns.lorawan.region import Region
 from lns.station.protocol import (
     LinkClosed,
     Passed,
+    Reception,
     Rejected,
     Side,
     StationProtocol,
@@ -51,7 +52,6 @@ from lns.station.protocol import (
 )
 from lns.uplink.data import Uplinks
 from lns.uplink.join import Joins
-from lns.uplink.reception import Reception
 from lns.uplink.registry import EndDevice, Registry, SessionStore
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ LAYERS = {
     "lns": (
         "clock",
         "complaints",
-        "outage",
         "lorawan",
         "toml_file",
         "station",

@@ -43,11 +43,10 @@ from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import DeviceEntry, PortMissing, Radio, port_of
 from bench.rig.lab_board import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
-from lns.lorawan.airtime import DataRate, frame_airtime_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr as dev_addr_of
 from lns.lorawan.identifiers import eui
-from lns.lorawan.region import Region
+from lns.lorawan.region import DataRate, Region, frame_airtime_us
 
 T = TypeVar("T")
 Dialect = Literal["rui3", "lora-e5", "seeeduino"]

@@ -6,10 +6,9 @@ from enum import StrEnum
 from typing import Any, Protocol, Self
 
 from bench.transmission import Transmission
-from lns.lorawan.airtime import DataRate
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.region import Channel, Region, us915_sub_band
+from lns.lorawan.region import Channel, DataRate, Region, us915_sub_band
 
 
 @dataclass(frozen=True, slots=True)

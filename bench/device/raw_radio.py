@@ -15,7 +15,7 @@ from bench.device.attached import TROUBLES
 from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten, UnknownFirmware
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
 from bench.device.rui3 import Rui3Board, Setting
-from lns.lorawan.airtime import DataRate, frame_airtime_us
+from lns.lorawan.region import DataRate, frame_airtime_us
 
 _P2P = "0"
 _P2P_DONE = re.compile(r"\+EVT:TXP2P DONE")

@@ -9,8 +9,7 @@ from bench.capture import Record
 from bench.device.at_session import Wire
 from bench.device.dialects import dialect_of
 from bench.device.interfaces import Deadlines, RawRadio
-from lns.lorawan.airtime import DataRate, frame_airtime_us
-from lns.lorawan.region import Region
+from lns.lorawan.region import DataRate, Region, frame_airtime_us
 
 _MHDR_AND_MIC_BYTES = 5
 

@@ -34,9 +34,8 @@ from bench.station.switchboard import StationClock, Switchboard
 from bench.station.tap_server import TapServer
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
-from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region, region
+from lns.lorawan.region import Region, frame_airtime_us, region
 from lns.server.address import host_and_port
 from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
 from lns.station.spelling import router_config

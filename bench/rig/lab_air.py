@@ -20,8 +20,8 @@ from bench.transmission import Transmission
 from bench.verdict.case import StimulusMissed
 from bench.virtual.lorawan.channel_plan import time_on_air_us
 from lns.clock import now_us
-from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.identifiers import Eui
+from lns.lorawan.region import frame_airtime_us
 from lns.station.messages import Jreq, Updf, parse_up
 
 SEEN_WITHIN_US = 1_000_000

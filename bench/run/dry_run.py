@@ -27,7 +27,7 @@ from bench.verdict.case import Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
-from lns.lorawan.airtime import frame_airtime_us
+from lns.lorawan.region import frame_airtime_us
 from lns.uplink.registry import DeviceClass
 
 ACTS = frozenset({"send", "join", "restart"})

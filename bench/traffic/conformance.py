@@ -34,10 +34,9 @@ from bench.traffic.recording import (
     notice_of,
     observed,
 )
-from lns.lorawan.airtime import data_rate
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.lorawan.region import EU868
+from lns.lorawan.region import EU868, data_rate
 from lns.uplink.registry import Activation
 
 # `tmst` is the concentrator's counter: exact, but it wraps every 71.6 minutes and starts anew with

@@ -326,24 +326,6 @@ def cf_list_channel_masks(cf_list: bytes) -> tuple[int, ...]:
     return tuple(int.from_bytes(cf_list[at : at + 2], "little") for at in range(0, 10, 2))
 
 
-__all__ = [
-    "Data",
-    "DlSettings",
-    "Frame",
-    "JoinAccept",
-    "JoinAcceptFields",
-    "JoinRequest",
-    "MType",
-    "MalformedFrame",
-    "Proprietary",
-    "RejoinRequest",
-    "build_data",
-    "build_join_accept",
-    "build_join_request",
-    "open_join_accept",
-    "parse",
-]
-
 PHY_BYTES_MIN = 12
 PHY_BYTES_MAX = 255
 F_OPTS_BYTES_MAX = 15

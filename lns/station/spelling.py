@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from lns.lorawan.airtime import DataRate, FskDataRate
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
-from lns.lorawan.region import Region, StationRadio
+from lns.lorawan.region import DataRate, FskDataRate, Region, StationRadio
 from lns.station.messages import NO_PORT, Dnmsg, UpInfo
 
 _encode = msgspec.json.Encoder().encode

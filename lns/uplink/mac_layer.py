@@ -9,7 +9,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from lns.dedup.session import Session
-from lns.lorawan.airtime import DataRate
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import (
     DeviceTimeAns,
@@ -24,8 +23,8 @@ from lns.lorawan.mac_commands import (
     TxParamSetupReq,
     parse_uplink,
 )
-from lns.lorawan.region import Region
-from lns.uplink.reception import Reception
+from lns.lorawan.region import DataRate, Region
+from lns.station.protocol import Reception
 from lns.uplink.registry import EndDevice
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"

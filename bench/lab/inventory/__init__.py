@@ -27,9 +27,8 @@ from bench.lab.inventory.entries import (
 from bench.lab.inventory.sections import BenchFile, DeviceSection, GatewaySection, RadioSection
 from lns.clock import utc_of_this_host
 from lns.complaints import printable
-from lns.lorawan.airtime import DataRate
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.region import Region, region
+from lns.lorawan.region import DataRate, Region, region
 from lns.server.address import host_and_port, is_everywhere
 from lns.toml_file import ConfigError, mistake, read_model
 

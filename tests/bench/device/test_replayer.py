@@ -14,8 +14,7 @@ from bench.device.interfaces import (
 )
 from bench.device.replayer import NotPermitted, Replayer, replayer_for
 from bench.device.serial_line import SerialLine
-from lns.lorawan.airtime import DataRate
-from lns.lorawan.region import EU868
+from lns.lorawan.region import EU868, DataRate
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.wired import play_in_memory
 

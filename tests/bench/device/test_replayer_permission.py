@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from bench.device.replayer import NotPermitted, insist_on_permission
-from lns.lorawan.airtime import DataRate
-from lns.lorawan.region import EU868, US915, Region
+from lns.lorawan.region import EU868, US915, DataRate, Region
 
 SF7, SF10, SF12 = (DataRate(sf, 125_000) for sf in (7, 10, 12))
 

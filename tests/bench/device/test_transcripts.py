@@ -10,9 +10,8 @@ from bench.device.raw_radio import LoraE5Test, Rui3P2p
 from bench.device.replayer import Replayer
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
-from lns.lorawan.airtime import DataRate
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import EU868
+from lns.lorawan.region import EU868, DataRate
 from tests.bench.device.far_end import TRANSCRIPTS, WHOLE, FarEnd, Transcript
 from tests.bench.device.wired import play
 

@@ -13,7 +13,7 @@ from bench.run.dry_run import DryRun
 from bench.run.run_record import PLAN
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result
-from lns.lorawan.airtime import airtime_us
+from lns.lorawan.region import airtime_us
 from scenarios.words import COPY, FIRST
 
 SF7 = {"sf": 7, "bw_hz": 125_000}

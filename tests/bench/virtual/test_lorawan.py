@@ -9,8 +9,7 @@ from bench.virtual.lorawan import channel_plan as plans
 from bench.virtual.lorawan import frames
 from bench.virtual.lorawan.channel_plan import PLANS, Lora, channel_plan, time_on_air_us
 from bench.virtual.lorawan.frames import DOWN, UP, Cid, Command, JoinAccept, Keys, Kind
-from lns.lorawan.airtime import airtime_us, fsk_airtime_us
-from lns.lorawan.region import REGIONS, DataRate, region
+from lns.lorawan.region import REGIONS, DataRate, airtime_us, fsk_airtime_us, region
 from tests.lns.lorawan.vectors import each, vectors
 
 DATA = [vector for vector in vectors("data_frames") if vector["lorawan"] == "1.0"]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lns.dedup.session import Lived, Session
 from lns.delivery.publisher import Message, message_of, remove_duplicates_key
 from lns.lorawan.frame import Data, parse
-from lns.uplink.reception import Reception
+from lns.station.protocol import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
 
 OF_FIRST_LIFE = Lived()

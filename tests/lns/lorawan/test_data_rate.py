@@ -1,6 +1,6 @@
 import pytest
 
-from lns.lorawan.airtime import FSK, DataRate, data_rate
+from lns.lorawan.region import FSK, DataRate, data_rate
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from lns.lorawan.airtime import frame_airtime_us
 from lns.lorawan.region import (
     AS923_1,
     EU868,
@@ -12,6 +11,7 @@ from lns.lorawan.region import (
     Channel,
     DataRate,
     DwellTimes,
+    frame_airtime_us,
     region,
     us915_sub_band,
 )

@@ -18,9 +18,9 @@ from lns.lorawan.mac_commands import (
     TxParamSetupReq,
 )
 from lns.lorawan.region import AS923_1, EU868, US915, Region
+from lns.station.protocol import Reception
 from lns.uplink import mac_layer
 from lns.uplink.mac_layer import Requests
-from lns.uplink.reception import Reception
 from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, uplink
 

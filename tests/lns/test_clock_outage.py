@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from lns.outage import Trouble
+from lns.clock import Trouble
 
 LOG = logging.getLogger("lns.test")
 

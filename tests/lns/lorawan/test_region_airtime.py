@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from lns.lorawan.airtime import FSK, DataRate, airtime_us, frame_airtime_us, fsk_airtime_us
+from lns.lorawan.region import FSK, DataRate, airtime_us, frame_airtime_us, fsk_airtime_us
 from tests.lns.lorawan.vectors import each, vectors
 
 
