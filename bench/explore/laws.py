@@ -307,6 +307,7 @@ def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
 def _sessions(facts: _Facts) -> Iterator[Broken]:
     """No frame of a session is new when one of a later session was accepted a while before."""
     newest: dict[int, tuple[int, int]] = {}
+    owned: dict[int, int] = {}
     for message in sorted(facts.trace.delivered, key=lambda m: facts.by_number[m.reception].at_us):
         reception = facts.by_number[message.reception]
         frame = reception.frame
@@ -319,6 +320,15 @@ def _sessions(facts: _Facts) -> Iterator[Broken]:
             return
         if frame.session > session:
             newest[frame.device] = frame.session, at_us
+        if all(w.level2 != "NotOwner" for w in facts.trace.outcomes[reception.number]):
+            owned[frame.device] = max(frame.session, owned.get(frame.device, -1))
+    last = {kept.device: {said[0] for said in kept.sessions} for kept in facts.trace.kept}
+    opened = facts.trace.dev_addr
+    for device, session in owned.items():
+        over = {opened[n] for n in opened if n < session and facts.trace.frames[n].device == device}
+        if over & last.get(device, set()) - {opened.get(session)}:
+            yield Broken("sessions end", "a session that is over is still kept")
+            return
 
 
 def _due(trace: Trace) -> set[int]:

@@ -9,7 +9,7 @@ SERVERS = "tests/lns/test_several_servers.py"
 OWNER_FAILS = "tests/lns/dedup/test_owner_fails.py"
 OUTAGE = "tests/lns/test_claims_outage.py"
 LIVES = "tests/lns/dedup/test_lives.py"
-HISTORIES = "tests/lns/test_histories.py"
+HISTORIES = "tests/bench/explore/test_explore.py"
 EXPLORED = "tests/bench/explore/test_explore.py"
 SESSIONS = "tests/contracts/test_session_store.py"
 

@@ -72,7 +72,17 @@ def test_a_session_that_has_ended_does_not_come_back() -> None:
     trace = played("a=otaa/None : a join A1 ; a send A1 ; a join A1 ; a send A1")
     assert laws(trace) == []
     trace.kept.append(replace(trace.kept[0], at_us=99_000_000))
-    assert laws(trace) == ["sessions end: a session that has ended is in the store again"]
+    assert laws(trace) == [
+        "sessions end: a session that has ended is in the store again",
+        "sessions end: a session that is over is still kept",
+    ]
+
+
+def test_a_session_that_is_over_is_not_kept() -> None:
+    trace = played("a=otaa/None : a join A1 ; a send A1 ; a join A1 ; a send A1")
+    (old, new) = trace.dev_addr.values()
+    trace.kept[-1] = replace(trace.kept[-1], sessions=((new, 0, 0), (old, 0, 0)))
+    assert laws(trace)[-1] == "sessions end: a session that is over is still kept"
 
 
 def test_no_counter_goes_back() -> None:

@@ -1,6 +1,6 @@
 """What a relaxed device may do that begins its counter again, and what becomes of its frames.
 
-The shortest histories of each kind; `tests/lns/test_histories.py` looks for others.
+The shortest histories of each kind; `lorabench explore` looks for others.
 """
 
 from dataclasses import replace
