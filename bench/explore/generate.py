@@ -339,6 +339,8 @@ SHAPES = tuple(
         "a=otaa/None : a join A1 ; A refuse 1500ms ; a send A1+1600010us ; a send A1 ; a join A1",
         # other bytes with the newest counter come again before the application refuses them
         "a=strict/Drop : a send A1 ; a restart ; A refuse 120ms ; a confirm A1 ; a again A1",
+        # a copy of a frame that repeats a counter waits, and a newer frame comes
+        "a=strict/None/from3 : A slow 120ms ; a restart ; a skip2 ; a confirm A2 A1 ; a send A1",
         # a copy waits for a first one that is refused, or while its device begins again
         "servers=2 a=strict/Mark : a send A1 ; A store 5s 80ms ; a skip20000 ; a send A2 A1+10ms",
         "servers=2 a=relaxed/None/from16380 : A slow 1500ms ; a confirm A1 ; a again A1 B2+300ms"

@@ -445,9 +445,10 @@ class Uplinks:
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
         if facts.disposition.spends:
             session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
-            is_alone = not self._claiming.is_asked_for(device)
-            if is_alone and session.mic is None and session.f_cnt_up == f_cnt:
-                session.mic = facts.key.mic  # a store of before knows none
+            if not self._claiming.is_asked_for(device):
+                if session.mic is None and session.f_cnt_up == f_cnt:
+                    session.mic = facts.key.mic  # a store of before knows none
+                self._sightings.place(facts.key, facts.named)  # before a newer frame comes
         if not facts.disposition.advances:
             return facts
         if not self._claiming.is_asked_for(device):

@@ -20,6 +20,13 @@ MUTANTS = (
         noticed_by="tests/lns/dedup/test_session.py",
     ),
     Mutant(
+        "a repeat has no name for its copies",
+        "lns/uplink/data.py",
+        "self._sightings.place(facts.key, facts.named)  # before a newer frame comes",
+        "pass",
+        noticed_by="tests/bench/explore/test_explore.py",
+    ),
+    Mutant(
         "no slide on a hit",
         "lns/dedup/concentrator.py",
         "        self._frames[key] = Sighting(first, now_us, known.lived)",
