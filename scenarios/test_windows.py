@@ -1,5 +1,7 @@
 """Which window an answer gets, shortly before and after each limit."""
 
+import json
+
 import pytest
 
 from bench.duration import milliseconds, seconds
@@ -94,3 +96,51 @@ async def test_a_device_that_joins_again_counts_from_the_start(rig, strategy, co
     rig.expect(old[0], FIRST, first="west")
     rig.expect(fresh, FIRST, first="west")
     rig.expect(old[1], gone, gone="west")
+
+
+# --- what a station reports on the air ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late_us", [0, 499_999, 500_000, 1_000_000])
+async def test_the_window_on_the_air_is_the_nearer_one(rig, late_us):
+    """A station says when it has sent an answer; half a second after RX1 it is nearer to RX2."""
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    uplink = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.say(rig.sent(by="west", late=late_us), by="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1" if late_us < 500_000 else "RX2")
+
+
+@pytest.mark.parametrize("confirmed_down", [False, True])
+async def test_a_downlink_that_is_reported_twice_was_sent_once(rig, confirmed_down):
+    """What it carried is done once, and the next one is not taken for it."""
+    rig.only("west")
+    for payload in (b"one", b"two"):
+        await rig.queue_downlink(rig.alpha, payload=payload, port=9, confirmed=confirmed_down)
+    uplink = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.wait(seconds(2))
+    for _ in range(2):
+        await rig.say(rig.sent(by="west"), by="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")
+
+
+async def test_a_report_of_a_downlink_for_somebody_else_proves_nothing(rig):
+    """Number and DevEUI have to fit; the right report counts all the same."""
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    uplink = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.wait(seconds(1))
+    text = rig.sent(by="west")
+    other = json.loads(text) | {"DevEui": "70-B3-D5-7E-D0-00-0F-FF"}
+    await rig.say(json.dumps(other), by="west")
+    await rig.wait(seconds(1))
+    await rig.say(text, by="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")

@@ -228,6 +228,40 @@ def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
         yield from check.same("owner", claim.get("lns"), claim.get("owner"))
 
 
+@dataclass(slots=True)
+class Claims:
+    """What servers say of whose a session is, and which downlink counter a claim has brought.
+
+    Remembers who was granted something of a session (DevEUI, DevAddr), and the counters that claims
+    have taken, by server, station and `xtime`.
+    """
+
+    granted: defaultdict[tuple[str, str], set[str]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    taken: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says whose a frame is; only who was granted one can own the newest."""
+        owners = self.granted[claim["dev_eui"], claim["dev_addr"]]
+        if claim["decision"] == "Owner":
+            owners.add(claim.get("lns", ""))
+            if "f_cnt_down" in claim:
+                self.taken[_answer(claim)] = claim["f_cnt_down"]
+        elif claim["decision"] == "NotOwner" and owners and claim.get("owner") not in owners:
+            yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
+
+    def answer(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server answers a frame: with the counter that its claim has taken for that."""
+        due = self.taken.pop(_answer(downlink), None)
+        if due is not None:
+            yield from check.same("f_cnt_down", due, downlink.get("f_cnt_down"))
+
+
+def _answer(event: Event) -> tuple[object, ...]:
+    return tuple(event.get(name) for name in ("lns", "station", "xtime"))
+
+
 class Accounts:
     """Compares what servers tell of their own doings with what the inspector has seen.
 
@@ -246,11 +280,12 @@ class Accounts:
         self._late = LateStations()
         self._name_of = name_of
         self._alone = alone
+        self._owners = Claims()
         self._claims: defaultdict[tuple[object, ...], list[Event]] = defaultdict(list)
         self._scheduled: dict[Key, Event] = {}
         self._sent: dict[Key, Event] = {}
         self._told: dict[Key, Told] = {}
-        self._reported: dict[Key, int] = {}
+        self._reported: dict[Key, object] = {}
         self._unreadable: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
 
@@ -268,28 +303,38 @@ class Accounts:
                 yield from self._late.tell(event, self._check(event, "late station"))
             case "lns.claim":
                 self._claims[_reception(event)].append(event)
+                yield from self._owners.tell(event, self._check(event, "claim"))
             case "lns.downlink":
-                stages = {"scheduled": self._scheduled, "transmitted": self._sent}
-                stages[event["stage"]][event["station"], event["diid"]] = event
+                yield from self._downlink(event)
             case "lns.unreadable":
                 self._unread[event["station"], event["msgtype"]] += 1
             case "case.lns":
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
 
+    def _downlink(self, event: Event) -> Iterator[Found]:
+        key = event["station"], event["diid"]
+        if event["stage"] == "transmitted" and key in self._sent and self._alone:
+            yield self._check(event, "transmitted").wrong("stage", "once", "again")
+        if event["stage"] == "scheduled" and self._alone:
+            yield from self._owners.answer(event, self._check(event, "claim"))
+        stages = {"scheduled": self._scheduled, "transmitted": self._sent}
+        stages[event["stage"]][key] = event
+
     def told(self, station: str, diid: int, told: Told) -> None:
         """A downlink that a station could read has passed its tap."""
         self._told[station, diid] = told
 
-    def reported(self, station: str, diid: int, xtime: object) -> None:
-        """A station says that a downlink is on the air."""
-        if isinstance(xtime, int):
-            self._reported[station, diid] = xtime
+    def reported(self, station: str, diid: int, report: Mapping[str, Any]) -> None:
+        """A station says that a downlink is on the air: once, and for the device that it is for."""
         told = self._told.get((station, diid))
-        frame = None if told is None else read_data(bytes.fromhex(told.fields["pdu"]))
-        if told is not None and frame is not None and frame.f_port and not frame.confirmed:
-            dev_eui = eui_of(told.fields.get("DevEui", told.fields.get("DevEUI"))) or ""
-            self._requests.prove(dev_eui, confirmed=False)
+        dev_eui = _dev_eui(report)
+        if told is None or dev_eui != _dev_eui(told.fields) or (station, diid) in self._reported:
+            return
+        self._reported[station, diid] = report.get("xtime")
+        frame = read_data(bytes.fromhex(told.fields["pdu"]))
+        if frame is not None and frame.f_port and not frame.confirmed:
+            self._requests.prove(dev_eui or "", confirmed=False)
 
     def acknowledged(self, dev_eui: str) -> None:
         """A device says that it has heard a confirmed downlink."""
@@ -323,9 +368,13 @@ class Accounts:
             if key in self._told:
                 yield from scheduled(event, self._told[key], self._check(event, "scheduled"))
         for key, event in self._sent.items():
-            if key in self._told and key in self._reported:
-                check = self._check(event, "transmitted")
-                yield from sent(event, self._told[key], self._reported[key], check)
+            check = self._check(event, "transmitted")
+            if key not in self._told:
+                continue
+            if key not in self._reported:
+                yield check.wrong("stage", "what its station has reported", "no report of it")
+            elif isinstance(xtime := self._reported[key], int):
+                yield from sent(event, self._told[key], xtime, check)
 
     def _claimed(self, outcome: Event) -> Iterator[Found]:
         check = self._check(outcome, "claim")
@@ -342,6 +391,10 @@ class Accounts:
             rule="account", of=f"{what} of {lns}, {named}", t_us=event["t_us"],
             station=event.get("station"), frame_id=event.get("frame_id"),
         )  # fmt: skip
+
+
+def _dev_eui(fields: Mapping[str, Any]) -> str | None:
+    return eui_of(fields.get("DevEui", fields.get("DevEUI")))
 
 
 def _reception(event: Event) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
 from bench.inspection.class_c import ClassC
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
-from bench.inspection.outcome import outcome, unreadable
+from bench.inspection.outcome import forgotten, outcome, unreadable
 from bench.inspection.router_config import mux_time, router_config
 from bench.verdict.evidence import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
@@ -69,6 +69,7 @@ class Inspector:
     ) -> None:
         self._has_twins = has_twins
         self._frame_names = message.Names()
+        self._numbers = message.Numbers()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
@@ -112,9 +113,14 @@ class Inspector:
                 case "lns.outcome":
                     self._outcome(event)
                 case "lns.evicted":
-                    self._evicted(event)
+                    told = [uplink for heard in self._heard.values() for uplink in heard]
+                    self._found += forgotten(event, told)
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
+                case "case.begin":
+                    self._numbers.begins_at_one = event.get("rig") == "simulated"
+                case "fault.begin" if event["fault"] == "wipe":
+                    self._numbers.forget(event["detail"].get("lns", ""))
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
@@ -167,7 +173,7 @@ class Inspector:
             told = json_of(event["text"]) or {}
             if told.get("msgtype") == "dntxed" and isinstance(told.get("diid"), int):
                 self._reported.add((event["station"], told["diid"]))
-                self._accounts.reported(event["station"], told["diid"], told.get("xtime"))
+                self._accounts.reported(event["station"], told["diid"], told)
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
             if told.get("msgtype") == "timesync" and type(told.get("txtime")) is int:
@@ -412,16 +418,6 @@ class Inspector:
         strategy = self._strategies.get(sender.device.dev_eui) if sender else None
         self._found += outcome(event, uplink, sender, strategy, check)
 
-    def _evicted(self, event: Event) -> None:
-        """Level 1 names what it forgets by DevEUI, MIC and the counter on the wire."""
-        dev_eui, mic, counter = [*event["key"].split(":"), "", ""][:3]
-        for uplink in (one for heard in self._heard.values() for one in heard):
-            frame = uplink.frame
-            if isinstance(frame, DataFrame) and frame.mic.hex().upper() == mic:
-                check = Scrutiny(rule="evicted", of=f"frame of {dev_eui}", t_us=event["t_us"])
-                self._found += check.same("FCnt", str(frame.f_cnt), counter)
-                return
-
     # --- what the application gets ----------------------------------------------------------------
 
     def _published(self, event: Event) -> None:
@@ -440,6 +436,9 @@ class Inspector:
         heard = self._messages.get((body["devEui"], body["station"], body["fCnt"]), [])
         word = "status" if is_status else "up"
         yield from message.addressed(event["topic"], word, body, check)
+        if self._undisturbed or self._numbers.begins_at_one:
+            # What is sent anew after a kill has another number, or comes in another order.
+            yield from self._numbers.compare(event["topic"], body, check)
         since_us = min((one.uplink.t_us for one in heard), default=None)
         yield from message.in_time(body, self._network.began, since_us, check)
         if is_status:

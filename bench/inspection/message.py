@@ -78,6 +78,35 @@ class Names:
             yield check.wrong("removeDuplicatesKey", "one of this frame", f"{key} of {first}")
 
 
+class Numbers:
+    """The sequence number of the newest message of each topic: every new message has the next one.
+
+    `begins_at_one`: nothing was published on any topic before the case.
+    """
+
+    def __init__(self) -> None:
+        self.begins_at_one = False
+        self._newest: dict[str, int] = {}
+        self._messages: set[tuple[str, str, int]] = set()
+
+    def forget(self, lns: str) -> None:
+        """A server has lost its outbox, and with it how far its topics have come."""
+        for topic in [topic for topic in self._newest if topic.split("/")[1] == lns]:
+            del self._newest[topic]
+
+    def compare(self, topic: str, body: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+        """What is wrong in the number of a message, unless it is one that comes again."""
+        number = body["sequenceNumber"]
+        this = topic, body["messageId"], number
+        if this in self._messages:
+            return
+        self._messages.add(this)
+        newest = self._newest.get(topic, 0)
+        if newest or self.begins_at_one:
+            yield from check.same("sequenceNumber", newest + 1, number)
+        self._newest[topic] = number
+
+
 def in_time(
     body: dict[str, Any], began: datetime | None, since_us: int | None, check: Scrutiny
 ) -> Iterator[Found]:
@@ -101,6 +130,11 @@ def in_time(
 
 def status(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> Iterator[Found]:
     """What is wrong in a message that tells what a device said of itself."""
+    frame_name = rf"{body['devEui']}-{body['devAddr']}(\.[1-9][0-9]*)?-{body['fCnt']}"
+    if re.fullmatch(f"{frame_name}-status", body["messageId"]) is None:
+        named = f"{body['devEui']}-{body['devAddr']}-{body['fCnt']}-status"
+        yield check.wrong("messageId", named, body["messageId"])
+    yield from check.same("removeDuplicatesKey", body["messageId"], body["removeDuplicatesKey"])
     said: list[list[int]] = []
     for one in heard:
         frame, session = one.uplink.frame, one.session

@@ -1,13 +1,21 @@
-"""Does a network server's own account of a reception name the frame, and whose it is, rightly?"""
+"""Does a network server's own account of a reception name the frame, and whose it is, rightly?
 
-from collections.abc import Iterator, Mapping
+And that of what level 1 forgot before its time.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bench.capture.reading import Event
 from bench.inspection.downlink import Answered
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import DataFrame, JoinRequest
 
+_FORGOTTEN = re.compile(r"[0-9A-F]{16}:([0-9A-F]{8}|[0-9A-F]{16}):[0-9]+")
+_SILENCE_ERROR_US = 300_000
+"""By how much a silence may differ from what passed at the taps."""
 _NAMELESS = ("UnknownDevice", "MicMismatch")
 """Refused before anybody knew who had sent it."""
 
@@ -50,6 +58,28 @@ def unreadable(told: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
     due = {"upstream": "dropped", "reason": "Malformed", "answer": "NotAsked"}
     for name, value in {**due, "level2": "NotAsked", "status": None, "dev_eui": None}.items():
         yield from check.same(name, value, _plain(told.get(name)))
+
+
+def forgotten(event: Event, told: Sequence[Uplink]) -> Iterator[Found]:
+    """What is wrong in what level 1 says that it forgot: which frame, and how long it was silent.
+
+    A frame is named by DevEUI, MIC and the counter on the wire, a join by JoinEUI, DevEUI and
+    DevNonce. `told`: all that stations have told so far.
+    """
+    key: str = event["key"]
+    check = Scrutiny(rule="evicted", of=f"what was forgotten, {key}", t_us=event["t_us"])
+    if _FORGOTTEN.fullmatch(key) is None:
+        yield check.wrong("key", "a DevEUI, a MIC and a counter, or what names a join", key)
+        return
+    _, mic, counter = key.split(":")
+    frames = [one for one in told if one.frame_id == key]
+    for uplink in told:
+        if isinstance(uplink.frame, DataFrame) and uplink.frame.mic.hex().upper() == mic:
+            frames.append(uplink)
+            yield from check.same("FCnt", str(uplink.frame.f_cnt), counter)
+    silences = [event["t_us"] - one.t_us for one in frames]
+    if frames and all(abs(us - event["silent_us"]) > _SILENCE_ERROR_US for us in silences):
+        yield check.wrong("silent_us", silences[-1], event["silent_us"])
 
 
 def _plain(value: object) -> object:

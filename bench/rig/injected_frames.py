@@ -7,7 +7,7 @@ from bench.plan.needs import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Frame, RigDevice, Stations
 from bench.rig.provisioning import PAYLOAD
-from bench.rig.stations import reception_text, sessions_opened
+from bench.rig.stations import reception_text, sent_text, sessions_opened
 from bench.virtual import crafted
 from bench.virtual.lorawan.frames import Keys
 from lns.lorawan.identifiers import eui
@@ -106,6 +106,13 @@ class InjectedFrames:
         """The text of a station that has just heard a frame, or believes so."""
         xtime = self.setup.station(by).tap.xtime_now()
         return reception_text(frame.phy, self.setup.region, xtime, dr=dr, freq_hz=freq_hz)
+
+    def sent(self, *, by: str, late: int = 0) -> str:
+        """The text of a station that has sent the newest downlink that it was handed.
+
+        `late`: so many µs after RX1 opened. LookupError where it was handed none.
+        """
+        return sent_text(self.setup.case.events, self.setup.station(by).eui, late_us=late)
 
     async def say(self, text: str, *, by: str) -> None:
         """Let a station say something to the network server, whatever it is."""

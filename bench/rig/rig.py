@@ -218,6 +218,7 @@ class Rig(Expectations):
     craft_join = verb("frames", InjectedFrames.craft_join)
     flood = verb("frames", InjectedFrames.flood)
     told = verb("frames", InjectedFrames.told)
+    sent = verb("frames", InjectedFrames.sent)
     say = verb("frames", InjectedFrames.say)
     forge = verb("frames", InjectedFrames.forge)
     forge_join = verb("frames", InjectedFrames.forge_join)

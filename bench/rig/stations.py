@@ -52,6 +52,27 @@ def reception_text(
     return text
 
 
+def sent_text(events: Sequence[Event], station: Eui, *, late_us: int = 0) -> str:
+    """The text of a station that has sent the newest downlink that it was handed, so late in RX1.
+
+    LookupError where it was handed none.
+    """
+    for event in reversed(events):
+        if event["kind"] != "station.text" or event["station"] != station:
+            continue
+        wanted = station_words.wanted(station_words.understood(event["text"]))
+        if event["direction"] == "up" or wanted is None:
+            continue
+        assert wanted.xtime, "only an answer has a window"
+        xtime = wanted.xtime + wanted.rx_delay_s * 1_000_000 + late_us
+        text = station_words.sent_told(
+            wanted, dr=0, freq_hz=868_100_000, xtime=xtime, up_us=0, gpstime=0
+        )
+        assert text is not None, "no device has a DevEUI of zeros"
+        return text
+    raise LookupError("this station was handed no downlink")
+
+
 def first_channel(region: Region) -> Signal:
     """How a station hears what `reception_text` tells by default."""
     plan = channel_plan(region.name)

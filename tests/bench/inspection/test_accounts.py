@@ -46,7 +46,7 @@ def test_a_request_is_queued_and_done() -> None:
     books = accounts()
     carries = {**ANSWER, "pdu": "600100002600030002AA0B0C0D0E"}
     books.told(WEST, 7, Told(carries, frozenset(), None))
-    books.reported(WEST, 7, 2_000_000)
+    books.reported(WEST, 7, {"DevEui": ALPHA, "xtime": 2_000_000})
     assert said(books, asks(), tells("queued", waiting=1), tells("done", waiting=0)) == []
     assert list(books.end()) == []
 
@@ -130,8 +130,25 @@ def test_the_window_on_the_air_follows_from_the_report(xtime: int, window: str) 
         sent = {"stage": "transmitted", "window": told, "frame_id": FRAME, "diid": 7}
         said(books, event("lns.downlink", dev_eui=ALPHA, **sent))
         books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), None))
-        books.reported(WEST, 7, xtime)
+        books.reported(WEST, 7, {"DevEui": ALPHA, "xtime": xtime})
         assert bool(list(books.end())) is wrong
+
+
+def test_a_downlink_is_on_the_air_once_and_only_if_its_station_says_so() -> None:
+    sent = event("lns.downlink", stage="transmitted", window="RX1", frame_id=FRAME, diid=7)
+    for report, wrong in (
+        ({"DevEui": ALPHA, "xtime": 2_000_000}, []),
+        ({"DevEui": "70-B3-D5-7E-D0-00-00-09", "xtime": 2_000_000}, ["no report of it"]),
+        ({}, ["no report of it"]),
+    ):
+        books = accounts()
+        books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), None))
+        books.reported(WEST, 7, report)
+        assert said(books, sent) == []
+        assert [found.observed for found in books.end()] == wrong
+        assert [text.split(": ")[1:] for text in said(books, sent)] == [
+            ["stage", "expected once, observed again"]
+        ]
 
 
 def test_a_station_that_is_late_is_told_of_at_five_and_ten() -> None:
@@ -150,7 +167,7 @@ def test_a_station_that_is_late_is_told_of_at_five_and_ten() -> None:
 
 
 def test_a_claim_says_what_its_outcome_says() -> None:
-    named = {"xtime": 1, "frame_id": FRAME, "f_cnt": 10, "dev_eui": ALPHA}
+    named = {"xtime": 1, "frame_id": FRAME, "f_cnt": 10, "dev_eui": ALPHA, "dev_addr": "26000001"}
     outcome = event("lns.outcome", answer="RX1", level2="Owner", **named)
     claim = event("lns.claim", decision="Owner", owner="lns-a", **named)
     assert said(accounts(), claim, outcome) == []
@@ -158,6 +175,25 @@ def test_a_claim_says_what_its_outcome_says() -> None:
     assert len(said(accounts(), {**claim, "owner": "lns-b"}, outcome)) == 1
     assert len(said(accounts(), {**claim, "decision": "NotOwner"}, outcome)) == 1
     assert len(said(accounts(), {**claim, "f_cnt": 11}, outcome)) == 1
+
+
+def test_whose_a_session_is_follows_from_what_was_granted() -> None:
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10, "xtime": 1}
+    lost = event("lns.claim", decision="NotOwner", owner="lns-b", **named)
+    won = {**event("lns.claim", decision="Owner", owner="lns-b", **named), "lns": "lns-b"}
+    books = accounts()
+    assert said(books, lost) == []  # who was granted what was before, nobody knows
+    assert said(books, won, lost) == []
+    assert [text.split(": ")[1] for text in said(books, {**lost, "owner": "lns-a"})] == ["owner"]
+
+
+def test_an_answer_has_the_counter_of_its_claim() -> None:
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10}
+    claim = event("lns.claim", decision="Owner", owner="lns-a", xtime=1_000_000, **named)
+    for taken, wrong in ((None, 0), (3, 0), (4, 1)):
+        books = accounts()
+        told = claim if taken is None else {**claim, "f_cnt_down": taken}
+        assert len(said(books, told, event("lns.downlink", **SCHEDULED))) == wrong
 
 
 def test_what_cannot_be_read_is_to_be_told() -> None:

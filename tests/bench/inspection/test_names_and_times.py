@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.message import Names, addressed, in_time, status
+from bench.inspection.message import Names, Numbers, addressed, in_time, status
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import Keys, Kind, data_frame, read_data
@@ -98,4 +98,39 @@ def test_a_message_says_the_same_as_its_topic() -> None:
 )
 def test_a_status_is_what_the_device_said_last(battery: int, margin: int, wrong: list[str]) -> None:
     frame = heard(f_opts=bytes.fromhex("06010106FF20"))
-    assert fields(status({"battery": battery, "margin": margin}, [frame], CHECK)) == wrong
+    name = f"{DEV_EUI}-26000001-10-status"
+    told = body(messageId=name, removeDuplicatesKey=name, battery=battery, margin=margin)
+    assert fields(status(told, [frame], CHECK)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "wrong"),
+    [
+        ("26000001.2-10-status", "26000001.2-10-status", []),
+        ("26000001-10", "26000001-10", ["messageId"]),
+        ("26000001-11-status", "26000001-11-status", ["messageId"]),
+        ("26000001-10-status", "26000001-10", ["removeDuplicatesKey"]),
+    ],
+)
+def test_a_status_has_a_name_of_its_own(name: str, key: str, wrong: list[str]) -> None:
+    names = {"messageId": f"{DEV_EUI}-{name}", "removeDuplicatesKey": f"{DEV_EUI}-{key}"}
+    assert fields(status(body(**names, battery=1, margin=2), [], CHECK)) == wrong
+
+
+def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
+    numbers = Numbers()
+
+    def told(number: int, name: str, topic: str = "lorawan/lns-a/d/up") -> list[str]:
+        numbered = body(sequenceNumber=number, messageId=name)
+        return fields(numbers.compare(topic, numbered, CHECK))
+
+    assert told(7, "a") == []  # what was before the case nobody knows
+    assert told(8, "b") + told(7, "a") + told(9, "c") == []
+    assert told(9, "d") == ["sequenceNumber"]
+    assert told(11, "e") == ["sequenceNumber"]
+    numbers.begins_at_one = True
+    numbers.forget("lns-b")
+    assert told(12, "f") == []
+    numbers.forget("lns-a")
+    assert told(1, "g") + told(1, "h", "lorawan/lns-a/e/up") == []
+    assert told(2, "i", "lorawan/lns-a/f/up") == ["sequenceNumber"]

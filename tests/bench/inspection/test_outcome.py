@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.outcome import outcome
+from bench.inspection.outcome import forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import (
@@ -26,13 +26,17 @@ DATA = data_frame(Kind.CONFIRMED_UP, "26000001", KEYS, 0x1000A, f_port=2, payloa
 JOIN = join_request(bytes(16), join_eui=JOIN_EUI, dev_eui=DEV_EUI, dev_nonce=1)
 
 
-def wrong(phy: bytes, told: dict[str, Any], *, sent: bool = True) -> list[str]:
+def heard(phy: bytes) -> Uplink:
     frame = read_join_request(phy) if phy is JOIN else read_data(phy)
     assert frame is not None
-    uplink = Uplink(
+    return Uplink(
         station=STATION, t_us=0, held_us=0, phy=phy, frame=frame, xtime=1, rctx=0, dr=5,
         freq_hz=868_100_000, rssi=-80, snr=7,
     )  # fmt: skip
+
+
+def wrong(phy: bytes, told: dict[str, Any], *, sent: bool = True) -> list[str]:
+    uplink = heard(phy)
     sender = Answered(uplink, DEVICE, 0x1000A, DEVICE.sessions[0]) if sent else None
     return [one.text.split(": ")[1] for one in outcome(told, uplink, sender, "Drop", CHECK)]
 
@@ -78,3 +82,23 @@ def test_a_join_is_of_the_device_that_it_names() -> None:
     assert wrong(JOIN, told | {"dev_eui": JOIN_EUI}, sent=False) == ["dev_eui"]
     refused = {"upstream": "dropped", "reason": "UnknownDevice"}
     assert wrong(JOIN, refused, sent=False) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "silent_us", "wrong"),
+    [
+        (f"{DEV_EUI}:{DATA[-4:].hex().upper()}:10", 60_000_000, []),
+        (f"{DEV_EUI}:{DATA[-4:].hex().upper()}:10", 59_000_000, ["silent_us"]),
+        (f"{DEV_EUI}:{DATA[-4:].hex().upper()}:11", 60_000_000, ["FCnt"]),
+        (f"{DATA[-4:].hex().upper()}:10", 60_000_000, ["key"]),
+        (f"{JOIN_EUI}:{DEV_EUI}:1", 60_000_000, []),
+        (f"{JOIN_EUI}:{DEV_EUI}:1", 0, ["silent_us"]),
+        (f"{DEV_EUI}:00000000:10", 1, []),
+    ],
+)
+def test_what_is_forgotten_is_named_with_its_silence(
+    key: str, silent_us: int, wrong: list[str]
+) -> None:
+    event: dict[str, Any] = {"t_us": 60_000_000, "key": key, "silent_us": silent_us}
+    found = forgotten(event, [heard(DATA), heard(JOIN)])
+    assert [one.text.split(": ")[1] for one in found] == wrong
