@@ -16,6 +16,27 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from lns.clock import now_us
 
+
+def microseconds(number: int) -> int:
+    """That many microseconds."""
+    return number
+
+
+def milliseconds(number: float) -> int:
+    """That many milliseconds, in µs."""
+    return round(number * 1_000)
+
+
+def seconds(number: float) -> int:
+    """That many seconds, in µs."""
+    return round(number * 1_000_000)
+
+
+def minutes(number: float) -> int:
+    """That many minutes, in µs."""
+    return round(number * 60_000_000)
+
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

@@ -11,8 +11,8 @@
 `scenarios/README.md` has every verb of a rig, the language of the tables, and the faults.
 """
 
+from bench.clock import microseconds, milliseconds, minutes, seconds
 from bench.device.interfaces import Joining, Sent
-from bench.duration import microseconds, milliseconds, minutes, seconds
 from bench.rig.interfaces import Frame, RigDevice, RigStation
 from bench.rig.rig import Rig
 from bench.verdict.case import StimulusMissed

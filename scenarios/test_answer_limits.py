@@ -5,7 +5,7 @@ LoRaWAN 1.0.4, 4.2 and 4.3; Regional Parameters RP002 (payload sizes).
 
 import pytest
 
-from bench.duration import milliseconds, minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, TOO_LATE, WITH_DOWNLINK
 

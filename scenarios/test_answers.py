@@ -5,7 +5,7 @@ LoRaWAN 1.0.4, 4.2 (receive windows), 4.3.1 (ACK, FPending) and 6.2.5 (what a jo
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, IN_RX2, LOST, OWNED, WITH_DOWNLINK
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST
 

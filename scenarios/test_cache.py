@@ -5,7 +5,7 @@ ADR 007, part 1, and `[dedup]`. Policy in memory, on exact times: no wire has a 
 
 import pytest
 
-from bench.duration import microseconds, minutes, seconds
+from bench.clock import microseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OWNED
 

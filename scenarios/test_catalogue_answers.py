@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, TOO_LATE, WITH_DOWNLINK
 
 

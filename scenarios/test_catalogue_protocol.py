@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.duration import milliseconds
+from bench.clock import milliseconds
 from bench.verdict.expectation import Table
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
 from scenarios.words import COPY, FIRST, IN_RX2

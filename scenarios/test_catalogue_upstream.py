@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.words import COPY, FIRST, TOO_LATE
 

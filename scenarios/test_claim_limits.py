@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds, minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from lns.lorawan.crypto import SessionKeys
 from scenarios.words import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds
+from bench.clock import milliseconds
 from bench.verdict.expectation import Table
 from scenarios.words import COPY, ELSEWHERE, FIRST
 

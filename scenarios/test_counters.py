@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.verdict.expectation import Table
 from bench.virtual.session import BASICS_MODEM
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, OWNED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import microseconds, seconds
+from bench.clock import microseconds, seconds
 from bench.virtual.session import LMIC
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 

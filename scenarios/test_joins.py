@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual.session import BASICS_MODEM, LORAMAC_NODE
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds
+from bench.clock import milliseconds
 from scenarios.two_levels import SERVERS, STATIONS, due, orders
 
 BETWEEN_US = milliseconds(120)  # far enough apart that the order is certain on any wire

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.duration import milliseconds, minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds, minutes
+from bench.clock import milliseconds, minutes
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST
 

@@ -1,6 +1,6 @@
 """A confirmed frame whose answer did not come in time: ADR 007, "missed window"."""
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, OVER, TOO_LATE
 
 

@@ -1,6 +1,6 @@
 """One transmission through several stations: ADR 007, "Duplicates from different concentrators"."""
 
-from bench.duration import milliseconds
+from bench.clock import milliseconds
 from bench.verdict.expectation import Table
 from scenarios.words import COPY, FIRST
 

@@ -6,7 +6,7 @@ each there is a mutant that shows the same fault (`tests/mutants/museum.py`).
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 

@@ -5,7 +5,7 @@ ADR 007, part 2: the first server that asks owns the frame, and only the owner a
 
 import pytest
 
-from bench.duration import milliseconds, minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import ELSEWHERE, LOST, OWNED, UNVERIFIED
 

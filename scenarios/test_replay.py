@@ -1,6 +1,6 @@
 """A frame sent again by somebody else: ADR 007, "replay attacks"."""
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST
 

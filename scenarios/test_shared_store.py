@@ -6,7 +6,7 @@ never answers it; what it delivers is flagged (`open`), or it delivers nothing (
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, LOST, OVER, OWNED, UNVERIFIED
 

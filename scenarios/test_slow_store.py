@@ -6,7 +6,7 @@ store forgets, the servers still know for themselves.
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, UNVERIFIED
 

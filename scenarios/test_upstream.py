@@ -5,7 +5,7 @@ What could not be made durable was not heard; what could not be sent was not spe
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, TOO_LATE
 

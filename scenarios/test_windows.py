@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, FIRST, IN_RX2, TOO_LATE
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, thread_time_ns
 
-from bench.host.resources import away_us
+from bench.host.program import away_us
 
 WORK_US = 4_500
 SLOWNESS_MAX = 5.0

@@ -47,7 +47,6 @@ LAYERS = {
         "__main__",
     ),
     "bench": (
-        "duration",
         "clock",
         "chance",
         "spark",
@@ -344,7 +343,7 @@ def test_modules_stay_readable_in_one_sitting() -> None:
 NAMED_ALIKE = {
     "interfaces": "of each room that has some",
     "laws": "of histories, and of conservation in the tables",
-    "nights": "what a command, a page and a query each tell of them",
+    "nights": "what a command and a query each tell of them",
     "summary": "of a run, as a text and as a query",
     "tables": "of the report, and of the lake",
     "program": "that of a person, and any that the bench starts",

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import (
     BenchBroken,
     ExitCode,

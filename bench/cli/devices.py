@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bench.cli import boards
-from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import AsJson, BenchBroken, ExitCode, print_json, print_lines
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
-from bench.host.toml_text import toml_text
+from bench.host.lns_process import toml_text
 from bench.lab.inventory import Inventory, owner_of
 from bench.lab.inventory.entries import PortMissing, Radio, port_of
 from lns.lorawan.identifiers import Eui

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bench.cli.bench_file import inventory_of
+from bench.cli.lab import inventory_of
 from bench.cli.nightly import NotReady, captures_in, healthy, ready
 from bench.cli.output import (
     LAKE,
@@ -24,7 +24,7 @@ from bench.cli.progress import Span, print_styled
 from bench.doctor.diagnosis import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works
 from bench.lab.inventory.entries import Inventory
-from bench.night.lab import note_well, sick_parts
+from bench.night.memory import note_well, sick_parts
 
 EXAMPLES = ("lorabench doctor", "lorabench doctor --json", "lorabench doctor --bench bench.toml")
 

@@ -20,8 +20,8 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
+from bench.cli.report import in_words, totals
 from bench.cli.run import Selection, run_scenarios
-from bench.cli.runs import in_words, totals
 from bench.explore.coverage import ALL_PAIRS, holes, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order

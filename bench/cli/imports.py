@@ -23,7 +23,7 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import Progress, ProgressDisplay
-from bench.cli.runs import exit_code_of, in_words, read_verdicts, totals
+from bench.cli.report import exit_code_of, in_words, read_verdicts, totals
 
 EXAMPLES = (
     "lorabench import saint-eynard-33.ndjson.gz --limit 2000",

@@ -1,16 +1,57 @@
-"""`lorabench lns`: the network server itself, as `python -m lns` starts it."""
+"""`lorabench lns` and `certificates`: the network server, and the files it shares with stations.
 
+server.crt server.key stations-ca.crt   what [tls] names; tokens.toml where stations have tokens
+lns.toml devices.toml                   a configuration that can be started as it is
+stations/<EUI>/tc.* cups.*              the home of each station, and what CUPS hands out
+"""
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import AsJson, ExitCode, Refused, print_json
+from bench.certificates import (
+    CATEGORIES,
+    Authority,
+    write_secret,
+    write_server_files,
+    write_station_files,
+)
+from bench.cli.output import (
+    AsJson,
+    ExitCode,
+    Refused,
+    RegionName,
+    command_line,
+    labelled,
+    print_json,
+    print_lines,
+    region_of,
+    shown_path,
+)
+from bench.host.lns_process import toml_text
 from lns.__main__ import main
 from lns.config import ConfigError, load
+from lns.lorawan.identifiers import Eui, eui
+from lns.server import address
 from lns.startup import prepare
 
-EXAMPLES = ("lorabench lns lns.toml", "lorabench lns lns.toml --check")
+EXAMPLES = (
+    "lorabench lns lns.toml",
+    "lorabench lns lns.toml --check",
+    "lorabench certificates --station 0016C001F1500001",
+    "lorabench certificates --station 16:c001:f150:1 --station 16:c001:f150:2 --show token"
+    " --cups-port 6091",
+    "lorabench certificates --station 0016C001F1500001 --host lns.example --host 192.0.2.7",
+)
 
 
 def lns(
@@ -69,3 +110,275 @@ def _checked(config: Path) -> int:
         }
     )
     return ExitCode.PASSED
+
+
+Shown = Literal["certificate", "token", "nothing"]
+
+STATIONS = "stations"
+_DEVICES = """# The devices of this network server. Replace the last line by tables like this one:
+#
+# [[device]]
+# name = "alpha"
+# dev_eui = "70B3D57ED0000001"
+# activation = "otaa"
+# join_eui = "70B3D57ED0000000"
+# app_key = "env:ALPHA_APP_KEY"      # 32 hex digits, or env:NAME, or file:PATH
+device = []
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is to be made; the first of `hosts` stands in the URIs. No `cups_port`: no CUPS."""
+
+    hosts: tuple[str, ...]
+    port: int
+    stations: tuple[Eui, ...]
+    shown: Shown
+    cups_port: int | None
+    days: int
+    region: str
+
+    @property
+    def tc_uri(self) -> str:
+        """Where stations find their network server."""
+        return address.uri("wss", self.hosts[0], self.port)
+
+    @property
+    def cups_uri(self) -> str | None:
+        if self.cups_port is None:
+            return None
+        return address.uri("https", self.hosts[0], self.cups_port)
+
+
+def write_setup(folder: Path, setup: Setup, *, overwrite: bool) -> list[Path]:
+    """Make all files and put them into `folder`; the paths of what was written.
+
+    FileExistsError, before anything is written, for files that are there, unless `overwrite`.
+    ValueError for what no station takes. An existing `devices.toml` is always left alone.
+    """
+    address.public_uri(setup.tc_uri)
+    with _made_beside(folder) as made:
+        _make(made, setup)
+        files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+        if (folder / "devices.toml").exists():
+            files.remove(Path("devices.toml"))
+        there = [folder / file for file in files if (folder / file).exists()]
+        if there and not overwrite:
+            raise FileExistsError(*there)
+        _remove_what_would_mislead(folder, setup)
+        for file in files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (made / file).replace(folder / file)
+    return [folder / file for file in files]
+
+
+def _make(folder: Path, setup: Setup) -> None:
+    authority = Authority(days=setup.days)
+    write_server_files(folder, authority, *setup.hosts)
+    for station in setup.stations:
+        _make_station(folder / STATIONS / station, authority, setup, station)
+    if setup.shown == "token":
+        lines = [f'{station} = "file:{STATIONS}/{station}/tc.key"' for station in setup.stations]
+        write_secret(folder / "tokens.toml", ("\n".join(lines) + "\n").encode())
+    (folder / "lns.toml").write_text(_lns_toml(setup))
+    write_secret(folder / "devices.toml", _DEVICES.encode())
+
+
+def _make_station(home: Path, authority: Authority, setup: Setup, station: Eui) -> None:
+    # One certificate or token for both: the server asks for the same at both doors.
+    client = authority.client(station) if setup.shown == "certificate" else None
+    token = f"Bearer {secrets.token_urlsafe(24)}" if setup.shown == "token" else None
+    for category, uri in zip(CATEGORIES, (setup.tc_uri, setup.cups_uri), strict=True):
+        if uri is not None:
+            trust = authority.certificate
+            write_station_files(home, category, uri, trust=trust, client=client, token=token)
+
+
+def _lns_toml(setup: Setup) -> str:
+    host = setup.hosts[0]
+    listen_host = "127.0.0.1" if address.is_loopback(host) else "0.0.0.0"  # noqa: S104
+    if ":" in host:
+        listen_host = "[::1]" if address.is_loopback(host) else "[::]"
+    lns = {
+        "id": "lns-a",
+        "listen": f"{listen_host}:{setup.port}",
+        "public_uri": setup.tc_uri,
+        "region": setup.region,
+        "devices": "devices.toml",
+        "stations": list(setup.stations),
+    }
+    tls = {
+        "cert": "server.crt",
+        "key": "server.key",
+        "client_ca": "stations-ca.crt" if setup.shown == "certificate" else None,
+        "tokens": "tokens.toml" if setup.shown == "token" else None,
+    }
+    tables: dict[str, object] = {"lns": lns, "tls": tls}
+    if setup.cups_port is not None:
+        listen = f"{listen_host}:{setup.cups_port}"
+        tables["cups"] = {"listen": listen, "credentials": STATIONS}
+    return "# Made by `lorabench certificates`, to be started or to be copied from.\n" + (
+        toml_text(tables)
+    )
+
+
+def _remove_what_would_mislead(folder: Path, setup: Setup) -> None:
+    """Take away what an earlier setup left and this one has not, such as a .crt beside a token."""
+    (folder / "tokens.toml").unlink(missing_ok=True)
+    for station in setup.stations:
+        for category in CATEGORIES:
+            for suffix in ("uri", "trust", "crt", "key"):
+                (folder / STATIONS / station / f"{category}.{suffix}").unlink(missing_ok=True)
+
+
+@contextmanager
+def _made_beside(folder: Path) -> Iterator[Path]:
+    """A folder to make files in, on the same disk, which is gone afterwards."""
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise NotADirectoryError(f"{existing} is no folder")
+    made = Path(tempfile.mkdtemp(prefix=".lorabench-", dir=existing))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+        assert not os.path.lexists(made)
+
+
+_FILES_SHOWN_MAX = 3
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:]+")
+
+
+def certificates(
+    *,
+    station: Annotated[
+        list[str],
+        Parameter(name="--station", negative=(), help="EUI of a station; once for each."),
+    ],
+    into: Annotated[Path, Parameter(help="Where the files are put.")] = Path("certificates"),
+    host: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--host",
+            negative=(),
+            help="Name or address under which stations reach the server, 127.0.0.1 if left out;"
+            " may be repeated, the first stands in tc.uri.",
+        ),
+    ] = None,
+    port: Annotated[int, Parameter(help="Port of the network server.")] = 6090,
+    cups_port: Annotated[
+        int | None, Parameter(help="Port of CUPS; no cups.* files if left out.")
+    ] = None,
+    show: Annotated[Shown, Parameter(help="What a station has to show.")] = "certificate",
+    region: RegionName = "EU868",
+    days: Annotated[int, Parameter(help="How long the certificates are good.")] = 365,
+    overwrite: Annotated[
+        bool,
+        Parameter(negative=(), show_default=False, help="Replace files that are there already."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Make a throw-away authority, the TLS files of a network server and those of its stations.
+
+    The key of the authority is not kept: for one station more, make all of them anew. Keys and
+    tokens are in files that only you can read, and are never printed.
+    """
+    setup = Setup(
+        hosts=tuple(_host(text) for text in host or ["127.0.0.1"]),
+        port=_port(port),
+        stations=tuple(dict.fromkeys(_eui(text) for text in station)),
+        shown=show,
+        cups_port=None if cups_port is None else _port(cups_port),
+        days=days,
+        region=region_of(region).name,
+    )
+    if days < 1:
+        raise Refused("--days has to be 1 or more.")
+    if setup.cups_port == setup.port:
+        raise Refused("CUPS needs a port of its own: give --cups-port another number.")
+    try:
+        written = write_setup(into, setup, overwrite=overwrite)
+    except FileExistsError as error:
+        raise Refused(_already_there(list(error.args))) from error
+    except ValueError as error:
+        raise Refused(f"No station takes this: {error}.") from error
+    start = command_line("lns", shown_path(into / "lns.toml"))
+    if as_json:
+        print_json(_document(into, setup, written, start))
+    else:
+        print_lines(_told(into, setup, start))
+    return ExitCode.PASSED
+
+
+def _told(into: Path, setup: Setup, start: str) -> list[str]:
+    homes = shown_path(into / STATIONS)
+    shows = {
+        "certificate": "a client certificate",
+        "token": "a token, in an Authorization header",
+        "nothing": "nothing",
+    }
+    rows: list[tuple[str, object]] = [
+        ("server", f"{shown_path(into)}/: server.crt, server.key, stations-ca.crt, lns.toml"),
+        ("stations", f"{homes}/<EUI>/: copy the files of a station into its home"),
+        ("tc.uri", setup.tc_uri),
+    ]
+    if setup.cups_uri is not None:
+        rows.append(("cups.uri", setup.cups_uri))
+    rows += [
+        ("they show", shows[setup.shown]),
+        ("good for", f"{setup.days} days; {', '.join(setup.hosts)}"),
+        ("devices", f"{shown_path(into / 'devices.toml')}: write yours there"),
+        ("start it", start),
+    ]
+    return labelled(rows)
+
+
+def _document(into: Path, setup: Setup, written: list[Path], start: str) -> dict[str, object]:
+    return {
+        "folder": into,
+        "files": written,
+        "lns_toml": into / "lns.toml",
+        "tc_uri": setup.tc_uri,
+        "cups_uri": setup.cups_uri,
+        "show": setup.shown,
+        "days": setup.days,
+        "stations": {station: into / STATIONS / station for station in setup.stations},
+        "start": start,
+    }
+
+
+def _already_there(files: list[Path]) -> str:
+    shown = ", ".join(shown_path(file) for file in files[:_FILES_SHOWN_MAX])
+    more = f" and {len(files) - _FILES_SHOWN_MAX} more" if len(files) > _FILES_SHOWN_MAX else ""
+    return (
+        f"Nothing was written, as there are files already: {shown}{more}."
+        " Add --overwrite to replace them, or name another folder with --into."
+    )
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise Refused(
+            f"{text} is no host. Give a name or an address without scheme and port, such as"
+            " lns.example, 192.0.2.7 or ::1; international names in their xn-- form."
+        )
+    return text
+
+
+def _eui(text: str) -> Eui:
+    try:
+        return eui(text)
+    except ValueError as error:
+        raise Refused(
+            f"{text} is no EUI of a station. Write it as 0016C001F1500001,"
+            " 00-16-C0-01-F1-50-00-01 or 16:c001:f150:1."
+        ) from error
+
+
+def _port(number: int) -> int:
+    if not 0 < number < 65_536:
+        raise Refused(f"{number} is no TCP port: 1 to 65535.")
+    return number

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli.output import ExitCode, labelled, shown_path
-from bench.cli.report import REPORT, missing_rows, timing_rows
-from bench.cli.runs import in_words
+from bench.cli.report import REPORT, in_words, missing_rows, timing_rows
 from bench.night.known import Known
 from bench.night.memory import remembered
 from bench.night.morning import Line, Night, gate, with_known
@@ -16,9 +15,9 @@ from bench.night.record import FAIL, record_of
 from bench.night.words import KINDS, change_lines, document
 from bench.night.words import sentence as morning_sentence
 from bench.report import exit_code
-from bench.report.junit import CaseState
-from bench.report.nights import PAGE
-from bench.report.nights import write as write_page
+from bench.report.page import PAGE
+from bench.report.page import write_nights as write_page
+from bench.report.summary import CaseState
 from lns.clock import utc_of_this_host
 
 ANNOTATIONS_MAX = 9

@@ -11,9 +11,8 @@ from cyclopts import Parameter
 
 import bench
 from bench.capture.run_folder import Origin
-from bench.cli.against import against_run, against_server, is_command
-from bench.cli.bench_file import bench_taken, inventory_of
 from bench.cli.imports import import_files
+from bench.cli.lab import bench_taken, inventory_of
 from bench.cli.mornings import (
     Judged,
     Morning,
@@ -50,7 +49,15 @@ from bench.cli.output import (
 )
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import score_runs, write_report
-from bench.cli.run import Ran, Rig, Selection, run_scenarios
+from bench.cli.run import (
+    Ran,
+    Rig,
+    Selection,
+    against_run,
+    against_server,
+    is_command,
+    run_scenarios,
+)
 from bench.device.dialects import UsbPort, serial_ports
 from bench.explore.explore import Explored, Order, exploring
 from bench.host.program import HostError
@@ -58,7 +65,7 @@ from bench.lab.inventory.entries import Inventory, NoSuchPart, PortMissing, Radi
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.known import Known
-from bench.night.lab import sick_parts
+from bench.night.memory import sick_parts
 from bench.run.hardware import check
 from bench.run.run_record import RunRecord, describe
 from lns.clock import utc_of_this_host

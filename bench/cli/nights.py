@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, print_json, print_lines
-from bench.cli.runs import LATEST, resolve
+from bench.cli.report import LATEST, resolve
 from bench.night.comparison import Outcome, compared, sentence, table
 from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered

@@ -29,14 +29,14 @@ COMMANDS: dict[str, str] = {
     "known": "nights.known",
     "devices": "devices.devices",
     "stations": "stations.stations",
-    "power": "power.power",
-    "at": "at_console.at",
+    "power": "lab.power",
+    "at": "lab.at",
     "doctor": "doctor.doctor",
     "lns": "lns.lns",
     "inbox": "inbox.inbox",
     "outbox": "inbox.outbox",
     "emulate": "emulate.emulate",
-    "certificates": "certificates.certificates",
+    "certificates": "lns.certificates",
 }
 """Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS, and its function.
 

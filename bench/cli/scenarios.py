@@ -21,7 +21,7 @@ from cyclopts import Parameter
 
 import bench
 from bench import pytest_plugin
-from bench.cli.bench_file import inventory_of
+from bench.cli.lab import inventory_of
 from bench.cli.output import (
     AsJson,
     BenchBroken,
@@ -32,7 +32,7 @@ from bench.cli.output import (
     print_lines,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.runs import in_words
+from bench.cli.report import in_words
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
 from bench.plan.schedule import Bound, Overheads, Schedule, bound, schedule
 from bench.run.run_record import PLAN, RETENTION_S

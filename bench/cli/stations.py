@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bench.capture.run_folder import captures_to_ask, unanswering
-from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import (
     RUNS,
     AsJson,
@@ -23,7 +23,7 @@ from bench.cli.output import (
     print_lines,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.host.program import HostError
 from bench.lab.basicstation_host import (
     GatewayFailed,

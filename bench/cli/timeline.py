@@ -23,8 +23,10 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import Span, print_styled
-from bench.cli.runs import resolve
-from bench.report.case_record import (
+from bench.cli.report import resolve
+from bench.report.foreign_text import shown, visible
+from bench.report.narration import cast_of, in_words, seconds
+from bench.report.score_file import (
     CaseRecord,
     Judgement,
     cases_of,
@@ -34,9 +36,7 @@ from bench.report.case_record import (
     matching,
     nearest_names,
 )
-from bench.report.foreign_text import shown, visible
-from bench.report.narration import cast_of, in_words, seconds
-from bench.report.steps import Scene, Step, step_of
+from bench.report.stories import Scene, Step, step_of
 from bench.report.timeline import (
     WIDTH_MAX,
     WIDTH_MIN,

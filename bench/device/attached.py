@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-from bench.device.at_grammar import Grammar, Line, LineKind
-from bench.device.at_session import AtCommand, AtSession, Console, Wire
+from bench.device.at_session import AtCommand, AtSession, Console, Grammar, Line, LineKind, Wire
 from bench.device.interfaces import (
     CommandRefused,
     Deadlines,

@@ -16,8 +16,7 @@ from typing import TypeVar
 from serial.tools import list_ports
 
 from bench.capture import Record
-from bench.device.at_grammar import RUI3, Grammar
-from bench.device.at_session import Console, Wire
+from bench.device.at_session import RUI3, Console, Grammar, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
 from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 
 from bench.capture import Record
-from bench.device.at_grammar import Line, LineKind
-from bench.device.at_session import Console, Wire
+from bench.device.at_session import Console, Line, LineKind, Wire
 from bench.device.attached import TROUBLES, MacCycle, insist_on_identity
 from bench.device.interfaces import (
     Abp,

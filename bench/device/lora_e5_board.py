@@ -9,8 +9,7 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from bench.device.at_grammar import NOTHING, Grammar, LineSpelling, Reply
-from bench.device.at_session import Console, Wire
+from bench.device.at_session import NOTHING, Console, Grammar, LineSpelling, Reply, Wire
 from bench.device.attached import AttachedBoard
 from bench.device.interfaces import (
     Deadlines,

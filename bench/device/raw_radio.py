@@ -9,8 +9,7 @@ import contextlib
 import re
 
 from bench.capture import Record
-from bench.device.at_grammar import Line, LineKind
-from bench.device.at_session import Console, Wire
+from bench.device.at_session import Console, Line, LineKind, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import CommandRefused, Deadlines, NotAsWritten, UnknownFirmware
 from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz

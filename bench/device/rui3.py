@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bench.capture import Record
-from bench.device.at_grammar import RUI3, Line, LineKind
-from bench.device.at_session import Console, Wire, is_about_a_key
+from bench.device.at_session import RUI3, Console, Line, LineKind, Wire, is_about_a_key
 from bench.device.attached import (
     TROUBLES,
     AttachedBoard,

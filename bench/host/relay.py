@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bench.host.resources import LOOPBACK, free_port
+from bench.host.program import LOOPBACK, free_port
 from lns.clock import now_us
 
 _CHUNK = 65_536

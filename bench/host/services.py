@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from bench.host.program import Program, ProgramDied, ProgramMissing, Starter
-from bench.host.resources import LOOPBACK, free_port, is_answered
+from bench.host.program import (
+    LOOPBACK,
+    Program,
+    ProgramDied,
+    ProgramMissing,
+    Starter,
+    free_port,
+    is_answered,
+)
 
 START_S = 30
 _TRIES = 3

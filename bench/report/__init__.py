@@ -10,10 +10,9 @@ from pathlib import Path
 
 from bench.capture.run_folder import replace
 from bench.night.record import exit_code
-from bench.report.junit import CaseState, junit
 from bench.report.page import page
 from bench.report.score_file import ReportError, Score, read_manifest, score_of
-from bench.report.summary import summary
+from bench.report.summary import CaseState, junit, summary
 
 __all__ = ["ReportError", "exit_code", "score_of", "write"]
 

@@ -1,17 +1,25 @@
-"""What stands on the report's page? One self-contained HTML file, made by the templates here."""
+"""What stands on the page of a run, and on that of all nights? Each is one self-contained file."""
 
 import base64
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bench.night.record import exit_code
+from bench.capture.run_folder import replace
+from bench.night.known import Known
+from bench.night.morning import Change, Line, Night, with_known
+from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, exit_code
+from bench.night.series import STEADY, Series, State, recent
+from bench.night.statistics import shifts, wilson
+from bench.night.words import KINDS
+from bench.night.words import sentence as of_the_morning
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
 from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timing
 from bench.report.foreign_text import shown
@@ -221,3 +229,330 @@ def _verdict_words(verdict: Verdict) -> dict[str, Any]:
 def _hash(script: str) -> str:
     """For the page's content security policy: this script, and no other, may run."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+PAGE = "nights.html"
+NIGHTS_SHOWN = 30
+ROWS_MAX = 160
+CHANGES_SHOWN = 60
+
+TONES = {"·": "ok", "r": "re", "F": "no", "?": "un", "!": "er", "–": "lo", " ": "nr", "x": "no"}
+SHOWN = {"·": "·", "r": "↻", "F": "✗", "?": "?", "!": "!", "–": "–", " ": "", "x": "✗"}
+MEANINGS = {
+    "·": "passed", "r": "passed on a repeated stimulus", "F": "failed", "?": "inconclusive",
+    "!": "error of the bench", "–": "left out", " ": "did not run", "x": "sick",
+}  # fmt: skip
+_WORST = "F!?r·– "
+_KIND_TONES = {"fixed": "ok", "new_case": "ok", "flaky": "un", "unsettled": "un", "lab_shift": "un",
+               "margin_shift": "un", "determinism_broken": "er", "known_unused": "un",
+               "known_expired": "un"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A night of a row: its tone and sign; `edge` where the build is another one than before."""
+
+    tone: str
+    sign: str
+    edge: bool
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A scenario, or the quiet ones of a file, through the nights that are shown."""
+
+    name: str
+    group: str
+    note: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """The time that answers consumed, night by night, as a drawing: band, line, and ticks."""
+
+    kind: str
+    now: str
+    band: str
+    line: str
+    ticks: tuple[tuple[float, str], ...]
+    top_ms: str
+    bottom_ms: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A case or a part with its rate, and how sure that is."""
+
+    name: str
+    part: int
+    whole: int
+    low: int
+    high: int
+    strip: tuple[Cell, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Excused:
+    """A failure that somebody knows of."""
+
+    known: Known
+    days: int | None
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """What changed in the same way in several cases of one scenario; `first` is one of them."""
+
+    name: str
+    kind: str
+    tone: str
+    rows: tuple[str, ...]
+    first: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One line: its newest night, and all that the page tells of it."""
+
+    line: Line
+    night: Night
+    word: str
+    tone: str
+    sentence: str
+    tiles: tuple[tuple[int, str, str], ...]
+    changes: tuple[ToldChange, ...]
+    more: int
+    nights: tuple[Night, ...]
+    rows: tuple[Row, ...]
+    rows_left_out: int
+    sparks: tuple[Spark, ...]
+    lab: tuple[Rate, ...]
+    flaky: tuple[Rate, ...]
+    known: tuple[Excused, ...]
+
+
+def write_nights(runs: Path, lines: Sequence[Line], known: Sequence[Known], today: str) -> Path:
+    """Write the page beside the run folders; its path. The same nights give the same bytes."""
+    path = runs / PAGE
+    replace(path, nights_page(lines, known, today).encode("utf-8", errors="replace"))
+    return path
+
+
+def nights_page(lines: Sequence[Line], known: Sequence[Known], today: str) -> str:
+    """The whole page as HTML text; the line with the newest night first."""
+    newest_first = sorted(
+        (line for line in lines if line.nights),
+        key=lambda line: max((run.run for run in line.nights[-1].runs), default=""),
+        reverse=True,
+    )
+    chapters = [_chapter(line, known, date.fromisoformat(today)) for line in newest_first]
+    words = environment()
+    words.globals |= {"SHOWN": SHOWN, "MEANINGS": MEANINGS, "TONES": TONES}
+    return words.get_template("nights.html.j2").render(chapters=chapters)
+
+
+def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
+    night = with_known(line, known)
+    word, tone = _word(night)
+    states = Counter(series.state for series in line.series.values())
+    counts = night.counts
+    shown = tuple(line.nights[-NIGHTS_SHOWN:])
+    rows = _rows(line, shown)
+    tiles = (
+        (sum(change.gated for change in night.changes), "new tonight", "no"),
+        (counts.get("fixed", 0), "fixed", "ok"),
+        (states[State.STILL_FAILING] + states[State.CHANGED_FAILURE], "still failing", "no"),
+        (states[State.FLAKY], "flaky", "un"),
+        (states[State.UNSETTLED], "unsettled", "un"),
+        (sum(bool(change.known) for change in night.changes), "known", "re"),
+    )
+    changes = _told([change for change in night.changes if change.kind != "new_case"])
+    return Chapter(
+        line=line,
+        night=night,
+        word=word,
+        tone=tone,
+        sentence=of_the_morning(line, night),
+        tiles=tiles,
+        changes=tuple(changes[:CHANGES_SHOWN]),
+        more=max(0, len(changes) - CHANGES_SHOWN),
+        nights=shown,
+        rows=tuple(rows[:ROWS_MAX]),
+        rows_left_out=max(0, len(rows) - ROWS_MAX),
+        sparks=tuple(_sparks(line)),
+        lab=tuple(_lab(line)),
+        flaky=tuple(_flaky(line, shown)),
+        known=tuple(_excused(line, one, today) for one in known),
+    )
+
+
+def _told(changes: Sequence[Change]) -> list[ToldChange]:
+    together: dict[tuple[str, ...], list[Change]] = defaultdict(list)
+    for one in changes:
+        name = one.case.partition("[")[0]
+        together[one.kind, name, one.owner, one.since, one.known].append(one)
+    return [
+        ToldChange(
+            name=key[1],
+            kind=KINDS[key[0]][0],
+            tone=_KIND_TONES.get(key[0], "no"),
+            rows=tuple(
+                one.case.partition("[")[2].removesuffix("]") for one in of if "[" in one.case
+            ),
+            first=of[0],
+        )
+        for key, of in together.items()
+    ]
+
+
+def _word(night: Night) -> tuple[str, str]:
+    if not night.proves or night.code in (2, 4, 12):
+        return "! NO VERDICT" if not night.proves else "! BENCH ERROR", "er"
+    gated = sum(change.gated for change in night.changes)
+    if gated:
+        return f"✗ {gated} NEW", "no"
+    if not night.baseline:
+        return "? NO BASELINE", "un"
+    return ("✓ NOTHING NEW", "ok") if night.code in (0, 10) else ("= NOTHING NEW", "un")
+
+
+def _rows(line: Line, nights: Sequence[Night]) -> list[Row]:
+    """A row a scenario, the worst first; those that passed every night are one row a file."""
+    scenarios: dict[tuple[str, str], list[tuple[str, Series]]] = defaultdict(list)
+    for case, series in line.series.items():
+        group, _, rest = case.rpartition("/") if "[" not in case else _parts(case)
+        scenarios[group, rest.partition("[")[0]].append((case, series))
+    loud: list[tuple[tuple[int, ...], Row]] = []
+    quiet: dict[str, list[tuple[Series, ...]]] = defaultdict(list)
+    for (group, name), cases in sorted(scenarios.items()):
+        strips = [_shown_strip(series, len(nights)) for _, series in cases]
+        worst = "".join(min(column, key=_WORST.index) for column in zip(*strips, strict=True))
+        if set(worst) <= set("·– "):
+            quiet[group].append(tuple(series for _, series in cases))
+            continue
+        failing = sum(series.last == FAIL for _, series in cases)
+        note = f"{failing} of {len(cases)} fail" if failing else _note(cases)
+        latest = max(n for n, glyph in enumerate(worst) if glyph not in "·– ")
+        rank = (-failing, -latest, -worst.count(FAIL))
+        loud.append((rank, Row(name, group, note, _cells(worst, nights))))
+    rows = [row for _, row in sorted(loud, key=lambda one: (one[0], one[1].name))]
+    for group, found in sorted(quiet.items()):
+        strips = [_shown_strip(series, len(nights)) for of in found for series in of]
+        best = "".join(min(column, key="·– ".index) for column in zip(*strips, strict=True))
+        many = f"{len(found)} quiet scenario{'' if len(found) == 1 else 's'}"
+        cases_n = sum(len(of) for of in found)
+        rows.append(Row(many, group, f"{cases_n} cases", _cells(best, nights)))
+    return rows
+
+
+def _parts(case: str) -> tuple[str, str, str]:
+    head, bracket, params = case.partition("[")
+    group, slash, name = head.rpartition("/")
+    return group, slash, name + bracket + params
+
+
+def _note(cases: Sequence[tuple[str, Series]]) -> str:
+    states = Counter(series.state for _, series in cases)
+    worst = next((s for s in (State.FLAKY, State.UNSETTLED, State.LOST) if states[s]), None)
+    return "" if worst is None else worst.value
+
+
+def _shown_strip(series: Series, nights: int) -> str:
+    return series.strip[-nights:].rjust(nights, NOT_RUN)
+
+
+def _cells(strip: str, nights: Sequence[Night]) -> tuple[Cell, ...]:
+    cells = []
+    for place, (glyph, night) in enumerate(zip(strip, nights, strict=True)):
+        edge = place > 0 and night.build != nights[place - 1].build
+        quiet = glyph in (GLYPHS["PASS"], LEFT_OUT, NOT_RUN)
+        title = "" if quiet else f"{night.night}, build {night.build}: {MEANINGS[glyph]}"
+        cells.append(Cell(TONES[glyph], SHOWN[glyph], edge, title))
+    return tuple(cells)
+
+
+_WIDTH, _HEIGHT = 640, 74
+
+
+def _sparks(line: Line) -> list[Spark]:
+    kinds = sorted({kind for night in line.nights[-NIGHTS_SHOWN:] for kind in night.margins})
+    return [_spark(line, kind) for kind in kinds]
+
+
+def _spark(line: Line, kind: str) -> Spark:
+    nights = [one for one in line.nights if kind in one.margins][-NIGHTS_SHOWN * 2 :]
+    p50 = [one.margins[kind].p50_us / 1000 for one in nights]
+    p99 = [one.margins[kind].p99_us / 1000 for one in nights]
+    low, high = min(p50), max(p99)
+    spread = max(high - low, 1.0)
+    step = _WIDTH / max(1, len(nights) - 1)
+
+    def x(n: int) -> float:
+        return round(n * step, 1)
+
+    def y(value: float) -> float:
+        return round(_HEIGHT - 4 - (value - low) / spread * (_HEIGHT - 12), 1)
+
+    upper = [f"{x(n)},{y(value)}" for n, value in enumerate(p99)]
+    lower = [f"{x(n)},{y(value)}" for n, value in enumerate(p50)]
+    labels = [one.night for one in nights]
+    told = {labels.index(label) for label in line.shifted.get(kind, []) if label in labels}
+    points = sorted(told | set(shifts([value * 1000 for value in p50])))
+    kept = [at for n, at in enumerate(points) if n == 0 or at - points[n - 1] > STEADY]
+    if len(nights) == 1:
+        upper, lower = [upper[0], f"{_WIDTH},{y(p99[0])}"], [lower[0], f"{_WIDTH},{y(p50[0])}"]
+    now = f"{p50[-1]:.1f} ms, 99 % within {p99[-1]:.1f} ms"
+    return Spark(
+        kind=kind,
+        now=now,
+        band=" ".join([*upper, *reversed(lower)]),
+        line=" ".join(lower),
+        ticks=tuple((x(at), f"since {labels[at]}") for at in kept),
+        top_ms=f"{high:.1f}",
+        bottom_ms=f"{low:.1f}",
+        title=f"Answers to {kind}, {len(nights)} nights from {labels[0]} to {labels[-1]}: {now}",
+    )
+
+
+def _lab(line: Line) -> list[Rate]:
+    if not line.real_time:
+        return []
+    nights = [night for night in line.nights if night.proves][-NIGHTS_SHOWN:]
+    found = []
+    for name in sorted({name for night in nights for name in night.lab}):
+        newest = next(night for night in reversed(nights) if name in night.lab)
+        part = newest.lab[name]
+        strip = "".join(
+            NOT_RUN if name not in night.lab else "x" if name in night.sick else "·"
+            for night in nights
+        )
+        note = f"sick for {newest.sick[name]} nights" if name in newest.sick else "well"
+        found.append(_rate(name, part.missed, part.opportunities, _cells(strip, nights), note))
+    return sorted(found, key=lambda rate: (-rate.low, rate.name))
+
+
+def _flaky(line: Line, nights: Sequence[Night]) -> list[Rate]:
+    builds = [night.build for night in line.nights]
+    found = []
+    for case, series in line.series.items():
+        if series.state is State.FLAKY:
+            of = recent(series.strip, builds[-len(series.strip) :], real_time=line.real_time)
+            cells = _cells(_shown_strip(series, len(nights)), nights)
+            found.append(_rate(case, of.fail30, of.n30, cells))
+    return sorted(found, key=lambda rate: (-rate.part / max(1, rate.whole), rate.name))
+
+
+def _rate(name: str, part: int, whole: int, strip: tuple[Cell, ...], note: str = "") -> Rate:
+    low, high = wilson(part, whole)
+    return Rate(name, part, whole, round(100 * low), round(100 * high), strip, note)
+
+
+def _excused(line: Line, known: Known, today: date) -> Excused:
+    failing = [(case, one) for case, one in line.series.items() if one.last == FAIL]
+    cases = sum(known.fits(case, one.signature, one.rules) for case, one in failing)
+    return Excused(known, (known.until - today).days if known.until else None, cases)

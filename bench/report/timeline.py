@@ -15,8 +15,18 @@ from bench.capture.reading import Event
 from bench.report.foreign_text import shown
 from bench.report.narration import Cast, disposition, in_words, megahertz, milliseconds, seconds
 from bench.report.score_file import Finding
-from bench.report.steps import AIR, TAP, UPSTREAM, Kind, Party, Scene, Shape, Step, step_of
-from bench.report.stories import places
+from bench.report.stories import (
+    AIR,
+    TAP,
+    UPSTREAM,
+    Kind,
+    Party,
+    Scene,
+    Shape,
+    Step,
+    places,
+    step_of,
+)
 from bench.verdict.evidence import Evidence, Heard, Words, without_signal
 
 

@@ -31,7 +31,7 @@ from bench.rig.lab_board import BoardUnfit, LabBoard, Warm
 from bench.rig.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
 from bench.station.switchboard import StationClock, Switchboard
-from bench.station.tap_server import TapServer
+from bench.station.web_socket import TapServer
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.identifiers import Eui

@@ -1,12 +1,28 @@
-"""What goes wrong with network servers, with their store, and with the wires between them."""
+"""What goes wrong with servers, store, broker and consumers, and with the wires between them."""
 
+from dataclasses import replace
 from typing import Any
 
+from bench.capture.reading import Event
+from bench.clock import until
+from bench.device.interfaces import Sent
 from bench.plan.needs import Item, needs
+from bench.rig.application import PUBLISHED
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.interfaces import CaseStation, Parts, RigDevice
+from bench.rig.expect import Injected, Named, which
+from bench.rig.interfaces import (
+    Application,
+    CaseStation,
+    Consumer,
+    ConsumerSettings,
+    Parts,
+    RigDevice,
+)
 from bench.rig.stations import until_stations_are_up
+from bench.verdict.owner import not_there
+from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
+from lns.delivery.detectors import NETWORK_US, RETENTION_MAX_US, RETRY_US, WINDOW_US
 
 _DEAD_LNS = "lns-x"
 
@@ -197,3 +213,215 @@ class Outages:
     def _stations_on(self, lns: str) -> list[CaseStation]:
         server = self.setup.server(lns)
         return [one for one in self.setup.stations.values() if one.server is server]
+
+
+CONSUMER = "application"
+PRODUCER = "bench"
+"""Stands where an LNS id does in the topics of the bench's own messages."""
+_PUBLISHED_WITHIN_US = 20_000_000
+
+
+class Consumption:
+    """What happens to consumers and broker; remembers the consumers of the case by name."""
+
+    def __init__(self, setup: CaseSetup, application: Application, outages: Outages) -> None:
+        self.setup = setup
+        self.must_have = setup.must_have
+        self._application = application
+        self._outages = outages
+        self._consumers: dict[str, Consumer] = {}
+        self._messages = 0
+
+    def consumer(
+        self,
+        name: str = CONSUMER,
+        *,
+        window: int | None = WINDOW_US,
+        partitioned: bool = False,
+        sessions: bool = False,
+        sequence: bool = True,
+        keys: bool = False,
+        retention: int = RETENTION_MAX_US,
+        retry: int = RETRY_US,
+        network: int = NETWORK_US,
+        knows_oldest: bool = False,
+        store: str | None = None,
+        elsewhere: bool = False,
+        refuses: str | None = None,
+        refusals: int | None = None,
+    ) -> None:
+        """Let a consumer take every message, with these detectors; before the first act.
+
+        `window` in µs, None: ids are not compared; ConfigurationError outside of 20 s to 7 d. With
+        `sessions` a message is taken only if its session id is its partition key.
+        `keys` live for retention, retry and network (µs); with `knows_oldest` as long as the oldest
+        message that was not consumed demands. Consumers with the same `store` share one. The effect
+        has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
+        The effect of the message with the id `refuses` fails, however often it is tried, or the
+        first `refusals` times.
+        """
+        self.setup.before_start(f"consumer {name!r}")
+        settings = ConsumerSettings(
+            name=name,
+            window_us=window,
+            partitioned=partitioned,
+            sessions=sessions,
+            sequence=sequence,
+            keys=keys,
+            retention_us=retention,
+            retry_us=retry,
+            network_us=network,
+            knows_oldest=knows_oldest,
+            store=store,
+            elsewhere=elsewhere,
+            refuses=refuses,
+            refusals=refusals,
+        )
+        settings.detectors()
+        if elsewhere or refuses is not None:
+            self.must_have("crash in a transaction")
+        self._consumers[name] = self._application.new_consumer(settings)
+
+    async def kill_consumer(self, name: str = CONSUMER) -> None:
+        """End a consumer at once, until `start_consumer`; its store is on the disk."""
+        await self.setup.begin()
+        self.setup.case.fault("consumer", "kill", consumer=name)
+        await self._named(name).kill()
+
+    async def start_consumer(self, name: str = CONSUMER, *, window: int | None = None) -> None:
+        """Start a consumer that was killed, or that is about to crash, as soon as it has.
+
+        With `window` it has another one than before: ConfigurationError.
+        """
+        consumer = self._named(name)
+        await consumer.until_crashed()
+        if window is not None:
+            consumer.settings = replace(consumer.settings, window_us=window)
+        await consumer.start()
+
+    async def crash_consumer(self, at: str, name: str = CONSUMER) -> None:
+        """Let a consumer crash at its next message: before the "effect", "commit" or "ack".
+
+        At "commit" it has had the effect. `start_consumer` waits until it has happened.
+        """
+        await self.setup.begin()
+        await self._named(name).crash(at)
+
+    async def lose_acks(self, name: str = CONSUMER) -> None:
+        """Let the broker not hear what a consumer acknowledges, until `redeliver`."""
+        await self.setup.begin()
+        await self._named(name).lose_acks()
+
+    async def redeliver(self, name: str = CONSUMER) -> None:
+        """Let the broker bring a consumer again what it has not heard to be acknowledged.
+
+        What a queue does when its visibility time is over, and a broker on the next connection.
+        Waits until the consumer has decided on what was brought before.
+        """
+        await self._named(name).redeliver()
+
+    async def stop_broker(self) -> None:
+        """End the broker, until `start_broker`; it remembers what it has acknowledged."""
+        await self.setup.begin()
+        self.setup.case.fault("broker", "stop")
+        await self._application.stop_broker()
+
+    async def start_broker(self) -> None:
+        """Start the broker again."""
+        self.setup.case.fault("broker", "stop", "fault.end")
+        await self._application.start_broker()
+
+    async def lose_pubacks(self, lns: str = LNS) -> None:
+        """Let a server's messages reach the broker, and nothing come back, until `find_broker`."""
+        await self.setup.begin()
+        self.setup.server(lns).to_broker.lose_answers()
+
+    async def hold_messages(self, lns: str = LNS) -> None:
+        """Let a server's messages not reach the broker, until `find_broker`."""
+        await self.setup.begin()
+        self.setup.server(lns).to_broker.hold()
+
+    async def find_broker(self, lns: str = LNS) -> None:
+        """Undo `lose_pubacks` and `hold_messages`: a server sends what it knows nothing about."""
+        await self.setup.server(lns).to_broker.restore()
+
+    async def wipe_producer(self, lns: str = LNS) -> None:
+        """Restart a server without its outbox: it numbers the messages of every topic from 1."""
+        await self._outages.kill_lns(lns)
+        self.setup.server(lns).lose_outbox()
+        await self._outages.start_lns(lns)
+
+    @needs(Item.WIRES)
+    def share_client_id(self, *lns: str) -> None:
+        """Let several servers name themselves alike to the broker; before the first act."""
+        self.setup.before_start("client id")
+        for one in lns:
+            self.setup.server_or_new(one).share_client_id()
+
+    async def until_published(self, uplink: Named, times: int = 1, *, lns: str = "") -> None:
+        """Wait until the broker has had messages of an uplink so many times, of one server or all.
+
+        TimeoutError when that takes too long.
+        """
+
+        def too_few() -> TimeoutError:
+            got = len(self._published(uplink, lns))
+            return TimeoutError(f"{which(uplink)}: published {got} times, not {times}")
+
+        await until(
+            lambda: len(self._published(uplink, lns)) >= times, _PUBLISHED_WITHIN_US, too_few
+        )
+
+    async def republish(self, uplink: Sent, *, after: int) -> None:
+        """Publish the first message of an uplink again, `after` µs since it was, never retimed."""
+        await self.until_published(uplink)
+        first = self._published(uplink, "")[0]
+        await self.setup.pause(first["t_us"] + after - now_us())
+        await self._application.publish(first["topic"], first["body"])
+
+    async def inject(
+        self,
+        device: RigDevice,
+        *,
+        message_id: str | None = None,
+        number: int | None = None,
+        key: str | None = None,
+        session: str | None = None,
+        partition: str | None = None,
+        body: str = "21.5",
+    ) -> Injected:
+        """Publish one message in the name of another producer, on a topic of its own.
+
+        By default its id is new, and it has neither sequence number, Remove Duplicates key nor
+        session id; its partition key is the DevEUI, as its topic is.
+        """
+        await self.setup.begin()
+        self._messages += 1
+        message = Injected(message_id or f"injected-{self._messages}")
+        dev_eui = device.dev_eui
+        fields: dict[str, object] = {
+            "messageId": message.message_id,
+            "partitionKey": partition or dev_eui,
+        }
+        optional = {"sequenceNumber": number, "removeDuplicatesKey": key, "sessionId": session}
+        fields |= {name: value for name, value in optional.items() if value is not None}
+        fields |= {"devEui": dev_eui, "payload": body}
+        await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields)
+        return message
+
+    def _published(self, message: Named, lns: str) -> list[Event]:
+        """The lines of an uplink's messages, or of one message of the bench."""
+
+        def fits(body: dict[str, Any]) -> bool:
+            if isinstance(message, Injected):
+                return bool(body["messageId"] == message.message_id)
+            what = body.get("devEui"), body.get("devAddr"), body.get("fCnt")
+            return what == tuple(which(message).values()) and lns in ("", body["lns"])
+
+        lines = self.setup.case.events
+        return [line for line in lines if line["kind"] in PUBLISHED and fits(line["body"])]
+
+    def _named(self, name: str) -> Consumer:
+        if name not in self._consumers:
+            raise not_there("consumer", name, self._consumers)
+        return self._consumers[name]

@@ -21,21 +21,20 @@ from bench.certificates import Authority, write_server_files
 from bench.clock import until
 from bench.host.fork_server import ForkServer
 from bench.host.lns_process import SQLITE, FollowedLns, source_folder
-from bench.host.program import Program
-from bench.host.relay import Note, Relay
-from bench.host.resources import (
+from bench.host.program import (
     LOOPBACK,
     HostGuard,
     MachineGuard,
+    Program,
     ProgramGuard,
     take_all_allowed,
 )
+from bench.host.relay import Note, Relay
 from bench.host.services import Mosquitto, Valkey
 from bench.rig.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket
-from bench.station.tap_server import TapServer
-from bench.station.web_socket import StationTls, WebSocketLink
+from bench.station.web_socket import StationTls, TapServer, WebSocketLink
 from bench.verdict.case import Case
 from lns.capture import Capture
 from lns.clock import now_us

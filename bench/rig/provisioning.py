@@ -1,10 +1,16 @@
-"""One device, as its maker, the network server and the score each know it."""
+"""One device, as its maker, the network server and the score know it, and who hears it on the air.
+
+No board can be asked for its counters, or not reliably; but every frame that it sends passes the
+taps: `DeviceBook` reads them with its keys.
+"""
 
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from inspect import signature
 from typing import Any
 
 from bench.chance import stream
+from bench.device.interfaces import DeviceSession, Otaa
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
 from bench.verdict.owner import ScenarioMistake, not_there
@@ -13,8 +19,11 @@ from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.lorawan.frames import Keys
 from bench.virtual.session import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
-from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.crypto import SessionKeys, derive_session_keys
+from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
+from lns.lorawan.region import Region
+from lns.station.messages import Dnmsg, Dntxed, Jreq, Updf, parse_down, parse_up
 from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 PAYLOAD = b"21.5 C"
@@ -179,3 +188,213 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         rx2_dr=record.listening.rx2_dr,
         status_wanted=record.dev_status_s is not None,
     )
+
+
+_REMEMBERED_MAX = 100
+_OFF_US = 2_000  # more than a gateway is late or early on the air
+_SECOND_US = _RECEIVE_DELAY_US = 1_000_000
+_RX2_DR = 0
+
+
+class Answer(StrEnum):
+    """What a downlink is to the device that asked for it."""
+
+    JOIN_ACCEPT = "join accept"
+    ACK = "acknowledgement"
+    OTHER = "downlink"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An uplink that may be answered: how it was sent, and the DevNonce of a join request."""
+
+    dr: int
+    freq_hz: int
+    dev_nonce: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A frame of this device: which session (data) or DevNonce (join), and its 32-bit counter."""
+
+    phy: bytes
+    frame: Data | JoinRequest
+    frame_id: str
+    session: DeviceSession | None = None
+    f_cnt: int = 0
+
+    @property
+    def payload(self) -> bytes | None:
+        """The application payload in clear; None of a join request."""
+        if self.session is None or not isinstance(self.frame, Data):
+            return None
+        return self.frame.payload(self.session.keys, self.f_cnt)
+
+
+class DeviceBook:
+    """One identity of one board.
+
+    Remembers every session it may have had (the newest last), their counters as seen on the air,
+    its last DevNonce, the newest JoinNonce it may know, and the join requests that may still be
+    answered. `first_f_cnt`: with what it begins to count in a session.
+    """
+
+    def __init__(self, dev_eui: Eui, otaa: Otaa | None = None) -> None:
+        self.dev_eui = dev_eui
+        self.otaa = otaa
+        self.sessions: list[DeviceSession] = []
+        self.dev_nonce = 0
+        self.join_nonce = 0
+        self.first_f_cnt = 0
+        self.on_air: list[Answer] = []
+        """What it had to hear: gateways have sent it in its windows, and it had to believe it."""
+        self._asked: dict[int, _Asked] = {}  # by xtime
+        self._answers: dict[int, tuple[int, Answer]] = {}  # by diid: xtime of the uplink, and what
+
+    @property
+    def session(self) -> DeviceSession | None:
+        return self.sessions[-1] if self.sessions else None
+
+    def begin(
+        self, dev_addr: DevAddr, keys: SessionKeys, *, f_cnt_up: int, f_cnt_down: int | None = None
+    ) -> DeviceSession:
+        """A session that is written into the device; `f_cnt_up` is what it will send next.
+
+        With the keys of the last one it is the same session, which counts anew.
+        """
+        last = self.session
+        number = 0 if last is None else last.number + (keys != last.keys)
+        self.sessions.append(
+            DeviceSession(
+                number=number,
+                dev_addr=dev_addr,
+                keys=keys,
+                f_cnt_up=f_cnt_up,
+                f_cnt_down=f_cnt_down,
+                receive_delay_us=_RECEIVE_DELAY_US,
+                rx2_dr=_RX2_DR,
+            )
+        )
+        return self.sessions[-1]
+
+    def recognise(self, text: str) -> Known | None:
+        """The frame of this device in a station's text; None if it is another's, or forged."""
+        message = parse_up(text)
+        match message:
+            case Jreq() if message.dev_eui == self.dev_eui:
+                frame = parse(message.phy())
+                assert isinstance(frame, JoinRequest)
+                return Known(message.phy(), frame, message.frame_id)
+            case Updf():
+                return self._data(message)
+        return None
+
+    def _data(self, message: Updf) -> Known | None:
+        if all(session.dev_addr != message.dev_addr for session in self.sessions):
+            return None
+        try:
+            frame = parse(message.phy())
+        except MalformedFrame:
+            return None
+        if not isinstance(frame, Data) or not frame.is_uplink:
+            return None
+        for session in reversed(self.sessions):
+            if session.dev_addr != frame.dev_addr:
+                continue
+            for f_cnt in candidates(session.f_cnt_up, frame.f_cnt):
+                if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
+                    return Known(message.phy(), frame, message.frame_id, session, f_cnt)
+        return None
+
+    def sent(self, known: Known) -> None:
+        """Take note that the device has sent this frame."""
+        if known.session is not None:
+            known.session.f_cnt_up = known.f_cnt + 1
+        elif isinstance(known.frame, JoinRequest):
+            self.dev_nonce = known.frame.dev_nonce
+
+    def asked(self, text: str) -> None:
+        """Remember an uplink of the device, as far as an answer to it depends on it."""
+        message = parse_up(text)
+        if isinstance(message, Jreq | Updf):
+            nonce = message.dev_nonce if isinstance(message, Jreq) else None
+            self._asked[message.upinfo.xtime] = _Asked(message.dr, message.freq_hz, nonce)
+            _forget_oldest(self._asked)
+
+    def hear_down(self, text: str) -> None:
+        """Take a downlink on its way: a new session, or a counter that may be used up."""
+        message = parse_down(text)
+        if not isinstance(message, Dnmsg):
+            return
+        asked = self._asked.get(message.xtime)
+        answer = None
+        if asked is not None and asked.dev_nonce is not None:
+            answer = self._accepts(message, asked.dev_nonce)
+        answer = answer or self._count_down(message.pdu)
+        if answer is not None and message.diid not in self._answers:  # both taps may tell of it
+            self._answers[message.diid] = message.xtime, answer
+            _forget_oldest(self._answers)
+
+    def hear_report(self, text: str, region: Region) -> None:
+        """Take a gateway's word for a downlink on the air, if it was sent in a window."""
+        report = parse_up(text)
+        if not isinstance(report, Dntxed) or report.diid not in self._answers:
+            return
+        xtime, answer = self._answers.pop(report.diid)
+        asked, session = self._asked.get(xtime), self.session
+        if asked is None or session is None:
+            return
+        is_join = answer is Answer.JOIN_ACCEPT
+        rx1_us = region.join_accept_delay_us if is_join else session.receive_delay_us
+        rx1 = region.rx1(asked.dr, asked.freq_hz, 0 if is_join else session.rx1_dr_offset)
+        rx2 = region.rx2(None if is_join else session.rx2_dr)
+        since_us, used = report.xtime - xtime, (report.dr, report.freq_hz)
+        in_rx1 = abs(since_us - rx1_us) <= _OFF_US and used == rx1
+        in_rx2 = abs(since_us - rx1_us - _SECOND_US) <= _OFF_US and used == rx2
+        if in_rx1 or in_rx2:
+            self.on_air.append(answer)
+
+    def _accepts(self, message: Dnmsg, dev_nonce: int) -> Answer | None:
+        if self.otaa is None:
+            return None
+        try:
+            accept = open_join_accept(self.otaa.app_key, message.pdu)
+        except MalformedFrame:
+            return None
+        keys = derive_session_keys(
+            self.otaa.app_key,
+            join_nonce=accept.join_nonce,
+            net_id=accept.net_id,
+            dev_nonce=dev_nonce,
+        )
+        if all(keys != session.keys for session in self.sessions):
+            session = self.begin(accept.dev_addr, keys, f_cnt_up=self.first_f_cnt)
+            session.receive_delay_us = accept.receive_delay_us
+            session.rx1_dr_offset = accept.dl_settings.rx1_dr_offset
+            session.rx2_dr = accept.dl_settings.rx2_dr
+        is_newer = accept.join_nonce > self.join_nonce
+        self.join_nonce = max(self.join_nonce, accept.join_nonce)
+        return Answer.JOIN_ACCEPT if is_newer else Answer.OTHER
+
+    def _count_down(self, pdu: bytes) -> Answer | None:
+        try:
+            frame = parse(pdu)
+        except MalformedFrame:
+            return None
+        if not isinstance(frame, Data) or frame.is_uplink:
+            return None
+        for session in reversed(self.sessions):
+            if session.dev_addr != frame.dev_addr:
+                continue
+            for f_cnt in candidates(session.f_cnt_down, frame.f_cnt):
+                if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
+                    last = session.f_cnt_down
+                    is_newer = last is None or f_cnt > last
+                    session.f_cnt_down = max(f_cnt, last or 0)
+                    return Answer.ACK if frame.ack and is_newer else Answer.OTHER
+        return None
+
+
+def _forget_oldest(remembered: dict[int, Any]) -> None:
+    while len(remembered) > _REMEMBERED_MAX:
+        del remembered[next(iter(remembered))]

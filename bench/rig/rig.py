@@ -1,8 +1,7 @@
 """What may a scenario do: send, spoil, replay, restart, wait, expect?
 
 Every verb has its name here, over five parts (`bench.rig.interfaces`). Of some the promise stands
-with their kind: `expect`, `injected_frames`, `outages`, `consumption`. A scenario never asks which
-rig it is on.
+with their kind: `expect`, `stations`, `outages`. A scenario never asks which rig it is on.
 """
 
 import asyncio
@@ -19,18 +18,16 @@ from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.consumption import Consumption
 from bench.rig.expect import Expectations
-from bench.rig.injected_frames import InjectedFrames
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
     RigDevice,
     RigStation,
 )
-from bench.rig.outages import Outages
+from bench.rig.outages import Consumption, Outages
 from bench.rig.provisioning import NET_ID, known_to_inspector, provision
-from bench.rig.stations import until_stations_are_up
+from bench.rig.stations import InjectedFrames, until_stations_are_up
 from bench.verdict.case import Case
 from bench.verdict.owner import ScenarioMistake
 from bench.virtual.lorawan.channel_plan import channel_plan

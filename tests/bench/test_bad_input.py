@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.rig.rig import Rig
 from bench.station.tap import told_by
 from bench.verdict.expectation import Table

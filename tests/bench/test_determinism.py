@@ -1,7 +1,7 @@
 from pathlib import Path
 from time import process_time
 
-from bench.duration import milliseconds, minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.rig.rig import Rig
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy

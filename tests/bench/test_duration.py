@@ -1,6 +1,6 @@
 import pytest
 
-from bench.duration import microseconds, milliseconds, minutes, seconds
+from bench.clock import microseconds, milliseconds, minutes, seconds
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.device.at_grammar import LINE_BYTES_MAX, AtConsole, Line, LineKind
-from bench.device.at_session import masked
+from bench.device.at_session import LINE_BYTES_MAX, AtConsole, Line, LineKind, masked
 
 KEY = "2B7E151628AED2A6ABF7158809CF4F3C"
 GENUINE = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bench.certificates import CLIENT, Authority
 from bench.score.read import literal
-from bench.traffic.importing import read
+from bench.traffic import read
 from bench.traffic.recording import TrafficError
 from lns.complaints import without_controls
 from lns.lorawan.identifiers import Eui, eui, eui_dashed, eui_id6

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bench.host.program import free_port
 from bench.host.relay import Relay
-from bench.host.resources import free_port
 from bench.host.services import Valkey
 from lns.dedup import claiming
 from lns.dedup.claim import OnOutage

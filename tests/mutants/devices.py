@@ -117,14 +117,14 @@ MUTANTS = (
     ),
     Mutant(
         "whatever a gateway sends has to be heard",
-        "bench/rig/device_book.py",
+        "bench/rig/provisioning.py",
         "        if in_rx1 or in_rx2:\n",
         "        if True:\n",
         "tests/bench/rig/test_device_book.py",
     ),
     Mutant(
         "an answer on the air is never missed",
-        "bench/rig/device_book.py",
+        "bench/rig/provisioning.py",
         "            self.on_air.append(answer)\n",
         "            pass\n",
         "tests/bench/rig/test_device_book.py",

@@ -104,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "the disk is waited for since the machine was booted",
-        "bench/host/resources.py",
+        "bench/host/program.py",
         "now - old for now, old in zip(now_away_us, before_us, strict=True)",
         "now for now in now_away_us",
         LATENCY,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from bench.host.lns_process import toml_text
 from bench.host.program import HostError, Program
-from bench.host.toml_text import toml_text
 from bench.virtual.lab import air_process as air
 from bench.virtual.lab import lab_folder
 from bench.virtual.lorawan.channel_plan import channel_plan

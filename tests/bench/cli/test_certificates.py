@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.host.program import Program
-from bench.host.resources import free_port
+from bench.host.program import Program, free_port
 from bench.station.link import LinkClosed
 from bench.station.web_socket import StationLinks, StationTls, station_files
 from bench.virtual.air import Links, Medium

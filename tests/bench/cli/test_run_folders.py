@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.runs import NoSuchRun, resolve, run_folders_in
+from bench.cli.report import NoSuchRun, resolve, run_folders_in
 
 
 def make_run(runs: Path, name: str) -> Path:

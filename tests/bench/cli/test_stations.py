@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.host.program import Program
-from bench.host.resources import free_port
+from bench.host.program import Program, free_port
 from bench.lab.inventory import BenchLock, load
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host
 from tests.bench.lab.test_basicstation_log import START

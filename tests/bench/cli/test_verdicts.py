@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.cli.output import ExitCode
-from bench.cli.runs import (
+from bench.cli.report import (
     CaseVerdict,
     exit_code_of,
     in_words,

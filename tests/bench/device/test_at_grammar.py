@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.device.at_grammar import LINE_BYTES_MAX, AtConsole, Line, LineKind, command_bytes
+from bench.device.at_session import LINE_BYTES_MAX, AtConsole, Line, LineKind, command_bytes
 
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.device.at_grammar import (
+from bench.device.at_session import (
+    REPLIES_MAX,
     RUI3,
     RUI3_LINES,
+    AtCommand,
     AtConsole,
     Grammar,
     Line,
     LineKind,
     LineSpelling,
 )
-from bench.device.at_session import REPLIES_MAX, AtCommand
 from bench.device.lora_e5_board import E5, E5_LINES
 from tests.bench.device.far_end import TRANSCRIPTS
 

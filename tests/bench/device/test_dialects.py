@@ -3,7 +3,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from bench.device.at_grammar import RUI3
+from bench.device.at_session import RUI3
 from bench.device.dialects import DIALECTS, driver_for, line_for
 from bench.device.lora_e5 import LoraE5Device
 from bench.device.lora_e5_board import E5, LORA_E5, SEEEDUINO

@@ -34,9 +34,7 @@ time.sleep(600)
 async def starting(folder: Path) -> AsyncIterator[ForkServer]:
     (folder / "speaker.py").write_text(SPEAKER)
     path = f"{folder}{os.pathsep}{HERE['PYTHONPATH']}"
-    server = ForkServer(
-        folder / "server.log", ["json", "bench.host.resources"], {"PYTHONPATH": path}
-    )
+    server = ForkServer(folder / "server.log", ["json", "bench.host.program"], {"PYTHONPATH": path})
     await server.ready()
     try:
         yield server

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from threading import Event
 
-from bench.host.resources import (
+from bench.host.program import (
     STALLED_US,
     HostGuard,
     MachineGuard,

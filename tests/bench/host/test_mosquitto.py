@@ -11,8 +11,7 @@ from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.host import services
-from bench.host.program import ProgramDied, ProgramMissing
-from bench.host.resources import is_answered
+from bench.host.program import ProgramDied, ProgramMissing, is_answered
 from bench.host.services import Mosquitto, mosquitto_program
 from tests.broker import Listener
 

@@ -2,7 +2,7 @@ import resource
 import subprocess
 import sys
 
-from bench.host.resources import take_all_allowed
+from bench.host.program import take_all_allowed
 
 
 def test_the_limit_is_raised_for_this_process_and_its_children() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.program import HostError
-from bench.host.resources import free_port
+from bench.host.program import HostError, free_port
 from bench.lab.basicstation_setup import CannotConfigure, RollCall
 from bench.lab.inventory import Inventory, load
 from bench.station.web_socket import connect, discover

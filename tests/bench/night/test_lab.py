@@ -7,7 +7,7 @@ import pytest
 
 from bench.lab.inventory import load
 from bench.lab.inventory.entries import Inventory, NoSuchPart
-from bench.night.lab import SEEN_WELL, note_well, sick_parts
+from bench.night.memory import SEEN_WELL, note_well, sick_parts
 from tests.bench.night.written_nights import night_of, write_night
 
 EUI = "AC1F09FFFE000001"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report.case_record import (
+from bench.report.score_file import (
     cases_of,
     events_of,
     judgement_of,

@@ -3,10 +3,9 @@ from typing import Any
 
 import pytest
 
-from bench.report.case_record import cases_of, events_of
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
-from bench.report.score_file import Finding
+from bench.report.score_file import Finding, cases_of, events_of
 from bench.report.timeline import Comparison, compare
 from tests.bench.report.timeline_run import write_run
 

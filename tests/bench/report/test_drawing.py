@@ -2,7 +2,7 @@ import pytest
 
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
-from bench.report.steps import Scene
+from bench.report.stories import Scene
 from bench.report.timeline import Comparison, Divergence, Drawing, cells, rows
 from tests.bench.report.test_rows import DEVICE, HEARD, SENT
 

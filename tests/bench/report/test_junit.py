@@ -2,7 +2,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.report import write
-from bench.report.junit import CaseState
+from bench.report.summary import CaseState
 
 
 def suite_of(folder: Path) -> ElementTree.Element:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.report.nights import PAGE, page, write
+from bench.report.page import PAGE, nights_page, write_nights
 from tests.bench.night.written_nights import night_of, write_night
 from tests.bench.report.page_outline import outline
 
@@ -14,7 +14,7 @@ LAB = {("station", "0016C001F1500002"): (30, 100), ("device", "70B3D57ED0000001"
 
 
 def told(runs: Path, *known: Known) -> str:
-    return page(remembered(runs).lines, known, night_of(20))
+    return nights_page(remembered(runs).lines, known, night_of(20))
 
 
 def planted(runs: Path) -> None:
@@ -106,7 +106,7 @@ def test_no_night_is_no_crash(tmp_path: Path) -> None:
 
 def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
     planted(tmp_path)
-    path = write(tmp_path, remembered(tmp_path).lines, (), night_of(20))
+    path = write_nights(tmp_path, remembered(tmp_path).lines, (), night_of(20))
     html = path.read_text("utf-8")
     assert path.name == PAGE
     outline(html)

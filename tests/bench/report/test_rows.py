@@ -1,6 +1,6 @@
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
-from bench.report.steps import Scene
+from bench.report.stories import Scene
 from bench.report.timeline import Comparison, Divergence, Row, Tone, rows
 
 DEVICE = {"t_us": 0, "kind": "case.device", "dev_eui": "D1", "name": "alpha"}

@@ -1,6 +1,6 @@
 from bench.report.excerpts import Event
 from bench.report.narration import cast_of
-from bench.report.steps import AIR, TAP, UPSTREAM, Kind, Party, Scene, Step, step_of
+from bench.report.stories import AIR, TAP, UPSTREAM, Kind, Party, Scene, Step, step_of
 
 ALPHA = Party(Kind.DEVICE, "D1")
 WEST = Party(Kind.STATION, "G1")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.duration import milliseconds
+from bench.clock import milliseconds
 from bench.rig.rig import Rig
 from lns.dedup.strategy import Strategy
 from tests.bench.rig.played import Played, play

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.device.interfaces import Otaa
-from bench.rig.device_book import Answer, DeviceBook
+from bench.rig.provisioning import Answer, DeviceBook
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_accept

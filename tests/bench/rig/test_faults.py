@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.rig.rig import Rig
 from bench.verdict.expectation import Result
 from lns.store.redis_wire import PATIENCE_US

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.lns_process import device_tables
-from bench.host.toml_text import toml_text
+from bench.host.lns_process import device_tables, toml_text
 from bench.rig.provisioning import provision
 from lns.config import load_devices
 from lns.dedup.strategy import Strategy

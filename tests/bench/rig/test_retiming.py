@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.run.run_record import Retiming
 
 HALF = Retiming(seconds(30))

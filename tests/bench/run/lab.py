@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.host.resources import free_port
+from bench.host.program import free_port
 from tests.bench.test_pytest_plugin import Ran, pytest_in
 
 START_S = 60

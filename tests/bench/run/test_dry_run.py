@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.plan.needs import PlannedAct, PlannedCase, PlannedDevice, from_json
 from bench.run.attempts import Play
 from bench.run.dry_run import DryRun

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.lab.inventory import BenchLock, load
-from bench.night.lab import sick_parts
+from bench.night.memory import sick_parts
 from tests.bench.night.written_nights import write_night
 from tests.bench.run.lab import BOTH, JOINS, Lab, hardware_in, running_lab
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in

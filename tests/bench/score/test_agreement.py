@@ -15,7 +15,7 @@ from tests.bench.score.conftest import Scored, captures
 ROOT = Path(__file__).resolve().parents[3]
 
 GOOD_AND_BAD = '''
-from bench.duration import milliseconds, seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 
 NEW = Table("""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.duration import seconds
+from bench.clock import seconds
 from bench.rig.rig import Rig
 from scenarios.words import COPY, FIRST
 from tests.bench.rig.played import play

@@ -7,8 +7,7 @@ from websockets.asyncio import client
 
 from bench.station.link import LinkClosed, TextLink, link_pair
 from bench.station.tap import Tap
-from bench.station.tap_server import TapServer
-from bench.station.web_socket import StationLinks, WebSocketLink, connect, discover
+from bench.station.web_socket import StationLinks, TapServer, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
 
 STATIONS = [Eui(f"0016C001F15000{number:02X}") for number in range(20)]

@@ -10,10 +10,10 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from bench.certificates import Authority, write_server_files, write_station_files
 from bench.station.link import LinkClosed
-from bench.station.tap_server import TapServer
 from bench.station.web_socket import (
     StationLinks,
     StationTls,
+    TapServer,
     WebSocketLink,
     connect,
     discover,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bench.traffic import read
 from bench.traffic.campus_iot import station_eui
-from bench.traffic.importing import read
 from bench.traffic.recording import SAINT_EYNARD as NOTICE
 from bench.traffic.recording import Log
 from lns.lorawan.frame import Data, parse

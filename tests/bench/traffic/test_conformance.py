@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.traffic.importing import read
+from bench.traffic import read
 from bench.traffic.recording import CONFORMANCE as NOTICE
 from bench.traffic.recording import TrafficError
 from lns.uplink.registry import Activation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.traffic.importing import read
+from bench.traffic import read
 from bench.traffic.recording import TrafficError
 from tests.bench.traffic.traffic_files import (
     CONFORMANCE,

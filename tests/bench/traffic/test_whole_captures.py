@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.traffic.importing import read
+from bench.traffic import read
 from tests.bench.traffic.conftest import ARCHIVED_UPLINKS
 from tests.bench.traffic.run_lines import lines, of
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.host.resources import STALLED_US, HostGuard
+from bench.host.program import STALLED_US, HostGuard
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import AirGone, AirLine, open_air

@@ -10,7 +10,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from bench.host.resources import LOOPBACK
+from bench.host.program import LOOPBACK
 from bench.host.services import PolledListener, Valkey, valkey_program
 
 FOLLOWS_S = 60

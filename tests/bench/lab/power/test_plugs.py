@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.host.resources import free_port
+from bench.host.program import free_port
 from bench.lab.power import PowerFailed, PowerSwitch, ShellyPlug, TasmotaPlug
 from tests.bench.lab.power.plug import plug
 

@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.cli.program import main
-from bench.host.resources import STALLED_US, free_port
+from bench.host.program import STALLED_US, free_port
 from bench.lab.inventory import load
 from bench.virtual.lab.emulated_lab import BOARDS, STATIONS, EmulatedLab, LabRuns
 from bench.virtual.lab.lab_folder import ControlRefused

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.resources import free_port
+from bench.host.program import free_port
 from bench.lab.basicstation_host import health
 from bench.station.link import LinkClosed
 from bench.virtual.lab.station_process import _Uplink

@@ -1,33 +1,171 @@
-"""`lorabench at`: speak with a board by hand.
+"""`lorabench at` and `power`: speak with a board by hand, switch its power or a gateway's.
 
-Every line appears as it comes, keys masked. What would send without end, or wait in a boot loader,
-is not written.
+Of what a board says every line appears as it comes, keys masked. What would send without end, or
+wait in a boot loader, is not written. Every command for a lab learns of it by `inventory_of`, and
+has it for itself by `bench_taken`.
 """
 
 import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Annotated
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.bench_file import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.output import AsJson, BenchBroken, ExitCode, Refused, print_error, print_json
-from bench.device.at_grammar import Grammar
-from bench.device.at_session import AtSession, Console, is_about_a_key, masked
+from bench.cli.output import (
+    AsJson,
+    BenchBroken,
+    ExitCode,
+    Refused,
+    labelled,
+    print_error,
+    print_json,
+    print_lines,
+)
+from bench.clock import seconds
+from bench.device.at_session import AtSession, Console, Grammar, is_about_a_key, masked
 from bench.device.dialects import dialect_of, line_for, serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import PortMissing, Radio, port_of
+from bench.lab.inventory import BenchLock, Inventory, InventoryError, LockHeld, load
+from bench.lab.inventory.entries import PortMissing, PowerEntry, Radio, port_of
+from bench.lab.power import PowerFailed, PowerSwitch, power_switch
+
+BENCH = Path("bench.toml")
+
+Bench = Annotated[Path, Parameter(name="--bench", help="Inventory of the bench.")]
+
+
+def inventory_of(path: Path) -> Inventory:
+    """The inventory; Refused with every mistake in it."""
+    if not path.exists():
+        raise Refused(
+            f"There is no file {path}. Name the inventory with --bench, or begin one: `lorabench"
+            " devices --discover` prints entries to paste, hardware.md shows the rest."
+        )
+    try:
+        return load(path)
+    except InventoryError as error:
+        raise Refused(str(error)) from None
+
+
+@contextmanager
+def bench_taken(inventory: Inventory) -> Iterator[None]:
+    """The bench for this command alone; BenchBroken, which says who has it, otherwise."""
+    try:
+        with BenchLock(inventory):
+            yield
+    except LockHeld as held:
+        raise BenchBroken(f"{str(held)[:1].upper()}{str(held)[1:]}.") from None
+
+
+Action = Literal["on", "off", "cycle"]
+_DONE = {"on": "is on", "off": "is off", "cycle": "was off and is on again"}
+
+
+def power(
+    name: Annotated[
+        str | None,
+        Parameter(help="A switch, or a device or gateway that has one; all are listed without."),
+    ] = None,
+    action: Annotated[Action | None, Parameter(help="What to do.")] = None,
+    /,
+    *,
+    off_s: Annotated[int, Parameter(help="How long `cycle` leaves it without power.")] = 3,
+    bench: Bench = BENCH,
+    as_json: AsJson = False,
+) -> int:
+    """List the power switches of a bench, or work one of them.
+
+    A reset button is a switch too, of which `cycle` presses it.
+    """
+    inventory = inventory_of(bench)
+    if name is None or action is None:
+        if name is not None:
+            raise Refused(f"What is to be done with {name}? on, off or cycle.")
+        _list_switches(inventory, as_json=as_json)
+        return ExitCode.PASSED
+    if off_s < 0:
+        raise Refused("--off-s is a number of seconds, 0 or more.")
+    entry = _switch_entry(inventory, name)
+    with bench_taken(inventory):
+        try:
+            asyncio.run(_work(power_switch(entry), action, seconds(off_s)))
+        except PowerFailed as failed:
+            raise BenchBroken(str(failed)) from None
+    if as_json:
+        print_json({"switch": entry.name, "kind": entry.kind, "action": action})
+    else:
+        print_lines([f"{entry.name} {_DONE[action]}."])
+    return ExitCode.PASSED
+
+
+async def _work(switch: PowerSwitch, action: Action, off_us: int) -> None:
+    match action:
+        case "on":
+            await switch.on()
+        case "off":
+            await switch.off()
+        case "cycle":
+            await switch.cycle(off_us)
+
+
+def _switch_entry(inventory: Inventory, name: str) -> PowerEntry:
+    """The switch of this name, or that of the device or gateway of this name."""
+    of = {radio.name: radio.power for radio in inventory.radios}
+    of |= {gateway.name: gateway.power for gateway in inventory.gateways}
+    switches = [entry.name for entry in inventory.powers]
+    wanted = name if name in switches else of.get(name, name)
+    if wanted is None:
+        raise Refused(f"{name} has no power switch in {inventory.path}; give it `power`.")
+    if wanted not in switches:
+        known = ", ".join(switches) or "none"
+        raise Refused(f"There is no switch {name} in {inventory.path}. Known: {known}.")
+    return inventory.power(wanted)
+
+
+def _list_switches(inventory: Inventory, *, as_json: bool) -> None:
+    uses: dict[str, list[str]] = {entry.name: [] for entry in inventory.powers}
+    for radio in inventory.radios:
+        if radio.power:
+            uses[radio.power].append(radio.name)
+        if radio.reset:
+            uses[radio.reset].append(f"{radio.name} (reset)")
+    for gateway in inventory.gateways:
+        if gateway.power:
+            uses[gateway.power].append(gateway.name)
+    if as_json:
+        print_json(
+            [
+                {"name": entry.name, "kind": entry.kind, "used_by": uses[entry.name]}
+                for entry in inventory.powers
+            ]
+        )
+    elif not inventory.powers:
+        print_lines([f"{inventory.path} has no [[power]]; hardware.md shows how one is written."])
+    else:
+        print_lines(
+            labelled(
+                [
+                    (entry.name, f"{entry.kind:9} {', '.join(uses[entry.name]) or 'nobody'}")
+                    for entry in inventory.powers
+                ]
+            )
+        )
+
 
 EXAMPLES = (
     "lorabench at dut --bench lab.toml",
     'lorabench at dut "AT+VER=?" "AT+DEVEUI=?" --bench lab.toml',
     'lorabench at dut "AT+SEND=2:C0FFEE" --listen-s 10 --bench lab.toml',
+    "lorabench power --bench lab.toml",
+    "lorabench power dut-usb cycle --bench lab.toml",
+    "lorabench power dut off --bench lab.toml",
+    "lorabench power west cycle --off-s 10 --bench lab.toml",
 )
 
 # A continuous carrier breaks every duty cycle; a boot loader waits for a new firmware.
