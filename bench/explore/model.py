@@ -221,12 +221,14 @@ class Model:
         turn, newest = r.frame.f_cnt // TURN, session.newest
         _, heard = session.heard.get(r.server, (0, None))
         is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
-        if turn and not is_near and self._device(r.frame).pinned not in (None, r.server):
+        pinned = self._device(r.frame).pinned
+        if turn and not is_near and pinned not in (None, r.server):
             raise Harmless("a turn of 16 bits that a server does not follow")
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
             raise Unknowable("a counter more than a turn of 16 bits away")
-        if turn and (heard is None or abs(turn - heard // TURN) > 1):
-            if not session.is_told(r.server) and server.has_asked(session, r.at_us):
+        is_far = turn and (heard is None or abs(turn - heard // TURN) > 1)
+        if self._shared and pinned is None and is_far and not session.is_told(r.server):
+            if server.has_asked(session, r.at_us):
                 raise Unknowable("a server looks for a DevAddr only now and then")
 
     def _join(self, r: Reception, server: Server) -> Words:
@@ -405,7 +407,7 @@ class Model:
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        is_told = session.is_told(r.server) and not session.lives
+        is_told = session.is_told(r.server) and self._device(r.frame).kind != "relaxed"
         if r.at_us < waits_us and where not in (EQUAL, NEWER) and not is_told:
             raise Harmless("a copy of an older frame waits for a slow store")
         if late_us and not session.is_told(r.server):

@@ -59,6 +59,10 @@ ONCE_BLAMED = {
         "servers=2 a=otaa/None : a join A1 ; a send B1+1599990us ; B store 1s ; a join A1 ;"
         " a send B1 B2+1600010us A1"
     ),
+    "a relaxed device may be in another life until a slow store has said": (
+        "servers=2 a=relaxed/None/from3 :"
+        " a send A1 ; a send ; A store 5s 80ms ; a again A1 ; replay2 A2"
+    ),
     "who refused a copy as well spends no answer": (
         "servers=2 a=strict/None : A refuse 100ms ; B refuse ; a confirm A1 B1 ; wait 100ms ;"
         " a again B2 ; a again B2 ; a again B2 ; a again B2"
