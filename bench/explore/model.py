@@ -303,7 +303,8 @@ class Model:
         if refused:
             give_up = partial(self._give_up, r, session, before, decided)
             if slow_us:
-                self._look_at_refusal(r, copy, begins_us + slow_us)
+                if copy != "first" or self._answers.is_overtaken(r, begins_us + slow_us):
+                    raise Unknowable("a message under way that is refused when more has come")
                 self._refusals.append((begins_us + slow_us, give_up))
                 self._refusals.sort(key=lambda refusal: refusal[0])
             else:
@@ -501,10 +502,10 @@ class Model:
         was_denied = session.denied.pop(number, None) == frame.number
         if not granted:
             session.denied[number] = frame.number
-            strategy, advances = self._device(frame).strategy, decided.advances
-            why = "DuplicateAtOtherServer" if strategy == "Drop" else "-"
-            other = Decided(decided.status, COPY[strategy], why, level2="NotOwner")
-            return replace(other, advances=advances)
+            up = COPY[self._device(frame).strategy]
+            why = "DuplicateAtOtherServer" if up == "dropped" else "-"
+            decided = replace(decided, upstream=up, reason=why, level2="NotOwner")
+            return replace(decided, answers=False, spends=False)
         decided.level2 = "Owner"
         if was_denied and decided.new and not is_first:
             decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
@@ -533,18 +534,6 @@ class Model:
         return replace(decided, level2="Unavailable", answers=False, spends=False)
 
     # --- what follows ---------------------------------------------------------------------------
-
-    def _look_at_refusal(self, r: Reception, copy: str, until_us: int) -> None:
-        """Refused after a while: knowable if nothing but copies elsewhere come before."""
-        for event in self._answers.until(until_us):
-            is_mine = event.server == r.server
-            if isinstance(event, Reception) and event.frame.device == r.frame.device:
-                if is_mine or event.frame is not r.frame:
-                    raise Unknowable("a message under way that is refused when more has come")
-            elif is_mine and isinstance(event, StoreDisturbed | UpstreamDisturbed):
-                raise Unknowable("a message under way that is refused when more has come")
-        if copy != "first" or (self._shared and self._servers[r.server].lateness_us(r.at_us)):
-            raise Unknowable("a message under way that is refused when more has come")
 
     def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
         """The application did not take it: it was not heard."""

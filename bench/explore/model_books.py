@@ -332,6 +332,16 @@ class Answers:
             for event in self.until(until_us)
         )
 
+    def is_overtaken(self, r: Reception, until_us: int) -> bool:
+        """Whether until then more comes than copies elsewhere: of its device, or a fault here."""
+        return any(
+            event.frame.device == r.frame.device
+            and (event.frame is not r.frame or event.server == r.server)
+            if isinstance(event, Reception)
+            else event.server == r.server and isinstance(event, StoreDisturbed | UpstreamDisturbed)
+            for event in self.until(until_us)
+        )
+
     def until(self, until_us: int) -> Iterator[Event]:
         """What happens after an event and until a time."""
         after = islice(self._trace.events, self.place + 1, None)
