@@ -98,9 +98,14 @@ async def open_air(folder: Path, name: str) -> AirLine:
         wire = await connect(home(folder, AIR))
     except OSError as error:
         raise AirGone(f"{name}: there is no air in {folder} ({error.strerror})") from None
+    return await go_on_air(wire, name)
+
+
+async def go_on_air(wire: Wire, name: str) -> AirLine:
+    """Bring a radio on the air at the other end of this connection; AirGone if it ends."""
     wire.send({"radio": name})
     if await asyncio.wait_for(wire.receive(), 10) is None:
-        raise AirGone(f"{name}: the air of {folder} is gone")
+        raise AirGone(f"{name}: the air is gone")
     return AirLine(name, wire)
 
 

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bench.virtual.air import Emission, from_json, sensitivity_dbm, snr_db, spoilt
@@ -150,28 +151,30 @@ async def serve_air(folder: Path, steps_db: Mapping[str, int]) -> None:
         for radio, step_db in steps_db.items():
             air.attenuate(radio, step_db)
 
-        async def accept(wire: Wire) -> None:
-            name = ""
-            while (message := await wire.receive()) is not None:
-                match message:
-                    case {"radio": str(name)}:
-                        air.attach(name, wire.send)
-                        wire.send({"attached": name})
-                    case {"sends": emission}:
-                        air.begin(from_json(emission))
-                    case {"stops": str(key)}:
-                        air.stop(key)
-                    case {"verb": str(verb), "name": str(radio), "value": value}:
-                        wire.send({"refused": _obey(air, verb, radio, value)})
-            if name:
-                air.detach(name)
-
         try:
-            async with await serve(own, accept) as server:
+            async with await serve(own, partial(serve_radio, air)) as server:
                 print("listening", flush=True)
                 await server.serve_forever()
         finally:
             air.clear()
+
+
+async def serve_radio(air: Air, wire: Wire) -> None:
+    """Let one radio, or who controls the air, be on it until the connection is over."""
+    name = ""
+    while (message := await wire.receive()) is not None:
+        match message:
+            case {"radio": str(name)}:
+                air.attach(name, wire.send)
+                wire.send({"attached": name})
+            case {"sends": emission}:
+                air.begin(from_json(emission))
+            case {"stops": str(key)}:
+                air.stop(key)
+            case {"verb": str(verb), "name": str(radio), "value": value}:
+                wire.send({"refused": _obey(air, verb, radio, value)})
+    if name:
+        air.detach(name)
 
 
 def _obey(air: Air, verb: str, radio: str, value: str) -> str:

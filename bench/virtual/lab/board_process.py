@@ -6,13 +6,13 @@ FIRMWARE is what `AT+VER` tells: RUI_4.1.0_RAK3172-H, or 4.0.11 of a LoRa-E5.
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
 from bench.virtual.circuit import ChipRadio, Circuit, Firmware, Nvm, Radio
-from bench.virtual.device import Port
+from bench.virtual.device import Port, SerialPort
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_line import AirLine, open_air
@@ -24,20 +24,29 @@ BOOT_S = 0.4
 
 
 class Board:
-    """One board while it has power.
+    """One board while it has power; `new_port` makes another port than a pty.
 
     Remembers what runs since the last boot, whether it starts (then it hears nothing), and whether
     its firmware hangs.
     """
 
-    def __init__(self, folder: Path, name: str, firmware: str, dev_eui: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        firmware: str,
+        dev_eui: str,
+        *,
+        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
+    ) -> None:
         self._home = lab_folder.home(folder, name)
         self._folder = folder
         self._name = name
         self._version = firmware
         self._dev_eui = dev_eui
         self._nvm = Nvm(self._home / "nvm.json")
-        self._port = Port(lab_folder.port_link(folder, name), self._hear)
+        link = lab_folder.port_link(folder, name)
+        self._port = Port(link, self._hear) if new_port is None else new_port(self._hear)
         self._firmware: Firmware | None = None
         self._radio: Radio | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -48,13 +57,17 @@ class Board:
     async def run(self) -> None:
         """Have power until the process is ended."""
         line = await open_air(self._folder, self._name)
+        async with await lab_folder.listen(self._home, self._control):
+            await self.have_power(line)
+
+    async def have_power(self, line: AirLine) -> None:
+        """Run until cancelled, with this radio."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._tasks.create_task(line.run())
-                async with await lab_folder.listen(self._home, self._control):
-                    self._port.plug()
-                    self._reset()
-                    await self._keep_booting(line)
+                self._port.plug()
+                self._reset()
+                await self._keep_booting(line)
         finally:
             self._port.unplug()
             await line.close()

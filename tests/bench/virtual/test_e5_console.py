@@ -1,6 +1,7 @@
-"""The transcripts and quirks of a LoRa-E5, from the host's side of a real pty."""
+"""The transcripts and quirks of a LoRa-E5, from the host's side."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,6 @@ from tests.bench.virtual.wiring import (
     KEYS,
     NWK_S_KEY,
     Desk,
-    Outcomes,
     Scenes,
     Terminal,
     data_up,
@@ -210,5 +210,5 @@ async def it_sleeps_until_a_character_comes(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES.names)
-def test_scene(name: str, outcomes: Outcomes) -> None:
-    outcomes.check(name)
+def test_scene(name: str, tmp_path: Path) -> None:
+    SCENES.play_in_memory(name, tmp_path)

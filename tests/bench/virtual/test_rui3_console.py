@@ -1,4 +1,6 @@
-"""The transcripts and quirks of RUI3, from the host's side of a real pty."""
+"""The transcripts and quirks of RUI3, from the host's side."""
+
+from pathlib import Path
 
 import pytest
 
@@ -7,7 +9,6 @@ from tests.bench.virtual.wiring import (
     BANNER,
     RUI5,
     Desk,
-    Outcomes,
     Scenes,
 )
 
@@ -121,5 +122,5 @@ async def a_change_of_the_band_resets_what_hangs_on_it(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES.names)
-def test_scene(name: str, outcomes: Outcomes) -> None:
-    outcomes.check(name)
+def test_scene(name: str, tmp_path: Path) -> None:
+    SCENES.play_in_memory(name, tmp_path)

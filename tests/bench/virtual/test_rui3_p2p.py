@@ -1,9 +1,11 @@
 """Plain LoRa on a RUI3 board: the dialogue of a replay, and a sniffer."""
 
+from pathlib import Path
+
 import pytest
 
 from lns.lorawan.frame import Data
-from tests.bench.virtual.wiring import BANNER, DEV_ADDR, KEYS, RUI5, Desk, Outcomes, Scenes
+from tests.bench.virtual.wiring import BANNER, DEV_ADDR, KEYS, RUI5, Desk, Scenes
 from tests.bench.virtual.wiring import data_up as frame_of
 
 SCENES = Scenes()
@@ -82,5 +84,5 @@ async def a_receiver_hears_its_own_modulation_and_forbids_to_send(desk: Desk) ->
 
 
 @pytest.mark.parametrize("name", SCENES.names)
-def test_scene(name: str, outcomes: Outcomes) -> None:
-    outcomes.check(name)
+def test_scene(name: str, tmp_path: Path) -> None:
+    SCENES.play_in_memory(name, tmp_path)

@@ -1,6 +1,7 @@
 """What RUI3 says of its joins and messages, and what is on the air meanwhile."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from lns.lorawan.mac_commands import (
     encode,
     parse_uplink,
 )
-from tests.bench.virtual.wiring import ABP, BANNER, OTAA, RUI4, RUI5, SOON, Desk, Outcomes, Scenes
+from tests.bench.virtual.wiring import ABP, BANNER, OTAA, RUI4, RUI5, SOON, Desk, Scenes
 
 JOIN = "AT+JOIN=1:0:8:0"
 MISSED = b"+EVT:SEND_CONFIRMED_FAILED(4)\r\n"
@@ -339,5 +340,5 @@ async def the_duty_cycle_is_kept_until_it_is_switched_off(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES.names)
-def test_scene(name: str, outcomes: Outcomes) -> None:
-    outcomes.check(name)
+def test_scene(name: str, tmp_path: Path) -> None:
+    SCENES.play_in_memory(name, tmp_path)

@@ -1,4 +1,4 @@
-"""Emulated boards at real ptys on a real air, played with by hand: no driver of the bench here."""
+"""Emulated boards on an air, played with by hand: no driver of the bench here."""
 
 import asyncio
 import os
@@ -6,15 +6,18 @@ import termios
 import tty
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import clock
 from bench.host.program import STALLED_US, HostGuard
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.lab import lab_folder
-from bench.virtual.lab.air_line import AirGone, AirLine, open_air
-from bench.virtual.lab.air_process import serve_air
+from bench.virtual.lab.air_line import AirGone, AirLine, go_on_air, open_air
+from bench.virtual.lab.air_process import Air, serve_air, serve_radio
 from bench.virtual.lab.board_process import Board
+from bench.virtual.lab.lab_folder import Wire
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
@@ -30,6 +33,7 @@ from lns.lorawan.identifiers import DevAddr
 from lns.lorawan.region import EU868
 
 PLAY_S = 120
+SCENE_S = 3600  # on virtual time
 PATIENCE_S = 60
 ATTEMPTS_MAX = 5
 """How often a scene is played in which this host was late: a board misses its windows then."""
@@ -44,29 +48,51 @@ DEV_ADDR = DevAddr("260B1234")
 class Terminal:
     """A person at a serial port: bytes in, bytes out."""
 
-    def __init__(self, port: Path) -> None:
-        self._fd = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-        with suppress(termios.error):
-            tty.setraw(self._fd, termios.TCSANOW)  # what was said before is kept
+    def __init__(self, write: Callable[[bytes], object], close: Callable[[], None]) -> None:
+        self._write = write
+        self._close = close
         self.said = b""
         self.hung_up = False
         self._woken = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self._fd, self._readable)
 
-    def _readable(self) -> None:
-        try:
-            data = os.read(self._fd, 4096)
-        except OSError:
-            data = b""
-        if not data:
-            self.hung_up = True
-            asyncio.get_running_loop().remove_reader(self._fd)
+    @classmethod
+    def at(cls, port: Path) -> "Terminal":
+        """At this port; what was said before is kept."""
+        fd = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        with suppress(termios.error):
+            tty.setraw(fd, termios.TCSANOW)
+        loop = asyncio.get_running_loop()
+
+        def readable() -> None:
+            try:
+                data = os.read(fd, 4096)
+            except OSError:
+                data = b""
+            if not data:
+                loop.remove_reader(fd)
+            terminal.hear(data)
+
+        def close() -> None:
+            loop.remove_reader(fd)
+            os.close(fd)
+
+        terminal = cls(partial(os.write, fd), close)
+        loop.add_reader(fd, readable)
+        return terminal
+
+    def hear(self, data: bytes) -> None:
+        """What the board says; nothing, once it has hung up."""
+        self.hung_up = self.hung_up or not data
         self.said += data
         self._woken.set()
 
     def write(self, data: bytes) -> None:
         """Type."""
-        os.write(self._fd, data)
+        self._write(data)
+
+    def close(self) -> None:
+        """Go away."""
+        self._close()
 
     async def until(self, end: bytes, within_s: float = PATIENCE_S) -> bytes:
         """What was said up to and with this; it is taken."""
@@ -105,10 +131,64 @@ class Terminal:
                 self._woken.clear()
                 await self._woken.wait()
 
+
+class MemoryPort:
+    """A port of a board that is no pty, with somebody at it from the beginning."""
+
+    path = "memory"
+    lost_bytes = 0
+
+    def __init__(self, received: Callable[[bytes], None]) -> None:
+        self._received = received
+        self._is_plugged = False
+        self.terminal = Terminal(self._typed, lambda: None)
+
+    def plug(self) -> None:
+        """Be there."""
+        self._is_plugged = True
+
+    def unplug(self) -> None:
+        """Hang up."""
+        if self._is_plugged:
+            self._is_plugged = False
+            self.terminal.hear(b"")
+
+    def write(self, data: bytes) -> None:
+        """What the board says."""
+        if self._is_plugged:
+            self.terminal.hear(data)
+
+    def _typed(self, data: bytes) -> None:
+        asyncio.get_running_loop().call_soon(self._received, data)
+
+
+class MemoryWriter:
+    """What writes into the reader at the other end of a connection in memory."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._is_closed = False
+
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    def write(self, data: bytes) -> None:
+        self._reader.feed_data(data)
+
     def close(self) -> None:
-        """Go away."""
-        asyncio.get_running_loop().remove_reader(self._fd)
-        os.close(self._fd)
+        if not self._is_closed:
+            self._is_closed = True
+            self._reader.feed_eof()
+
+    async def wait_closed(self) -> None:
+        pass
+
+
+def wire_pair() -> tuple[Wire, Wire]:
+    """Both ends of a connection in memory."""
+    here, there = asyncio.StreamReader(), asyncio.StreamReader()
+    ours, theirs = MemoryWriter(there), MemoryWriter(here)
+    return Wire(here, ours), Wire(there, theirs)  # type: ignore[arg-type]
 
 
 class Gateway:
@@ -201,44 +281,122 @@ ABP = ("AT+NJM=0", f"AT+DEVADDR={DEV_ADDR}", f"AT+NWKSKEY={NWK_S_KEY}", f"AT+APP
 BANNER = b"Current Work Mode: LoRaWAN.\r\n"
 
 
-class Desk:
-    """A folder with an air and boards on it, all in this process; `async with`."""
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
-    def __init__(self, folder: Path) -> None:
+
+class Folder:
+    """An air with a socket in a folder and boards with ptys, as in a lab; on the wall clock."""
+
+    def __init__(self, folder: Path, spawn: Spawn) -> None:
+        self._folder = folder
+        self._spawn = spawn
+
+    async def start(self) -> None:
+        """Have an air."""
+        self._spawn(serve_air(self._folder, {}))
+        await _there(self._folder / lab_folder.AIR / lab_folder.SOCKET)
+
+    async def radio(self, name: str) -> AirLine:
+        """Bring a radio on the air."""
+        return await open_air(self._folder, name)
+
+    async def power(self, name: str, firmware: str) -> tuple[asyncio.Task[None], Terminal]:
+        """A board that runs, and somebody at its port."""
+        running = self._spawn(Board(self._folder, name, firmware, DEV_EUI).run())
+        return running, await self.terminal(name)
+
+    async def terminal(self, name: str) -> Terminal:
+        """Somebody at a port, once it is there."""
+        port = lab_folder.port_link(self._folder, name)
+        await _there(port)
+        return Terminal.at(port)
+
+
+class Memory:
+    """The same air and the same boards without sockets and ptys, on any clock."""
+
+    def __init__(self, folder: Path, spawn: Spawn) -> None:
+        self._folder = folder
+        self._spawn = spawn
+        self._air = Air(lambda frame: None)
+        self._terminals: dict[str, Terminal] = {}
+
+    async def start(self) -> None:
+        """It is there."""
+
+    async def radio(self, name: str) -> AirLine:
+        """Bring a radio on the air."""
+        wire, far_end = wire_pair()
+        self._spawn(serve_radio(self._air, far_end))
+        return await go_on_air(wire, name)
+
+    async def power(self, name: str, firmware: str) -> tuple[asyncio.Task[None], Terminal]:
+        """A board that runs, and somebody at its port."""
+        ports: list[MemoryPort] = []
+
+        def new_port(received: Callable[[bytes], None]) -> MemoryPort:
+            ports.append(MemoryPort(received))
+            return ports[-1]
+
+        board = Board(self._folder, name, firmware, DEV_EUI, new_port=new_port)
+        running = self._spawn(board.have_power(await self.radio(name)))
+        self._terminals[name] = ports[0].terminal
+        return running, ports[0].terminal
+
+    async def terminal(self, name: str) -> Terminal:
+        """Who is at a port."""
+        return self._terminals[name]
+
+
+class Desk:
+    """An air and boards on it, all in this process; `async with`.
+
+    What is only grammar needs no wire (`Memory`); a port that comes and goes, and a control that is
+    asked, are those of a lab (`Folder`).
+    """
+
+    def __init__(self, folder: Path, place: type[Folder] | type[Memory] = Folder) -> None:
         self.folder = folder
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
+        self._place = place(folder, self._spawn)
         self._boards: dict[str, asyncio.Task[None]] = {}
         self._terminals: list[Terminal] = []
 
     async def __aenter__(self) -> "Desk":
         await self._tasks.__aenter__()
-        self._running.append(self._tasks.create_task(serve_air(self.folder, {})))
-        await _there(self.folder / lab_folder.AIR / lab_folder.SOCKET)
+        await self._place.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for terminal in self._terminals:
             terminal.close()
-        for task in [*self._boards.values(), *self._running]:
+        for task in reversed(self._running):  # the air ends last
             task.cancel()
         await self._tasks.__aexit__(None, None, None)
 
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self._running.append(self._tasks.create_task(work))
+        return self._running[-1]
+
     async def gateway(self) -> Gateway:
         """A gateway that hears everything."""
-        line = await open_air(self.folder, "gateway")
+        line = await self._place.radio("gateway")
         self.hear(line)
         return Gateway(line)
 
     def hear(self, line: AirLine) -> None:
         """Let a radio hear until the end, where it is closed."""
-        self._running.append(self._tasks.create_task(_hear(line)))
+        self._spawn(_hear(line))
+
+    async def radio(self, name: str) -> AirLine:
+        """A radio of its own on this air."""
+        return await self._place.radio(name)
 
     async def board(self, name: str, firmware: str, *commands: str) -> Terminal:
         """A board with power, its boot over, and somebody at its port; set up for RUI3."""
-        work = Board(self.folder, name, firmware, DEV_EUI).run()
-        self._boards[name] = self._tasks.create_task(work)
-        terminal = await self.terminal(name)
+        self._boards[name], terminal = await self._place.power(name, firmware)
+        self._terminals.append(terminal)
         if firmware == E5:
             await asyncio.sleep(0.5)
         else:
@@ -248,8 +406,7 @@ class Desk:
 
     async def terminal(self, name: str) -> Terminal:
         """Somebody at a port, once it is there."""
-        await _there(lab_folder.port_link(self.folder, name))
-        self._terminals.append(Terminal(lab_folder.port_link(self.folder, name)))
+        self._terminals.append(await self._place.terminal(name))
         return self._terminals[-1]
 
     async def cut_power(self, name: str) -> None:
@@ -278,9 +435,10 @@ Scene = Callable[[Desk], Coroutine[Any, Any, None]]
 
 
 class Scenes:
-    """The scenes of one module, by name; most of each is waiting, so all are played at once.
+    """The scenes of one module, by name.
 
-    One that goes wrong while this host is late is played again, alone.
+    In memory each is played by itself, on virtual time. On the wall clock most of each is waiting,
+    so all are played at once, and one that goes wrong while this host is late again, alone.
     """
 
     def __init__(self) -> None:
@@ -295,9 +453,17 @@ class Scenes:
         """For `parametrize`."""
         return list(self._scenes)
 
-    def play(self, folder: Path) -> "Outcomes":
-        """Play all of them, each with an air of its own."""
+    def play_in_memory(self, name: str, folder: Path) -> None:
+        """Play this one, without sockets and ptys."""
 
+        async def playing() -> None:
+            async with asyncio.timeout(SCENE_S), Desk(folder, Memory) as desk:
+                await self._scenes[name](desk)
+
+        clock.run(playing())
+
+    def play(self, folder: Path) -> "Outcomes":
+        """Play all of them on the wall clock, each with an air of its own."""
         return Outcomes(asyncio.run(self._play(folder)))
 
     async def _play(self, folder: Path) -> dict[str, BaseException | None]:

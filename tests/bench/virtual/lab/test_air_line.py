@@ -3,12 +3,13 @@
 import asyncio
 from pathlib import Path
 
+from bench import clock
 from bench.virtual.air import Caught, Heard, Modulation
-from bench.virtual.lab.air_line import DistantMedium, open_air
+from bench.virtual.lab.air_line import DistantMedium
 from bench.virtual.lorawan.channel_plan import Lora
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
-from tests.bench.virtual.wiring import Desk
+from tests.bench.virtual.wiring import Desk, Memory
 
 HEARD = Modulation(freq_hz=868_100_000, sf=7, bw_hz=125_000)
 UNHEARD = (
@@ -31,8 +32,8 @@ class Ear:
 
 def test_a_concentrator_hears_uplinks_of_its_region_and_sends_downlinks(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with Desk(tmp_path) as desk:
-            device, west = await open_air(tmp_path, "device"), await open_air(tmp_path, "west")
+        async with Desk(tmp_path, Memory) as desk:
+            device, west = await desk.radio("device"), await desk.radio("west")
             caught: list[Caught] = []
             device.caught = caught.append
             ear, medium = Ear(), DistantMedium(EU868, west)
@@ -60,4 +61,4 @@ def test_a_concentrator_hears_uplinks_of_its_region_and_sends_downlinks(tmp_path
                 freq_hz=869_525_000, sf=9, bw_hz=125_000, inverted=True
             )
 
-    asyncio.run(scene())
+    clock.run(scene())

@@ -1,4 +1,7 @@
-"""A board whose plug is pulled, whose button is pressed, or whose firmware hangs."""
+"""A board whose plug is pulled, whose button is pressed, or whose firmware hangs.
+
+With real ptys and sockets: a port that goes away and a process that is asked are what is tested.
+"""
 
 import pytest
 

@@ -114,7 +114,7 @@ async def _staged(folder: Path, scene: Scene, waited_us: list[int]) -> None:
 
 
 async def ready_board(lab: EmulatedLab) -> Terminal:
-    board = Terminal(lab.folder / "dev" / "dut")
+    board = Terminal.at(lab.folder / "dev" / "dut")
     await board.until(BANNER)
     await board.set(*SOON, *ABP)
     return board
@@ -189,7 +189,7 @@ def test_a_bench_toml_describes_it_and_its_switches_work(tmp_path: Path) -> None
         assert [gateway.name for gateway in bench.gateways] == ["west", "east"]
         radio = bench.radios[0]
         assert radio.port and radio.power and radio.reset
-        board = Terminal(Path(radio.port))
+        board = Terminal.at(Path(radio.port))
         await board.until(BANNER)
         await run(bench.power(radio.reset).settings["cycle"])
         await board.until(BANNER)
@@ -197,7 +197,7 @@ def test_a_bench_toml_describes_it_and_its_switches_work(tmp_path: Path) -> None
         await board.end()
         assert "dut" not in os.listdir(lab.folder / "dev")
         await run(bench.power(radio.power).settings["on"])
-        again = Terminal(Path(radio.port))
+        again = Terminal.at(Path(radio.port))
         await again.until(BANNER)
         assert bench.gateways[0].restart is not None
         await run(bench.gateways[0].restart)
