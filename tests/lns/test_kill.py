@@ -34,6 +34,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import frame_text
+from tests import forked
 from tests.broker import Listener, Mosquitto
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
@@ -217,6 +218,7 @@ class Story:
                 "capture": {"path": "var/lns-a.jsonl"},
             },
             [device.table for device in self.devices],
+            starter=forked.Starter(),
         )
         self._read_to = 0
 
@@ -333,7 +335,7 @@ def play(story: Story, kills: int) -> None:
     async def lives() -> None:
         for _ in range(kills):
             if story.chance.random() < 0.15:
-                await story.die_early(story.chance.uniform(0.05, 1.5))
+                await story.die_early(story.chance.uniform(0.01, 0.3))
                 story.facts.counts["kills while starting"] += 1
             await story.live(story.chance.uniform(0, LIFE_S))
         await story.live(None)

@@ -19,6 +19,7 @@ import pytest
 
 from bench.certificates import Authority, write_server_files, write_station_files
 from lns.station.cups import NO_CHANGE
+from tests import forked
 from tests.lns.served_network import WEST, uplink
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.lns.server.test_station_server_tls import station_tls
@@ -36,17 +37,25 @@ LNS = '[lns]\nid = "lns-a"\nlisten = "127.0.0.1:0"\n[capture]\npath = "var/lns-a
 
 
 class Process:
-    """A network server in a process of its own; `tc_uri` is where it listens."""
+    """A network server in a process of its own; `tc_uri` is where it listens.
 
-    def __init__(self, file: Path, stderr: TextIO | int = subprocess.PIPE) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "lns", str(file)],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONWARNINGS": "error"},
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        )
+    A fork, but where it is about how Python starts, and what a person's signals do (`anew`).
+    """
+
+    popen: "subprocess.Popen[str] | forked.Piped"
+
+    def __init__(self, file: Path, stderr: TextIO | None = None, *, anew: bool = False) -> None:
+        if anew:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "lns", str(file)],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONWARNINGS": "error"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if stderr is None else stderr,
+                text=True,
+            )
+        else:
+            self.popen = forked.Piped(["lns", str(file)], stderr)
         assert self.popen.stdout is not None
         self.first_line = self.popen.stdout.readline()
 
@@ -62,9 +71,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(file: Path, stderr: TextIO | int = subprocess.PIPE) -> Iterator[Process]:
+def running(file: Path, stderr: TextIO | None = None, *, anew: bool = False) -> Iterator[Process]:
     """`stderr`: where its log goes; a pipe that nobody reads holds 64 kB."""
-    process = Process(file, stderr)
+    process = Process(file, stderr, anew=anew)
     try:
         yield process
     finally:
@@ -112,7 +121,7 @@ def hear(station: BasicsStation, f_cnt: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_listens_says_so_in_one_line_and_stops_when_told(lns_toml: Path, number: int) -> None:
-    with running(lns_toml) as process:
+    with running(lns_toml, anew=True) as process:
         assert process.first_line.startswith("listening ws://127.0.0.1:")
         assert process.first_line.endswith("/router-info\n")
         hear(BasicsStation(WEST, process.tc_uri), 10)

@@ -33,6 +33,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import frame_text
+from tests import forked
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size
@@ -163,18 +164,20 @@ class Story:
                 "capture": {"path": "var/lns-a.jsonl"},
             },
             [device.table for device in self.devices],
+            starter=forked.Starter(),
         )
         self.outbox = folder / "lns" / "var" / "lns-a.outbox"
         self.capture = folder / "lns" / "var" / "lns-a.jsonl"
         self.saved = folder / "broker" / "mosquitto.db"
-        self.inbox = Program("inbox", folder / "inbox" / "inbox.log")
+        starter = forked.Starter(forked.CONSUMER)
+        self.inbox = Program("inbox", folder / "inbox" / "inbox.log", starter=starter)
         self.store, self.effects = folder / "inbox" / "store", folder / "inbox" / "effects.jsonl"
 
     async def play(self) -> None:
         """Send, and kill, until both have been done often enough; then let all come to rest."""
         await self.broker.start()
         await self.lns.start()
-        self.start_inbox()
+        await self.start_inbox()
         # Until it has subscribed once and that is written, the broker keeps nothing for it.
         await self.until(lambda: " brings " in self.inbox.tail())
         subscribed_s = self.inbox.log.stat().st_mtime
@@ -205,11 +208,11 @@ class Story:
         """Whether so many uplinks were answered."""
         return self.done >= uplinks
 
-    def start_inbox(self) -> None:
+    async def start_inbox(self) -> None:
         """Start the application."""
         command = [sys.executable, "-m", "bench", "inbox", "--broker", self.broker.url, "--keys"]
         command += ["--store", str(self.store), "--to", str(self.effects), "--retention", "1d"]
-        self.inbox.launch(command, env={"PYTHONPATH": str(ROOT)})
+        await self.inbox.begin(command, env={"PYTHONPATH": str(ROOT)})
 
     async def kill_some(self) -> None:
         """One, two or all three of them, at the same moment; then they start again, in any order.
@@ -241,7 +244,7 @@ class Story:
         if part == "lns":
             await self.lns.start()
         elif part == "inbox":
-            self.start_inbox()
+            await self.start_inbox()
         else:
             await self.broker.start()
 

@@ -34,11 +34,12 @@ from tests.host_time import slowness
 from tests.lns.served_network import APP_KEY, EAST, JOIN_EUI, WEST, uplink
 from tests.lns.server.basics_station import CLOSE, BasicsStation, StationSocket, UpgradeRefused
 from tests.lns.test_running import DEVICES, LNS, ROOT, Process, running
+from tests.sizes import size
 
 pytestmark = pytest.mark.xdist_group("neighbour")
 
 LIMIT_US = 100_000
-ATTACK_US = 1_200_000
+ATTACK_US = size(700_000, 1_200_000)
 ATTEMPTS = 5
 CALM_US, CALM_TRIES = 20_000, 25
 AUTHORITY = Authority()

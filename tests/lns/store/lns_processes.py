@@ -16,6 +16,7 @@ from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.station.messages import UpInfo
 from lns.station.spelling import frame_text
+from tests import forked
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 
 UNTIL_S = 60
@@ -123,6 +124,7 @@ async def servers_in(
                     **settings(lns),
                 },
                 [device_table(device) for device in range(devices)],
+                starter=forked.Starter(),
             )
             server = Server(folder / lns, lns, eui(0x0016C001F1500000 + number), process)
             stack.push_async_callback(process.stop)

@@ -19,21 +19,30 @@ SERVICE = "the-store"
 QUORUM = 2
 # A replica is served at once, not after five seconds in which more of them could come.
 _AT_ONCE = "repl-diskless-sync-delay 0"
+# How often a Sentinel looks and tells, in ms: otherwise every second, or every ten. A store that
+# calls itself master and should not be one is made a replica after four times `publish`.
+# What was heard of a replica of a lost master, once a second, is good for five times `ping`.
+_OFTEN = {"info": 100, "ping": 600, "ask": 100, "min-link-reconnect": 100, "publish": 500}
 
 
 class SentinelProgram(PolledListener):
-    """One Sentinel of three; two of them make a master of a replica."""
+    """One Sentinel of three; two of them make a master of a replica.
 
-    def __init__(self, folder: Path, master: Valkey, password: str | None) -> None:
+    The third only votes: three that want to be the leader at the same moment have one vote each,
+    and try again no sooner than ten seconds later.
+    """
+
+    def __init__(self, folder: Path, number: int, master: Valkey, password: str | None) -> None:
         super().__init__("sentinel", folder / "sentinel.log")
         self._folder = folder
+        self._down_after_ms = 1000 if number < QUORUM else 60_000
         self._master = master
         self._password = password
 
     def _begin(self) -> None:
         lines = [f"bind {LOOPBACK}", f"port {self.port}", f'dir "{self._folder}"']
         lines += [f"sentinel monitor {SERVICE} {LOOPBACK} {self._master.port} {QUORUM}"]
-        lines += [f"sentinel down-after-milliseconds {SERVICE} 1000"]
+        lines += [f"sentinel down-after-milliseconds {SERVICE} {self._down_after_ms}"]
         lines += [f"sentinel failover-timeout {SERVICE} 5000"]
         lines += [f"sentinel auth-pass {SERVICE} {self._password}"] if self._password else []
         config = self._folder / "sentinel.conf"
@@ -100,18 +109,19 @@ class Pair:
         """Wait until the Sentinels, who have lost the master, have made it one."""
         async with asyncio.timeout(FOLLOWS_S):
             while not await self._is_master(replica):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
 
     async def change_places(self, master: Valkey, replica: Valkey) -> None:
         """Have the Sentinels make a living master a replica, as for its maintenance."""
         async with asyncio.timeout(FOLLOWS_S):
-            while True:
-                try:
-                    await self._ask("SENTINEL", "FAILOVER", SERVICE)
-                    break
-                except RedisError:  # no good replica yet, or the last failover is not over
-                    await asyncio.sleep(0.1)
-        await self.promote(replica)
+            while not await self._is_master(replica):
+                state = await self._state(0)
+                # It may have given up, where this host was late.
+                is_over = "failover_in_progress" not in state["flags"]
+                if is_over and state["port"] == master.port:
+                    with suppress(RedisError):  # no good replica yet
+                        await self._ask("SENTINEL", "FAILOVER", SERVICE)
+                await asyncio.sleep(0.1)
         await self.until_following(master, replica)
 
     async def _is_master(self, store: Valkey) -> bool:
@@ -136,11 +146,15 @@ class Pair:
 
     async def _are_known(self) -> bool:
         for number in range(len(self.sentinels)):
-            async with Redis(host=LOOPBACK, port=self.sentinels[number].port) as client:
-                state = (await client.sentinel_masters())[SERVICE]
-                if (state["num-slaves"], state["num-other-sentinels"]) != (1, 2):
-                    return False
+            state = await self._state(number)
+            if (state["num-slaves"], state["num-other-sentinels"]) != (1, 2):
+                return False
         return True
+
+    async def _state(self, number: int) -> Any:
+        """What a Sentinel knows of the master."""
+        async with Redis(host=LOOPBACK, port=self.sentinels[number].port) as client:
+            return (await client.sentinel_masters())[SERVICE]
 
 
 @asynccontextmanager
@@ -156,7 +170,9 @@ async def pair_in(
         stores.append(Valkey(folder / name, *lines, password=password))
     for number in range(3):
         (folder / f"sentinel-{number}").mkdir()
-        sentinels.append(SentinelProgram(folder / f"sentinel-{number}", stores[0], password))
+        sentinels.append(
+            SentinelProgram(folder / f"sentinel-{number}", number, stores[0], password)
+        )
     pair = Pair(stores[0], stores[1], tuple(sentinels), password)
     try:
         for store in stores:
@@ -165,6 +181,9 @@ async def pair_in(
         for sentinel in sentinels if watched else ():
             await sentinel.start()
             started.append(sentinel)
+            async with Redis(host=LOOPBACK, port=sentinel.port) as client:
+                often = [word for name, ms in _OFTEN.items() for word in (f"{name}-period", ms)]
+                assert await client.execute_command("SENTINEL", "DEBUG", *often) == b"OK"
         if watched:
             await pair.known()
         yield pair
