@@ -348,7 +348,9 @@ def _due(trace: Trace) -> set[int]:
         if trace.device_of(frame).pinned not in (None, reception.server):
             continue
         if any(words.reason == REFUSED for words in trace.outcomes[reception.number]):
-            continue  # what the application did not take was not heard
+            # It was not heard, but meanwhile it may have made others old.
+            devices[frame.device].hears(frame, is_new=False)
+            continue
         # What its owner gave back counts for nobody, though a copy of it went up elsewhere.
         is_copy = any(words.level2 == "NotOwner" for words in trace.outcomes[reception.number])
         is_lent = is_copy and frame.number in refused

@@ -47,6 +47,9 @@ ONCE_BLAMED = {
     "a frame with the content of others is heard": (
         "a=strict/None : a skip16382 ; a send ; a send= A1 ; a send A1+100ms ; a send A1"
     ),
+    "a frame under way makes a late one old, and is refused": (
+        "a=otaa/None : a join A1 ; A refuse 100ms ; a send A1+100ms ; a send A1"
+    ),
     "what its owner gives back was heard by nobody": (
         "servers=2 a=strict/None/from3 :"
         " A refuse 100ms ; a send A1 ; a again B1 ; a skip16383 ; a send A1"
