@@ -175,7 +175,6 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _usage(*, sign: bool) -> x509.KeyUsage:
-    """Either to sign handshakes or to sign certificates."""
     return x509.KeyUsage(
         digital_signature=sign,
         key_cert_sign=not sign,

@@ -105,7 +105,6 @@ class VirtualTimeLoop(AbstractEventLoop):
             raise failure
 
     def _jump(self) -> None:
-        """Move the clock to the next timer and make ready all that are due then."""
         timers = self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
@@ -221,7 +220,6 @@ class VirtualTimeLoop(AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
-        """asyncio tells of a cancelled timer; a heap full of them is cleaned."""
         self._timers_cancelled += 1
         if self._timers_cancelled > _COMPACT_AT and self._timers_cancelled * 2 > len(self._timers):
             self._timers = [timer for timer in self._timers if not timer[2].cancelled()]

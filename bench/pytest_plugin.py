@@ -166,8 +166,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class _NoRig:
-    """Comes when no other plugin knows what to do with an asynchronous test."""
-
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> None:
         if inspect.iscoroutinefunction(pyfuncitem.obj):
             pytest.fail("an async scenario takes the fixture `rig`", pytrace=False)

@@ -102,7 +102,6 @@ def git_commit(*, short: bool = True) -> str:
 
 
 def version(distribution: str) -> str:
-    """The version of an installed distribution."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -110,7 +109,6 @@ def version(distribution: str) -> str:
 
 
 def _difference() -> str | None:
-    """A hash of what the code differs in from its commit; None where it does not."""
     changed = _git("diff", "--no-ext-diff", "--binary", "HEAD", "--", *_CODE)
     strange = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *_CODE)
     if not changed and not strange:
@@ -123,7 +121,6 @@ def _difference() -> str | None:
 
 
 def _git(*words: str) -> bytes | None:
-    """What git says of the folder with this code; None where it says nothing."""
     if not (_root() / ".git").exists():  # installed, perhaps in the repository of somebody else
         return None
     command = ("git", "-C", str(_root()), *words)
@@ -208,7 +205,6 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The name that identifies the run in lake and reports."""
         return self.path.name
 
 
@@ -313,7 +309,6 @@ def _book(path: Path) -> dict[str, object]:
 
 
 def _write(path: Path, manifest: dict[str, Any]) -> None:
-    """Put a manifest in its place, whole or not at all."""
     replace(path, (json.dumps(manifest, indent=2) + "\n").encode())
 
 
@@ -337,7 +332,6 @@ def _was_refused(run: Path) -> bool:
 
 
 def _age(run: Path) -> tuple[str, int]:
-    """A name in order of time; runs of one second and one `run_id` are numbered from 2."""
     stamp, _, rest = run.name.partition("-")
     run_id, _, number = rest.partition("-")
     return f"{stamp}-{run_id}", int(number) if number.isdecimal() else 1

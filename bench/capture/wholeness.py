@@ -115,7 +115,6 @@ class Wholeness:
         return str(self.begun) if self.planned is None else f"{self.begun} of {self.planned}"
 
     def as_json(self) -> dict[str, Any]:
-        """What a score says of it."""
         return {
             "whole": self.whole,
             "sentence": self.sentence,
@@ -165,8 +164,6 @@ class _Stream:
 
 
 class _Audit:
-    """Goes through the books of one run, once."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._holes: list[Hole] = []
@@ -213,7 +210,6 @@ class _Audit:
         return list(map(str, planned)) if isinstance(planned, list) else None
 
     def _ending(self) -> tuple[str, str]:
-        """How the run ended, and why, as the manifest and the last line say."""
         ended = self._manifest.get("ended")
         said = ended if isinstance(ended, dict) else self._run_end
         if said is None:
@@ -233,7 +229,6 @@ class _Audit:
         return {}
 
     def _streams(self) -> dict[str, _Stream]:
-        """Every stream for which no checksum vouches, as far as it can be read."""
         books = self._manifest.get("streams")
         booked: Mapping[str, Any] = books if isinstance(books, dict) else {}
         found: dict[str, _Stream] = {}
@@ -263,7 +258,6 @@ class _Audit:
         return digest.hexdigest() == book.get("sha256")
 
     def _read(self, name: str, book: Mapping[str, Any] | None) -> _Stream:
-        """Look through one stream line by line, for lines that are lost, torn or there twice."""
         found = _Reader(name, self._table).read(self._files[name])
         if book is not None:
             due = book.get("lines")
@@ -278,7 +272,6 @@ class _Audit:
         return found
 
     def _withheld(self, found: Mapping[str, _Stream]) -> dict[str, str]:
-        """The cases that cannot be judged, in order, each with the reason."""
         short = self._short(found)
         reasons: dict[str, str] = {}
         for case in dict.fromkeys([*self._begins, *self._ends]):
@@ -291,7 +284,6 @@ class _Audit:
         return reasons
 
     def _short(self, found: Mapping[str, _Stream]) -> dict[str, str]:
-        """The cases of which lines are missing or in doubt, and in which stream."""
         short: dict[str, str] = {}
         accounted: Counter[str] = Counter()
         for case, end in self._ends.items():
@@ -313,8 +305,6 @@ class _Audit:
 
 
 class _Reader:
-    """Reads one stream in the order of its lines; remembers what it should go on with."""
-
     def __init__(self, name: str, table: Timetable) -> None:
         self._name = name
         self._table = table
@@ -373,7 +363,6 @@ class _Reader:
 
 
 def _books(end: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """How many lines of a case each stream had, and the number of the last one."""
     books = end.get("books")
     for book in books if isinstance(books, list) else ():
         if isinstance(book, dict):
@@ -385,7 +374,6 @@ def _of_kind(events: Iterable[Event], kind: str) -> Iterator[Event]:
 
 
 def _events(path: Path | None) -> Iterator[Event]:
-    """The events of a capture file that say when they happened, as far as it can be read."""
     if path is not None:
         with suppress(OSError):
             for line in lines(path):

@@ -94,7 +94,6 @@ class Place:
     inventory: Inventory | None = None
 
     def line(self) -> SerialLine:
-        """Its line, not opened yet."""
         return line_for(self.dialect, self.url, baud=self.baud, dtr=self.dtr)
 
 
@@ -186,7 +185,6 @@ def provision(
 
 
 def _otaa(join_eui: str | None, app_key: bytes | None, known: Secrets | None) -> Otaa:
-    """How it joins: as it is said, else as the inventory has it."""
     its_join_eui = known.otaa.join_eui if known else None
     if join_eui is not None:
         its_join_eui = _hex(eui, join_eui, "--join-eui")
@@ -341,7 +339,6 @@ def _confirm(who: str) -> None:
 
 
 def _in_turn(place: Place, act: Callable[[Place], Coroutine[Any, Any, int]]) -> int:
-    """Do it while no other command uses the bench; BenchBroken, in one sentence, if it fails."""
     with bench_taken(place.inventory) if place.inventory else nullcontext():
         try:
             return asyncio.run(_recognised(place, act))
@@ -365,7 +362,6 @@ async def _recognised(place: Place, act: Callable[[Place], Coroutine[Any, Any, i
 
 
 def _named(name: str | None, bench: Path) -> tuple[Inventory | None, DeviceEntry | Radio | None]:
-    """The inventory and the board of this name in it; a replayer is its radio."""
     if name is None:
         return None, None
     inventory = inventory_of(bench)
@@ -448,7 +444,6 @@ def dialogue(verbose: bool) -> Callable[[str, str, dict[str, object]], None]:
 def _frame(
     words: list[str], message: str | None, freq: str | None, dr: int | None
 ) -> tuple[bytes, int, int]:
-    """PHYPayload, frequency and data rate, from the words or from a station's message."""
     if message is not None:
         told = _read_message(message)
         phy = phy_payload(told)

@@ -46,7 +46,6 @@ class Store:
 
     @property
     def is_redis(self) -> bool:
-        """Whether several consumers may share it."""
         return self.name.startswith(("redis:", "rediss:", "redis+sentinel:", "rediss+sentinel:"))
 
     @asynccontextmanager
@@ -155,8 +154,6 @@ async def figures_at(store: Store) -> tuple[Figures, list[ParkedMessage]]:
 
 
 class _Running:
-    """One consumer while it runs; `failed` says what ended it, if nobody asked for its end."""
-
     def __init__(self, asked: Consumer) -> None:
         self._asked = asked
         self.stopped = asyncio.Event()
@@ -241,7 +238,6 @@ class _Running:
         await self._statistics(inbox)
 
     async def _detectors(self, store: InboxStore) -> Detectors:
-        """What was asked for; the window is the one of the store where nothing was said of it."""
         asked, numbers = self._asked, (await store.summary()).numbers
         detectors = (
             asked.detectors.with_window_of(numbers) if asked.keeps_window else asked.detectors
@@ -252,7 +248,6 @@ class _Running:
         return replace(detectors, keys=asked.keys.detector(lambda: self._oldest.oldest_us))
 
     async def _ask(self, keys: KeyTimes, subscription: HeldSubscription) -> NoReturn:
-        """Ask, again and again, of what time the oldest message is, and how long producers try."""
         while True:
             if subscription.connected:
                 if keys.command is None:
@@ -263,7 +258,6 @@ class _Running:
                 await self._run(keys.command)
 
     async def _run(self, command: str) -> None:
-        """Let a command say it; one that fails changes nothing."""
         program = await asyncio.create_subprocess_shell(
             command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
         )
@@ -304,7 +298,6 @@ class _Running:
             log.warning("%s", said)
 
     async def _wait(self, inbox: Inbox, subscription: HeldSubscription) -> None:
-        """Wait until somebody stops it, or nothing has come for long enough."""
         told_us = now_us()
         while not self.stopped.is_set():
             with suppress(TimeoutError):
@@ -348,7 +341,6 @@ class _Running:
         self.stopped.set()
 
     async def _statistics(self, inbox: Inbox) -> None:
-        """One line for the person at the console, if there is something new."""
         try:
             line = _line(await inbox.figures())
         except StoreUnavailable as unavailable:
@@ -359,8 +351,6 @@ class _Running:
 
 
 class _Output:
-    """Standard output, which tells when its reader has gone."""
-
     def __init__(self, gone: Callable[[], None]) -> None:
         self._gone = gone
 
@@ -385,7 +375,6 @@ async def _end(task: asyncio.Task[NoReturn]) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What is wrong, with one full stop; some libraries write their own."""
     return f"{str(error).rstrip('.')}."
 
 

@@ -107,7 +107,6 @@ class Row:
     firmware: str | None = None
 
     def facts(self) -> dict[str, Any]:
-        """The row for programs."""
         return {
             "name": self.radio.name,
             "kind": "replayer" if self.dev_eui is None else "device",
@@ -131,7 +130,6 @@ def _row(inventory: Inventory, radio: Radio, ports: Sequence[UsbPort]) -> Row:
 
 
 async def _identified(rows: Sequence[Row]) -> list[Row]:
-    """The rows with what the boards say; all are asked at once."""
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(_asked(row)) for row in rows]
     return [task.result() for task in running]
@@ -152,7 +150,6 @@ async def _asked(row: Row) -> Row:
 
 
 def _not_ours(row: Row, found: Found | None) -> str:
-    """What speaks against this being the board of the inventory."""
     if found is None:
         return "nobody answers; is it the right port, and is the board in its boot loader?"
     if found.dialect != row.radio.dialect:
@@ -221,7 +218,6 @@ async def _who(paths: Sequence[str], *, shown: bool) -> list[Answer]:
 def _comments(
     paths: Sequence[str], answers: Sequence[Answer], known: dict[Eui, str]
 ) -> Iterable[str]:
-    """What was found at each port, as comments of TOML."""
     for path, answer in zip(paths, answers, strict=True):
         if isinstance(answer, PortUnavailable):
             yield f"# {answer}"
@@ -236,7 +232,6 @@ def _comments(
 
 
 def _entry(number: int, found: Found, usb: Sequence[UsbPort]) -> dict[str, object]:
-    """An entry to paste; one without a DevEUI is taken for a replayer."""
     kind = "replayer" if found.dev_eui is None else "device"
     return {
         "name": f"{kind}-{number}",

@@ -75,7 +75,6 @@ def _tell(line: str) -> None:
 
 
 def _heard(inventory: Inventory, runs: Path, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Let every board of a bench be heard; remember what is well, and say what is not."""
     tell(f"the bench {inventory.name}: is every board heard by every gateway?")
     sick = sick_parts(runs, inventory)
     well: list[str] = []

@@ -90,7 +90,6 @@ def _control(folder: Path, words: tuple[str, ...]) -> int:
 
 
 async def _run(lab: EmulatedLab, *, as_json: bool) -> None:
-    """Be a lab until somebody ends it, or a process of it ends by itself."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

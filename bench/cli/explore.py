@@ -117,7 +117,6 @@ def explore(
 
 
 def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
-    """Play histories as scenarios: with taps, captures and verdicts, and the same judgement."""
     wires = rig == "emulated"
     if text is not None:
         found = [_read(text)]

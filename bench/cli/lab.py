@@ -115,7 +115,6 @@ async def _work(switch: PowerSwitch, action: Action, off_us: int) -> None:
 
 
 def _switch_entry(inventory: Inventory, name: str) -> PowerEntry:
-    """The switch of this name, or that of the device or gateway of this name."""
     of = {radio.name: radio.power for radio in inventory.radios}
     of |= {gateway.name: gateway.power for gateway in inventory.gateways}
     switches = [entry.name for entry in inventory.powers]
@@ -212,7 +211,6 @@ def at(
 async def _one_shot(
     radio: Radio, port: str, commands: Sequence[str], listen_s: int, *, as_json: bool
 ) -> int:
-    """The commands in order, to the first that is refused."""
     said: list[str] = []
     show = said.append if as_json else _print
     trouble = None
@@ -231,7 +229,6 @@ async def _one_shot(
 
 
 async def _console(radio: Radio, port: str) -> int:
-    """A line of the standard input is a command; until it ends, or the board is gone."""
     async with _speaking(radio, port, _print) as board:
         if sys.stdin.isatty():
             print_error(f"{radio.name} at {port}; Ctrl-D ends it.")
@@ -251,8 +248,6 @@ async def _console(radio: Radio, port: str) -> int:
 
 @asynccontextmanager
 async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[AtSession]:
-    """The board, every line of which is shown as it comes."""
-
     def record(source: str, kind: str, fields: dict[str, object]) -> None:
         if kind.endswith(".line"):
             show(str(fields["text"]))
@@ -275,7 +270,6 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[AtSess
 
 
 async def _sent(board: AtSession, command: str) -> str | None:
-    """What went wrong with a command; what the board said is shown already."""
     try:
         async with board.accepted(command):
             return None
@@ -314,7 +308,6 @@ def _print(text: str) -> None:
 
 
 async def _lines_typed() -> AsyncIterator[str]:
-    """The lines of the standard input as they come, to its end."""
     loop, file = asyncio.get_running_loop(), sys.stdin.fileno()
     ready, rest = asyncio.Event(), b""
     try:

@@ -141,7 +141,6 @@ class Setup:
 
     @property
     def tc_uri(self) -> str:
-        """Where stations find their network server."""
         return address.uri("wss", self.hosts[0], self.port)
 
     @property
@@ -224,7 +223,6 @@ def _lns_toml(setup: Setup) -> str:
 
 
 def _remove_what_would_mislead(folder: Path, setup: Setup) -> None:
-    """Take away what an earlier setup left and this one has not, such as a .crt beside a token."""
     (folder / "tokens.toml").unlink(missing_ok=True)
     for station in setup.stations:
         for category in CATEGORIES:
@@ -234,7 +232,6 @@ def _remove_what_would_mislead(folder: Path, setup: Setup) -> None:
 
 @contextmanager
 def _made_beside(folder: Path) -> Iterator[Path]:
-    """A folder to make files in, on the same disk, which is gone afterwards."""
     existing = folder.absolute()
     while not existing.exists():
         existing = existing.parent

@@ -165,7 +165,6 @@ def summary(
 
 
 def _changed(morning: Morning | None) -> list[str]:
-    """What changed since the baseline, and where to see it."""
     if morning is None:
         return []
     night = morning.night

@@ -177,7 +177,6 @@ class Night:
 
     @property
     def repeat(self) -> str:
-        """The command that does the same again."""
         words: list[object] = [self.pattern] if self.pattern else []
         words += ["--limit", self.cases_max] if self.cases_max else []
         if self.inventory is not None:
@@ -330,7 +329,6 @@ def _rig_of(rig: Rig | None, bench: Path | None, without: Sequence[str]) -> Rig:
 
 
 def _lab_of(bench: Path, without: Sequence[str], runs: Path) -> Inventory:
-    """The bench without what is asked for, and without what has been sick for nights."""
     inventory = inventory_of(bench)
     asked_for = dict.fromkeys(without, "asked for")
     try:
@@ -365,7 +363,6 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
 def _played(
     night: Night, stage: "_Stages", display: ProgressDisplay
 ) -> tuple[dict[str, Path], list[ExitCode]]:
-    """Play scenarios and real traffic; the folder of each, and how the scenarios ended."""
     stage(f"scenarios on the {night.rig} rig, seed {night.seed}")
     ran = _scenarios(night, display)
     folders, codes = {SCENARIOS: ran.folder}, [ran.exit_code]
@@ -397,7 +394,6 @@ def _judged(
     explored: ExitCode,
     display: ProgressDisplay,
 ) -> Outcome:
-    """Score what was played, write the pages, and say how the night went."""
     stage("scores, by Spark")
     scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
     stage("reports")
@@ -426,7 +422,6 @@ def _judged(
 
 
 def _note_refused(night: Night, refusal: Exception) -> None:
-    """Leave a row for a night in a lab that was not ready: somebody asks whether it ran."""
     if night.inventory is None or not isinstance(refusal, BenchBroken):
         return
     record = RunRecord(night.rig, night.seed, night.runs, origin=night.origin())
@@ -437,7 +432,6 @@ def _note_refused(night: Night, refusal: Exception) -> None:
 
 
 def _left_out(inventory: Inventory) -> Iterator[str]:
-    """Which parts of the bench take no part tonight, and what lets a sick one in again."""
     for name, why in inventory.absent.items():
         yield f"{name} is left out, with the cases that need it: {why}"
     if any(why != "asked for" for why in inventory.absent.values()):
@@ -465,7 +459,6 @@ def _order_of(night: Night) -> Order:
 
 
 def _explored(found: Callable[[], Explored], seed: int, display: ProgressDisplay) -> ExitCode:
-    """Wait for what exploring has found, and tell it; all of that is a FAIL."""
     try:
         explored = found()
     except EOFError:
@@ -507,8 +500,6 @@ def _selection(night: Night, explores: int | None = None) -> Selection:
 
 
 class _Stages:
-    """Numbers the stages of a night as they come; remembers how many there were."""
-
     def __init__(self, night: Night, display: ProgressDisplay) -> None:
         self._display = display
         self._number = 0
@@ -527,7 +518,6 @@ def _published(
     judged: Sequence[Judged],
     morning: Morning | None = None,
 ) -> list[str]:
-    """Tell whom the inventory names how the night went; that never changes how it went."""
     if night.inventory is None:
         return []
     report = night.inventory.report

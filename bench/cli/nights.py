@@ -280,7 +280,6 @@ def runs_named(name: str, runs: Path) -> list[Recorded]:
 
 
 def _is_build(name: str, line: Line, night: Night) -> bool:
-    """Whether a name is LINE@BUILD; a few letters of a commit are enough."""
     build = name.removeprefix(f"{line.line}@")
     return build != name and len(build) >= 4 and night.build.startswith(build)
 

@@ -84,7 +84,6 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_error(text: object) -> None:
-    """A message on stderr, likewise."""
     print(without_controls(str(text)), file=sys.stderr, flush=True)
 
 

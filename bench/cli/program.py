@@ -69,7 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> ExitCode:
-    """Tell a mistake: to a person on stderr, to a program that asked for JSON as such."""
     if "--json" in words:
         print_json({"error": text, **({"hint": hint} if hint else {}), "exit_code": int(code)})
         return code
@@ -91,7 +90,6 @@ def _run(words: list[str]) -> int:
 
 
 def _config(words: Sequence[str]) -> Toml | None:
-    """The file that `--config` names, for the one command that reads one."""
     if list(words[:1]) != ["inbox"]:
         return None
     named = [word for word in words if word.startswith("--config=")]
@@ -143,7 +141,6 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
 
 
 def _examples(examples: Sequence[str], name: str) -> list[str]:
-    """Of the examples of a module those of one command; all where none names it."""
     own = [example for example in examples if example.split()[1:2] == [name]]
     return own or list(examples)
 
@@ -162,7 +159,6 @@ def _version() -> str:
 
 
 def _one_line(error: CycloptsError) -> str:
-    """What cyclopts would show in a frame, as plain text."""
     return " ".join(str(error).split())
 
 

@@ -100,7 +100,6 @@ class Selection:
 
     @property
     def repeat(self) -> str:
-        """The command that runs the same again."""
         words: list[object] = [self.pattern] if self.pattern else []
         words += ["--rig", self.rig, "--seed", self.seed]
         words += ["--bench", shown_path(self.bench)] if self.bench else []
@@ -383,7 +382,6 @@ def against_server(
 
 @contextmanager
 def _server(command: str | None) -> Iterator[None]:
-    """Let runs within start this network server; that of this tree for None."""
     before = os.environ.pop(COMMAND, None)
     if command is not None:
         os.environ[COMMAND] = command
@@ -396,7 +394,6 @@ def _server(command: str | None) -> Iterator[None]:
 
 
 def _recorded(folder: Path) -> Recorded:
-    """A run that was not scored, by its own verdicts."""
     found = record_of(folder, msgspec.json.encode(score_of(folder)))
     if found is None or not found.scored:
         raise BenchBroken(f"{folder}: its verdicts cannot be read.")

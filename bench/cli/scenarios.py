@@ -116,7 +116,6 @@ class ScenarioLines:
                 self.display.line(f"    {line}")
 
     def _print_scenario(self) -> None:
-        """The line of the scenario whose cases have all ended; on a terminal the bar will do."""
         if self._verdicts and not self.display.is_terminal:
             width = len(str(self.total))
             self.display.line(
@@ -148,7 +147,6 @@ def short_name(node_id: str) -> str:
 
 
 def _reason(stages: Sequence[pytest.TestReport] | Sequence[pytest.CollectReport]) -> str:
-    """Why a case did not pass: the message of what was raised, else the end of its trace."""
     for stage in stages:
         if stage.passed:
             continue
@@ -221,12 +219,10 @@ _CATALOGUE = "test_catalogue.py"
 
 
 def _is_word(name: str) -> bool:
-    """Whether a name is one of scenarios, though a folder has it too."""
     return "/" not in name and any(name in one.name for one in scenarios_in(scenarios_folder()))
 
 
 def _settings(folder: Path) -> list[str]:
-    """How pytest plays what comes with the bench, in whatever folder it is started."""
     ini = Path(bench.__path__[0]) / "run" / "scenarios.ini"
     return ["-c", str(ini), "--rootdir", str(folder.parent)]
 
@@ -312,7 +308,6 @@ def _scenarios_of(file: Path, folder: Path) -> Iterator[Scenario]:
 
 
 def _required(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """The words of `@pytest.mark.requires("word", ...)`."""
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Attribute):
             continue
@@ -341,7 +336,6 @@ class Plan:
 
     @property
     def playable(self) -> list[PlannedCase]:
-        """The cases that the bench can play."""
         return [case for case in self.cases if not self.missing[case.case]]
 
     @property
@@ -373,8 +367,6 @@ def plan_of(pattern: str | None, bench: Abilities, display: ProgressDisplay) -> 
 
 @dataclass(slots=True, eq=False)
 class _Markers(ScenarioLines):
-    """Says nothing of scenarios, and remembers what each case requires."""
-
     requires: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @pytest.hookimpl(tryfirst=True)

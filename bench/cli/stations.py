@@ -131,7 +131,6 @@ async def check_with_roll_call(asked: Sequence[Asked], wait_us: int) -> list[Tol
 
 
 async def _checked(asked: Sequence[Asked], here: set[Eui]) -> list[Told]:
-    """The checks, again and again while a radio may still be about to start."""
     deadline_us = now_us() + _RADIO_START_US
     while True:
         told = await each(check, asked)
@@ -146,7 +145,6 @@ async def _checked(asked: Sequence[Asked], here: set[Eui]) -> list[Told]:
 
 
 def _with_connection(of: Asked, told: Told, here: set[Eui]) -> Told:
-    """What is said of a gateway, and whether it has connected."""
     came = of.gateway.eui in here
     said = "is connected" if came else "has not connected"
     # Without a look into its log, that it has connected is all that can be asked for.

@@ -137,7 +137,6 @@ def timeline(
 def _listing(
     folder: Path, records: Sequence[CaseRecord], books: Wholeness, *, as_json: bool
 ) -> int:
-    """All cases of a run, those that did not pass first."""
     ranked = sorted(records, key=lambda record: record.verdict == "PASS")
     if as_json:
         cases = [{"case": record.case, "verdict": record.verdict} for record in ranked]
@@ -181,7 +180,6 @@ def _chosen(
 
 
 def _unplayed(books: Wholeness, wanted: str) -> str | None:
-    """The planned case that is not there and that a person means."""
     words = [word.removeprefix("test_") for word in wanted.lower().split()]
     named = (case for case in books.unplayed if all(word in case.lower() for word in words))
     return next(named, None)
@@ -232,7 +230,6 @@ def _page(told: Told, width: int) -> Iterator[list[Span]]:
 
 
 def _head(told: Told) -> Iterator[tuple[str, str]]:
-    """The verdict and its reasons, then what the case is and who takes part."""
     record, first = told.record, told.comparison.first
     yield shown(f"{record.wording}  {record.case}"), _VERDICT_STYLES.get(record.verdict, "bold red")
     for reason in record.reasons:
@@ -302,7 +299,6 @@ def _way(step: Step) -> list[str]:
 
 
 def _printable(value: Any) -> Any:
-    """A capture line with nothing in it that stdout cannot print."""
     match value:
         case str():
             return visible(value, FIELD_MAX)

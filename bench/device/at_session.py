@@ -521,7 +521,6 @@ class AtSession:
             asked.end(Line(LineKind.BOOT, "it was restarted"))
 
     async def _pick_up_the_thread(self) -> None:
-        """Ask something whose answer cannot be that of an earlier command, come late."""
         question = self._grammar.question
         reply = self._grammar.reply_to(question)
         asked = AtCommand(question, reply, after=self._grammar.answer)
@@ -562,7 +561,6 @@ class AtSession:
         return heard
 
     async def _listen(self) -> None:
-        """Hear the device until its line is lost; every verb learns of that."""
         try:
             while True:
                 for line in self._at.receive_bytes(await self._line.read()):

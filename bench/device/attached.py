@@ -40,7 +40,6 @@ class MacCycle:
         self._over = asyncio.Event()
 
     def begin(self) -> None:
-        """A message was accepted."""
         self.is_open = True
 
     def end(self) -> None:
@@ -117,7 +116,6 @@ class AttachedBoard(ABC):
         await self._session.__aexit__(*raised)
 
     async def reconnect(self) -> None:
-        """Open the line anew, as after a board was unplugged; PortUnavailable if that cannot be."""
         await self._session.reconnect()
 
     async def returned(self, within_us: int) -> None:
@@ -161,7 +159,6 @@ class AttachedBoard(ABC):
 
     @contextmanager
     def _boot_expected(self) -> Iterator[asyncio.Event]:
-        """A start in this block is no surprise; the event is that it was told, or the line lost."""
         booted = self._booted = asyncio.Event()
         try:
             yield booted

@@ -191,7 +191,6 @@ async def who_is_there(port: str, record: Record = lambda *_: None) -> Found | N
 
 
 async def _first_word(line: Wire) -> str | None:
-    """How it answers to AT, asked several times; None for silence and for noise."""
     await line.open()
     heard = b""
     try:

@@ -51,7 +51,6 @@ class DeviceConfig:
 
     @property
     def joins(self) -> bool:
-        """Whether it gets its session by joining."""
         return isinstance(self.activation, Otaa)
 
 

@@ -147,7 +147,6 @@ class LoraE5Settings:
         return names
 
     async def _write_once(self, command: str) -> bool:
-        """Write what it does not tell, unless it was written already; whether it was not."""
         subject = command.rpartition(",")[0]
         if self._told.get(subject) == command:
             return False
@@ -263,7 +262,6 @@ class LoraE5Device(LoraE5Board):
         return await self._settings.missing(wanted)
 
     async def radiation(self) -> Radiation:
-        """The channel plan and the power that it names; CommandRefused where it names none."""
         plan, _ = parse_data_rate(await self.ask("AT+DR?"))
         power = await self.ask("AT+POWER?")
         found = _POWER.match(power)
@@ -273,7 +271,6 @@ class LoraE5Device(LoraE5Board):
         return Radiation(names.get(plan, plan), int(found[0]))
 
     async def set_adr(self, adr: bool) -> None:
-        """AT+ADR."""
         await self.change("AT+ADR", "ON" if adr else "OFF")
 
     async def ask_time(self) -> None:
@@ -323,7 +320,6 @@ class LoraE5Device(LoraE5Board):
         return Ending(Outcome.FAILED, f"+{name}: Done")
 
     async def join(self) -> bool:
-        """Join once; whether it has joined then. A device in ABP mode has a session."""
         try:
             if await self.ask("AT+MODE?") == "LWABP":
                 return True
@@ -339,25 +335,21 @@ class LoraE5Device(LoraE5Board):
         return self._joined
 
     async def restart(self) -> None:
-        """Reset the device and wait until it answers; a session got by joining is lost."""
         await self.reboot()
         await self._set_up_again()
 
     async def reset_counters(self) -> None:
-        """Let an ABP device count anew; ValueError for a device that joins."""
         if await self.ask("AT+MODE?") != "LWABP":
             raise ValueError(f"{self.name}: a device that joins counts anew by joining")
         await self.set_counters(0, 0)
 
     async def set_counters(self, up: int, down: int) -> None:
-        """Write both frame counters, and read them back; NotAsWritten."""
         await self._run(f"AT+LW=ULDL,{up},{down}")
         found = await self.counters()
         if found != (up, down):
             raise NotAsWritten(f"{self.name}: its counters read {found}, not {(up, down)}")
 
     async def counters(self) -> tuple[int, int]:
-        """Its frame counters, up and down."""
         answer = await self.ask("AT+LW=ULDL")
         found = _COUNTERS.fullmatch(answer)
         if found is None:
@@ -370,7 +362,6 @@ class LoraE5Device(LoraE5Board):
         self._joined, self._tries, self._port = False, None, None
 
     async def silence(self) -> None:
-        """Let it transmit nothing any more; nothing of it is raised."""
         if self._cycle.is_open:
             with contextlib.suppress(*TROUBLES):
                 await self.reboot()
@@ -396,7 +387,6 @@ class LoraE5Device(LoraE5Board):
         return await self._when_permitted(carry_out)
 
     def _is_still_busy(self, refused: CommandRefused) -> bool:
-        """Whether this is for a message whose Done was not heard, as over a line that was lost."""
         unheard = self._cycle.is_open and not self._session.is_awaited
         return unheard and "modem is busy" in str(refused)
 

@@ -63,7 +63,6 @@ def _is_plan(value: str) -> bool:
 
 
 def _begins(name: str, start: str, amid: str) -> Reply:
-    """A reply that is the start of something longer; anything unknown in its place refuses."""
     refused = rf"\+{name}: (?!{start}|{amid}).*|{_ERROR}"
     return Reply(accepted=re.compile(rf"\+{name}: {start}"), refused=re.compile(refused))
 
@@ -104,7 +103,6 @@ class Lineage:
     factory_reset: str
 
     def quoted(self, text: str) -> str:
-        """An identifier or a key as this board takes it."""
         return f"{self.quote}{text}{self.quote}"
 
     def channel_values(self, all_channels: tuple[Channel, ...], first: int, last: int) -> list[str]:
@@ -179,7 +177,6 @@ class LoraE5Board(AttachedBoard):
         await self.returned(self._deadlines.boot_us)
 
     async def factory_reset(self) -> None:
-        """Forget everything, keys and session included."""
         await self._run(self.lineage.factory_reset)
 
     @property

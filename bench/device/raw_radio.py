@@ -46,7 +46,6 @@ class Rui3P2p(Rui3Board):
         self._is_prepared = False
 
     async def identify(self) -> str:
-        """Its firmware; UnknownFirmware where it does not tell when it has transmitted."""
         version = await self.recognise()
         if not version.tells_tx_done:
             raise UnknownFirmware(f"{version.text} does not prove what it sends; install 4.0.5")
@@ -55,7 +54,6 @@ class Rui3P2p(Rui3Board):
     async def transmit(
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
     ) -> None:
-        """Send, and return after `+EVT:TXP2P DONE`; DeviceSilent without it."""
         await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
         within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
         try:
@@ -67,7 +65,6 @@ class Rui3P2p(Rui3Board):
             await self._send(phy, within_us)
 
     async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
-        """Raw mode, and these parameters, as far as they are not set already."""
         if self.version is None:
             await self.identify()
         if not self._is_prepared:
@@ -78,7 +75,6 @@ class Rui3P2p(Rui3Board):
         )
 
     async def silence(self) -> None:
-        """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""
         with contextlib.suppress(*TROUBLES):
             await self._run(_RECEIVER_OFF)
 
@@ -149,7 +145,6 @@ class LoraE5Test(LoraE5Board):
     async def transmit(
         self, phy: bytes, *, freq_hz: int, data_rate: DataRate, power_dbm: int
     ) -> None:
-        """Send, and return after `+TEST: TX DONE`; DeviceSilent without it."""
         await self.tune(freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
         within_us = frame_airtime_us(data_rate, len(phy), crc=True) + self._deadlines.proof_us
         try:
@@ -159,12 +154,10 @@ class LoraE5Test(LoraE5Board):
             await self._send(phy, within_us)
 
     async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
-        """Test mode, and these parameters."""
         await self.change("AT+MODE", "TEST")
         await self._tune(freq_hz, data_rate, power_dbm)
 
     async def silence(self) -> None:
-        """Switch its receiver off; it sends nothing by itself. Nothing of it is raised."""
         with contextlib.suppress(*TROUBLES):
             await self._run(_STOP)
 

@@ -77,7 +77,6 @@ class Replayer:
         return self.radio.firmware
 
     async def identify(self) -> str:
-        """The firmware of the radio; UnknownFirmware for one that cannot prove what it sends."""
         return await self.radio.identify()
 
     async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int = 14) -> None:
@@ -113,11 +112,9 @@ class Replayer:
         self._record(f"replayer-{self.name}", "replayer.transmit", fields)
 
     async def silence(self) -> None:
-        """Let it transmit and receive nothing any more; nothing of it is raised."""
         await self.radio.silence()
 
     async def returned(self, within_us: int) -> None:
-        """Wait until its port is there again and it answers; PortUnavailable, DeviceSilent."""
         await self.radio.returned(within_us)
 
 

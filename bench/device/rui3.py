@@ -105,7 +105,6 @@ class Setting:
     optional: bool = False
 
     def is_met_by(self, found: str) -> bool:
-        """Whether a value as read is the wanted one."""
         if self.name == "AT+JOIN":  # its first field is an action
             return found.partition(":")[2] == self.value.partition(":")[2]
         return found.upper() == self.value.upper()
@@ -283,7 +282,6 @@ def _identity(wanted: DeviceConfig) -> tuple[Setting, ...]:
 
 
 def _channels(rules: Region, sub_band: int) -> tuple[Setting, ...]:
-    """The blocks of eight channels that the bench uses; only regions with fixed channels."""
     if not rules.downlink_channels_hz:
         return ()
     first = rules.uplink_channels.index(channels(rules, sub_band)[0])
@@ -330,7 +328,6 @@ class Rui3Device(Rui3Board):
 
     @property
     def traits(self) -> Traits:
-        """What its version can do and tell; known after `identify`."""
         assert self.version is not None, f"{self.name} has not been identified"
         return self.version.traits
 
@@ -389,7 +386,6 @@ class Rui3Device(Rui3Board):
         )
 
     async def radiation(self) -> Radiation:
-        """The region and the EIRP that its settings stand for; CommandRefused in another band."""
         band, index = await self.ask("AT+BAND"), await self.ask("AT+TXP")
         rules = next((known for known in REGIONS.values() if str(known.rui3_band) == band), None)
         if rules is None or not index.isdecimal():
@@ -408,7 +404,6 @@ class Rui3Device(Rui3Board):
         self._retries = retries
 
     async def set_adr(self, adr: bool) -> None:
-        """AT+ADR."""
         await self.write("AT+ADR", str(int(adr)))
 
     async def ask_time(self) -> None:
@@ -445,7 +440,6 @@ class Rui3Device(Rui3Board):
         return _ending(end)
 
     async def join(self) -> bool:
-        """Join once; whether the device has a session then. A device in ABP mode has one."""
         try:
             if self._joins is None:
                 self._joins = await self.ask("AT+NJM") == "1"
@@ -459,7 +453,6 @@ class Rui3Device(Rui3Board):
         return end == "+EVT:JOINED"
 
     async def restart(self) -> None:
-        """Reset the device (ATZ) and wait until it has started."""
         await self.reboot()
         await self._set_up_again()
 
@@ -478,12 +471,10 @@ class Rui3Device(Rui3Board):
         raise CommandRefused(f"{self.name}: RUI3 cannot write frame counters ({up}, {down})")
 
     async def factory_reset(self) -> None:
-        """Forget everything, keys, session and DevNonce included (ATR), and start."""
         await self.reboot("ATR")
         self._wanted = self._joins = self._retries = None
 
     async def silence(self) -> None:
-        """Let it transmit nothing any more: no joining, no repetition; nothing of it is raised."""
         with contextlib.suppress(*TROUBLES):
             await self._run(_STOP_JOINING)
         if self._cycle.is_open:
@@ -491,7 +482,6 @@ class Rui3Device(Rui3Board):
                 await self.reboot()
 
     def said(self, line: str) -> str | None:
-        """The line as this version spells it; None for one that it does not print."""
         if self.version is None or self.version.tells_tx_done:
             return line
         return None if _SENT.fullmatch(line) else re.sub(r"(CONFIRMED_FAILED)\(\d+\)", r"\1", line)
@@ -517,8 +507,6 @@ class Rui3Device(Rui3Board):
             )
 
     async def _carry_out(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
-        """The event that ends a command; empty for a firmware that does not tell of it."""
-
         def is_still_busy(refused: CommandRefused) -> bool:
             said = str(refused)
             # A payload too long is refused, and an empty frame is sent all the same.

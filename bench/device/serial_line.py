@@ -166,7 +166,6 @@ class SerialLine:
             self._lose(f"it was unplugged or closed ({os.strerror(error.errno or 0)})")
 
     def _keep_reading(self, port: serial.Serial, loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread of a port without a file descriptor, until the line is lost."""
         with contextlib.suppress(RuntimeError):  # the loop was closed without closing the line
             while self._lost is None:
                 try:

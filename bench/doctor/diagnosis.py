@@ -47,7 +47,6 @@ def listener(port: int, root: Path) -> str:
 
 
 def _inodes(port: int, root: Path) -> set[str]:
-    """The sockets that listen on this port, whatever the address."""
     found = set()
     for table in _TABLES:
         try:
@@ -303,7 +302,6 @@ def kernel_clock_is_synchronised() -> bool | None:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
     found = folder.absolute()
     while not found.exists() and found != found.parent:
         found = found.parent
@@ -332,7 +330,6 @@ def _limit(number: int) -> str:
 
 
 def _is_free(port: int, opened: ExitStack) -> bool:
-    """Whether a port can be listened at; 0 is any. It is held until `opened` closes."""
     listener = opened.enter_context(socket.socket())
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -143,7 +143,6 @@ def program(name: str, root: Path) -> str | None:
 
 
 def version(path: str, option: str) -> str:
-    """The version that a program tells of itself; "of unknown version" if it does not, in time."""
     found = _VERSION.search(answer([path, option]) or "")
     return found[1] if found else "of unknown version"
 

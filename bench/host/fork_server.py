@@ -44,7 +44,6 @@ class ForkServer(Program):
         self._channel: socket.socket | None = None
 
     async def ready(self) -> None:
-        """Wait until it can start something; ProgramDied or ProgramSilent."""
         async with self._beginning:
             if self._channel is not None:
                 return
@@ -178,7 +177,6 @@ def main(handle: int, modules: Sequence[str]) -> None:
 
 
 def _serve(channel: socket.socket) -> str | None:
-    """Start what is asked for; None when nobody asks any more, in a fork the module to run."""
     while True:
         asked, handles, _, _ = socket.recv_fds(channel, _REQUEST_BYTES, 2)
         if not asked:
@@ -203,7 +201,6 @@ def _serve(channel: socket.socket) -> str | None:
 
 
 def _become(wanted: Mapping[str, Any], handles: Sequence[int]) -> str:
-    """Let this fork be as if it had just been started so; the module that it is to run."""
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != wanted["parent"]:
         os._exit(1)

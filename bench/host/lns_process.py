@@ -130,7 +130,6 @@ class LnsProcess(Listener):
         self._env = {**own, **(env or {})}
 
     async def _serve(self) -> None:
-        """Start it and wait until stations can connect; `uri` is then what `tc.uri` would say."""
         self._write_files()
         await self.begin(
             [*self._command, str(self.folder / "lns.toml")],
@@ -153,7 +152,6 @@ class LnsProcess(Listener):
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Replace a file by one that only its owner can read: it may hold keys."""
     file.unlink(missing_ok=True)
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(text)
@@ -277,7 +275,6 @@ class FollowedLns(LnsProcess):
             file.unlink()
 
     async def stop(self, limit_s: float = STOP_S) -> None:
-        """End it as a service is ended, and read its last words."""
         for task in self._following:
             task.cancel()
         await super().stop(limit_s)
@@ -286,7 +283,6 @@ class FollowedLns(LnsProcess):
             await relay.stop()
 
     async def _preset(self, sessions: Sequence[Session]) -> None:
-        """Let the store hold these sessions, as if the server had kept them."""
         by_device: dict[Eui, list[Session]] = {}
         for session in sessions:
             by_device.setdefault(session.dev_eui, []).append(session)
@@ -297,7 +293,6 @@ class FollowedLns(LnsProcess):
 
     @asynccontextmanager
     async def _store(self, devices: Iterable[Eui]) -> AsyncIterator[SessionStore]:
-        """The store of the server, which must not run if the store is a file."""
         url = str(self.settings["store"]["url"])
         if url.startswith(SQLITE):
             with closing(SqliteStore(self.folder / url.removeprefix(SQLITE))) as file:

@@ -325,7 +325,6 @@ class Program:
                 await self._some_end()
 
     async def _some_end(self) -> None:
-        """Wait until a process ends that this loop watches."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
@@ -368,7 +367,6 @@ class Program:
 
 
 async def _readable(pipe: int) -> None:
-    """Wait until there is something to read, be it the end."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(pipe, ready.set)
@@ -471,7 +469,6 @@ class HostGuard:
         self.worst_us = 0
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         while True:
             due_us = now_us() + EVERY_US
             await asyncio.sleep(EVERY_US / 1_000_000)
@@ -491,7 +488,6 @@ class ProgramGuard:
         self._stalled = stalled
 
     async def run(self, pid: int) -> None:
-        """Watch until cancelled, or until the process is gone."""
         before_us = _waited_us(pid)
         while before_us is not None:
             await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
@@ -512,7 +508,6 @@ class MachineGuard:
         self._stalled = stalled
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         before_us = away_us()
         while True:
             await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)

@@ -38,13 +38,11 @@ class Connection:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def abort(self) -> None:
-        """End it at once."""
         self.client.transport.abort()
         self.server.transport.abort()
         self.ended.set()
 
     async def close(self) -> None:
-        """End it, and wait until it is gone."""
         for writer in (self.client, self.server):
             writer.close()
         for writer in (self.client, self.server):
@@ -107,7 +105,6 @@ class Relay:
         return self
 
     async def stop(self) -> None:
-        """End every connection, and accept no more."""
         self._refuse()
         self._end_all()
         self._passing.set()
@@ -232,7 +229,6 @@ class Relay:
         from_server: asyncio.StreamReader,
         connection: Connection,
     ) -> None:
-        """Carry octets both ways until both have ended, or the wire is cut."""
         self._open.add(connection)
         if self._server is None:  # cut while the other side was being reached
             connection.abort()
@@ -252,7 +248,6 @@ class Relay:
     async def _carry(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str
     ) -> None:
-        """Carry one direction of one connection until its source ends."""
         waiting: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_WAITING_MAX)
         way = self._ways[direction]
         async with asyncio.TaskGroup() as ends:
@@ -282,7 +277,6 @@ class Relay:
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket that has the port and does not listen yet."""
     bound = socket.socket()
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

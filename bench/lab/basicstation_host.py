@@ -322,7 +322,6 @@ def advice(found: Health, expected: Eui, *, conducted: bool) -> list[str]:
 
 
 def _last(lines: Sequence[str], pattern: re.Pattern[str]) -> int:
-    """The number of the last line with a marker, -1 if there is none."""
     return max((number for number, line in enumerate(lines) if pattern.search(line)), default=-1)
 
 
@@ -338,7 +337,6 @@ def _troubles(
 
 
 def _troubles_of_connection(lines: Sequence[str]) -> list[Trouble]:
-    """What keeps a station from connecting now; an earlier attempt may have met something else."""
     begins = [number for number, line in enumerate(lines) if _ATTEMPT.search(line)]
     for begin, end in reversed(list(pairwise([0, *begins, len(lines)]))):
         for row in _PASSING:
@@ -396,7 +394,6 @@ class Journal:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The lines without their time."""
         return tuple(line.text for line in self.lines)
 
 
@@ -448,5 +445,4 @@ def _own(text: str) -> datetime:
 
 
 def _printable(text: str) -> str:
-    """The text without what a terminal would obey."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

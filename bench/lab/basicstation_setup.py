@@ -57,7 +57,6 @@ class GatewayFile:
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody may see what is in it."""
         return self.name in _SECRETS
 
 
@@ -339,7 +338,6 @@ def _shown(shell: GatewayShell, what: str) -> str:
 
 
 def _looking(home: str) -> str:
-    """A script that tells of each file: name, mode, SHA-256, and the content if it may be seen."""
     lines = [f"cd {shlex.quote(home)} 2>/dev/null || exit 0"]
     for name in (*_SHOWN, "tc.key", _CUPS):
         content = f"base64 < {name} | tr -d '\\n'" if name in _SHOWN else f"printf {_ABSENT}"
@@ -378,7 +376,6 @@ def _is_right(file: GatewayFile, found: FileThere | None) -> bool:
 
 
 def _writing(home: str, written: Sequence[GatewayFile], removed: Sequence[str]) -> str:
-    """A script that puts files into place, each complete or not at all."""
     lines = ["set -eu", "umask 077", f"mkdir -p -m 755 {shlex.quote(home)}"]
     lines.append(f"cd {shlex.quote(home)}")
     # The station need not run as root, and is to read its key.
@@ -494,7 +491,6 @@ class RollCall:
             await asyncio.sleep(_LOOK_US / 1_000_000)
 
     def _here(self) -> set[Eui]:
-        """Who is connected now, as far as the server has written it down."""
         if self._events.exists():
             with self._events.open("rb") as file:
                 file.seek(self._read_bytes)

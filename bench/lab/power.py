@@ -214,8 +214,6 @@ def _get(url: str, limit_us: int) -> bytes:
 
 
 class _Plug(ABC):
-    """A plug that is told a state and answers with the one it has."""
-
     def __init__(self, name: str, url: str, limit_us: int) -> None:
         self._name = name
         self._url = url.rstrip("/")
@@ -309,7 +307,6 @@ async def ask_person(name: str, request: str, patience_us: int = PATIENCE_US) ->
 
 
 def _open_terminal() -> int | None:
-    """The terminal, None if there is none or if another program has it in front."""
     try:
         terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -321,7 +318,6 @@ def _open_terminal() -> int | None:
 
 
 async def _answer(terminal: int, prompt: str, patience_us: int) -> bytes | None:
-    """The line that is typed, None if none is in time."""
     loop = asyncio.get_running_loop()
     typed = asyncio.Event()
     deadline_us = now_us() + patience_us
@@ -380,7 +376,6 @@ class CommandAttenuator:
         self._command = entry.set_command
 
     async def set_db(self, db: int) -> None:
-        """Run the command."""
         await run_command(
             self._name, [word.replace("{db}", str(_loss(self._name, db))) for word in self._command]
         )
@@ -393,7 +388,6 @@ class PersonAttenuator:
         self._name = entry.name
 
     async def set_db(self, db: int) -> None:
-        """Ask on the terminal."""
         await ask_person(self._name, f"set the attenuator to {_loss(self._name, db)} dB")
 
 

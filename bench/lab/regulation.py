@@ -79,7 +79,6 @@ class AirtimeLedger:
     def _earliest_us(
         self, transmitter: str, band: DutyCycleBand, airtime_us: int, now_us: int
     ) -> int:
-        """When enough of what was sent lies an hour back, as seen from the end of this."""
         allowed_us = self._limit_us(band)
         if airtime_us > allowed_us:
             raise NeverPermitted(
@@ -119,7 +118,6 @@ class AirtimeLedger:
 
 
 def _within_us(booked: deque[_Booked], since_us: int, until_us: int) -> int:
-    """How long anything of this was on the air in a span of time."""
     spans = (min(one.end_us, until_us) - max(one.start_us, since_us) for one in booked)
     return sum(max(span_us, 0) for span_us in spans)
 
@@ -130,8 +128,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One transmission in the file; `start_utc_us` counts from 1970."""
-
     transmitter: str
     freq_hz: int
     airtime_us: int
@@ -171,7 +167,6 @@ class LastingLedger(AirtimeLedger):
 
 
 def _read(file: Path) -> Iterator[_Line]:
-    """The lines that are whole; none where there is no file."""
     if not file.is_file():
         return
     for text in file.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -43,7 +43,6 @@ class Compacted:
     trouble: str | None = None
 
     def __str__(self) -> str:
-        """A line for a person."""
         sizes = f"{_megabytes(self.before_bytes)} to {_megabytes(self.after_bytes)}"
         many = f"{self.files} capture file{'' if self.files == 1 else 's'}"
         told = f"{self.run.name}: {many} compressed, {sizes}; nothing deleted"
@@ -98,7 +97,6 @@ def compact(run: Path) -> Compacted:
 
 
 def _compress(path: Path) -> int:
-    """Put the compressed form in the place of a file; how many bytes it has."""
     packed = path.with_name(f"{path.name}{COMPRESSED}")
     with path.open("rb") as plain, replacing(packed) as file:
         # No name and no time inside: the same capture always gives the same bytes.
@@ -123,7 +121,6 @@ def _is_same(plain: Path, packed: BinaryIO) -> bool:
 
 
 def _note(manifest: Path, packed: dict[str, int]) -> None:
-    """Add to a manifest which captures were compressed: when, and how many bytes they had."""
     said: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
     before = said.get("compacted", {}).get("files", {})
     said["compacted"] = {

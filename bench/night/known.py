@@ -44,7 +44,6 @@ class Known:
 
     @property
     def told(self) -> str:
-        """The issue, and until when."""
         return self.issue + (f" until {self.until}" if self.until else "")
 
 
@@ -92,5 +91,4 @@ def add_known(path: Path, known: Known) -> None:
 
 
 def _pattern(case: str) -> str:
-    """A pattern in which `*` and `?` mean any characters, and brackets stand for themselves."""
     return "".join("[[]" if letter == "[" else letter for letter in case)

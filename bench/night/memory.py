@@ -73,7 +73,6 @@ def _read(path: Path) -> Memory:
 
 
 def _stamps(runs: Path) -> dict[str, tuple[int, int]]:
-    """The runs of a folder, oldest first, with size and time of what was last written of each."""
     found: dict[str, tuple[int, int]] = {}
     if not runs.is_dir():
         return found
@@ -154,13 +153,11 @@ def note_well(runs: Path, bench: str, names: Iterable[str]) -> None:
 
 
 def _nights(runs: Path, bench: str) -> list[Night]:
-    """The nights of a bench that prove something, whatever was tested, oldest first."""
     lines = (line for line in remembered(runs).lines if line.bench == bench and line.real_time)
     return sorted((n for line in lines for n in line.nights if n.proves), key=lambda n: n.started)
 
 
 def _begin_of(part: str, nights: list[Night]) -> Night:
-    """The first of the nights in which a part has been sick without a break."""
     begin = nights[-1]
     for night in reversed(nights):
         if part not in night.sick:

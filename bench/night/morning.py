@@ -210,7 +210,6 @@ def _night(runs: Sequence[Recorded]) -> Night:
 def _changes_of_cases(
     line: Line, night: Night, runs: Sequence[Recorded], base: Night | None
 ) -> list[Change]:
-    """Give every series its glyph of tonight, and tell what is not as it was."""
     results = {case: (run, result) for run in runs for case, result in run.results.items()}
     left_out = {case: why for run in runs for case, why in run.left_out.items()}
     names = [one.night for one in line.nights]
@@ -282,7 +281,6 @@ def repeat_command(line: Line, series: Series, seed: int | None) -> str:
 
 
 def _of_chance(line: Line, night: Night, runs: Sequence[Recorded]) -> list[Change]:
-    """What the simulated rig alone can tell: the same gives the same; and what a seed has found."""
     changes = []
     for run in runs:
         if run.setting and run.whole and (twin := _twin(line, night, run)) is not None:
@@ -294,7 +292,6 @@ def _of_chance(line: Line, night: Night, runs: Sequence[Recorded]) -> list[Chang
 
 
 def _twin(line: Line, night: Night, run: Recorded) -> tuple[int, Night, RunOfNight] | None:
-    """The newest earlier run that followed from the very same; how many nights ago it was."""
     for ago, earlier in enumerate(reversed(line.nights[:-1]), 1):
         for other in earlier.runs:
             if other.setting == run.setting and other.whole and earlier.proves:
@@ -391,7 +388,6 @@ def _limit(kind: str, timing: Timing, night: Night) -> Change:
 def _shift_since(
     before: Sequence[Night], night: Night, kind: str, told: Sequence[str]
 ) -> str | None:
-    """The night since which answers take longer, or less, if that was not told before."""
     nights = [*before, night]
     labels = [one.night for one in nights]
     begin = max((labels.index(label) for label in told if label in labels), default=0)

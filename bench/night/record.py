@@ -207,7 +207,6 @@ class Recorded:
 
     @property
     def totals(self) -> Counter[str]:
-        """How many cases there are of each glyph."""
         return Counter(result.glyph for result in self.results.values())
 
 

@@ -218,7 +218,6 @@ def with_night(series: Series, tonight: Tonight, *, real_time: bool) -> Series:
 
 
 def _note(after: Series, before: Series, tonight: Tonight, *, real_time: bool) -> None:
-    """Note a conclusive night: the streak goes on, or another one begins."""
     build = tonight.builds[-1]
     if tonight.glyph in PASSES:
         after.passes = before.passes + 1
@@ -239,7 +238,6 @@ def _note(after: Series, before: Series, tonight: Tonight, *, real_time: bool) -
 
 
 def _failing_since(before: Series, tonight: Tonight) -> tuple[str, str]:
-    """When the failures began that a few passes have interrupted."""
     since = len(before.strip) - 1
     passes = 0
     for place in range(len(before.strip) - 1, -1, -1):

@@ -26,7 +26,6 @@ def wilson(part: int, whole: int, z: float = Z_95) -> tuple[float, float]:
 
 
 def log_beta(a: float, b: float) -> float:
-    """The logarithm of the beta function."""
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
@@ -182,7 +181,6 @@ def _split(
 
 
 def _position(gains: Sequence[float], best: float, first: int) -> tuple[int, int]:
-    """The least and the greatest place that the change has with a probability of 99 %."""
     weights = [exp(gain - best) for gain in gains]
     whole, so_far = sum(weights), list(accumulate(weights))
     low = next(n for n, share in enumerate(so_far) if share > 0.005 * whole)
@@ -241,7 +239,6 @@ def _divided(values: Sequence[float], begin: int, end: int) -> list[int]:
 
 
 def _farthest(values: Sequence[float]) -> tuple[int, float]:
-    """Where the energy distance of both sides is greatest (E-divisive)."""
     n = len(values)
     distances = [[abs(a - b) for b in values] for a in values]
     best, best_gain = 0, 0.0

@@ -135,12 +135,10 @@ class PlannedCase:
 
     @property
     def on_air(self) -> tuple[PlannedDevice, ...]:
-        """The devices that a board has to play."""
         return tuple(device for device in self.devices if device.is_on_air)
 
     @property
     def airtime_us(self) -> int:
-        """What its devices and the replayer send."""
         return sum(device.airtime_us for device in self.devices) + self.injected_airtime_us
 
     @property
@@ -208,17 +206,14 @@ class Board:
 
     @property
     def obeys_retries(self) -> bool:
-        """Whether it repeats a confirmed message as often as it is told."""
         return self.traits.obeys_retries
 
     @property
     def sets_counters(self) -> bool:
-        """Whether it can be told its frame counters."""
         return self.traits.sets_counters
 
     @property
     def tells_windows(self) -> bool:
-        """Whether it says in which window it heard what."""
         return self.traits.tells_windows
 
 
@@ -254,7 +249,6 @@ class Abilities:
 
     @property
     def obeys_retries(self) -> int:
-        """How many boards repeat as often as they are told."""
         return sum(board.obeys_retries for board in self.boards)
 
     def must_set_counter(self, device: PlannedDevice) -> bool:
@@ -263,7 +257,6 @@ class Abilities:
 
     @property
     def sets_counters(self) -> int:
-        """How many boards can be told their counters."""
         return sum(board.sets_counters for board in self.boards)
 
 

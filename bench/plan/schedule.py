@@ -60,12 +60,10 @@ def bound(cases: Iterable[PlannedCase], bench: Abilities) -> Bound:
 
 
 def _spread(times_us: Iterable[int], boards: int) -> int:
-    """The work of each board, if all of them have the same, rounded up."""
     return -(-sum(times_us) // max(boards, 1))
 
 
 def _silence_us(cases: Sequence[PlannedCase], bench: Abilities) -> int:
-    """How long a duty cycle makes the airtime of these last: one hour's share is free at once."""
     band = region(bench.region).duty_cycle_band(join_channel_hz(bench))
     if band is None:
         return 0
@@ -182,7 +180,6 @@ class _Timetable:
         self._places_us = [until_us] * len(self._places_us)
 
     def _earliest(self, planned: PlannedCase) -> tuple[int, Sequence[Board]]:
-        """Of all ways to give the case boards, the one that begins first."""
         ways = list(self._ways(planned))
         if not ways:
             raise ValueError(f"{planned.case}: no boards of this bench can play it")

@@ -103,8 +103,6 @@ def _events_of(path: Path, sieve: "_Sieve | None") -> Iterator[Event]:
 
 
 class _Sieve:
-    """Lets those lines through that some window may need, by their first bytes alone."""
-
     def __init__(self, windows: Sequence[Window]) -> None:
         self._cases = {window.case for window in windows if window.case is not None}
         self._spans = _merged(windows)

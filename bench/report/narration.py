@@ -164,7 +164,6 @@ class Cast:
     servers: tuple[str, ...]
 
     def name(self, eui: str) -> str:
-        """The name of a device or a station; the EUI itself if it takes no part."""
         if eui in self.stations:
             return self.stations[eui]
         return self.devices.get(eui) or visible(eui, NAME_MAX)

@@ -146,7 +146,6 @@ def environment() -> Environment:
 
 
 def _headline(found: Sequence[Cause], verdict: str) -> str:
-    """The causes of a red run in one sentence; "" of any other, which says how it went."""
     failing = [cause for cause in found if cause.fails]
     if verdict != "FAIL" or not failing:
         return ""
@@ -156,7 +155,6 @@ def _headline(found: Sequence[Cause], verdict: str) -> str:
 
 
 def _about(rows: dict[str, str]) -> str:
-    """When it began, how long it took and where, and what was tested."""
     named = [("Night", "night of {}"), ("Started", "began {}"), ("Wall time", "took {}")]
     named += [("Host", "on {}"), ("Server under test", "tested {}"), ("Git commit", "commit {}")]
     told = ", ".join(text.format(rows[name]) for name, text in named if rows.get(name))
@@ -175,7 +173,6 @@ def _answers(score: Score) -> list[tuple[str, int]]:
 
 
 def _slowest(score: Score) -> list[tuple[Verdict, str]]:
-    """The cases that took longest by the run's own clock, and how long."""
     spans = [
         (verdict.end_us - verdict.begin_us, verdict)
         for verdict in score.verdicts
@@ -186,19 +183,16 @@ def _slowest(score: Score) -> list[tuple[Verdict, str]]:
 
 
 def _clean(value: object) -> object:
-    """Every text that a template prints, whoever wrote it: without keys, with nothing invisible."""
     is_text = isinstance(value, str) and not isinstance(value, Markup)
     return shown(str(value), TEXT_MAX) if is_text else value
 
 
 def _status(word: str) -> Markup:
-    """The exact word of the closed list; a long one may break between its parts."""
     name = "no status" if word == "-" else shown(word, 40)
     return escape(name).replace("DueTo", Markup("<wbr>DueTo<wbr>"))
 
 
 def _breakable(name: str) -> Markup:
-    """A function's name, that may break at its underscores."""
     return escape(name).replace("_", Markup("_<wbr>"))
 
 
@@ -422,7 +416,6 @@ def _word(night: Night) -> tuple[str, str]:
 
 
 def _rows(line: Line, nights: Sequence[Night]) -> list[Row]:
-    """A row a scenario, the worst first; those that passed every night are one row a file."""
     scenarios: dict[tuple[str, str], list[tuple[str, Series]]] = defaultdict(list)
     for case, series in line.series.items():
         group, _, rest = case.rpartition("/") if "[" not in case else _parts(case)

@@ -301,8 +301,6 @@ def _placed(timed: Sequence[tuple[int, Mark]], begin_us: int) -> list[Mark]:
 
 
 class _Stage:
-    """Where the lanes of one drawing stand; holds for that drawing."""
-
     def __init__(self, scene: Scene) -> None:
         self.lanes: tuple[Lane, ...] = ()
         self._x = _TIME_WIDTH - 40
@@ -379,8 +377,6 @@ class Stories:
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    """What a story will be about, before its evidence has been read."""
-
     window: Window
     verdict: Verdict | None
     findings: tuple[Finding, ...]
@@ -452,7 +448,6 @@ def _worst_first(verdicts: Sequence[Verdict], worth: Sequence[int]) -> list[int]
 
 
 def _timetable(verdicts: Sequence[Verdict]) -> Timetable:
-    """When the cases were open, for lines that name none."""
     begins = {v.case: v.begin_us for v in verdicts if v.begin_us is not None}
     return Timetable.of(begins, {v.case: v.end_us for v in verdicts if v.end_us is not None})
 
@@ -486,7 +481,6 @@ def _told(plot: _Plot, excerpt: Excerpt, score: Score) -> Story:
 
 
 def _points_at(finding: Finding, event: Event) -> bool:
-    """The event stands at the finding's time, and is about its station and its frame."""
     if event["t_us"] != finding.t_us:
         return False
     named = [

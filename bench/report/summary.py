@@ -377,6 +377,5 @@ def _kind(verdict: Verdict) -> str:
 
 
 def _text(text: str, text_max: int = 300) -> str:
-    """Plain words inside Markdown: nothing in them opens a table cell, a link or a tag."""
     flat = " ".join(shown(text, text_max).split())
     return _MEANING.sub(r"\\\1", flat).replace("\\<", "&lt;").replace("\\&", "&amp;")

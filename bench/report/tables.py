@@ -129,7 +129,6 @@ def _in_order(found: set[str], order: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tone(died: str) -> str:
-    """A duplicate that lived is to be seen; one that nobody looked at is neither good nor bad."""
     if died == LIVED:
         return "un"
     return "re" if died in _NOBODY_LOOKED else "ok"

@@ -63,8 +63,6 @@ def compare(events: Sequence[Event], cast: Cast, findings: Sequence[Finding]) ->
 
 
 class _Comparing:
-    """Compares the events of one case; remembers which outcomes it has looked at."""
-
     def __init__(self, events: Sequence[Event], cast: Cast) -> None:
         self._events = events
         self._cast = cast
@@ -188,7 +186,6 @@ class _Comparing:
         )
 
     def _undelivered(self, station: str, frame_id: str) -> int | None:
-        """The place where a frame on its way to a station was lost, or else where it was sent."""
         sent = [
             (place, event)
             for place, event in enumerate(self._events)
@@ -293,7 +290,6 @@ def rows(events: Sequence[Event], scene: Scene, comparison: Comparison, places: 
 
 
 def _more(event: Event, scene: Scene) -> Step | None:
-    """The step of what the report leaves to its list of lines."""
     kind, words = str(event.get("kind")), in_words(event, scene.cast)
     if kind == "fault.end":
         return Step(Shape.BAND, (), words)
@@ -469,7 +465,6 @@ def cells(text: str) -> int:
 
 
 def _arrow(line: list[str], xs: Sequence[int], lost: bool, lost_at: int | None) -> None:
-    """An arrow over the lanes at `xs`; a lost one ends in a cross."""
     if lost_at is not None:
         xs = xs[: xs.index(lost_at) + 1]
     start, end = xs[0], xs[-1]
@@ -534,13 +529,11 @@ def _title(party: Party, scene: Scene) -> str:
 
 
 def _clipped(title: str, width: int) -> str:
-    """The end of a title where it is too long: of two EUIs, it is the end that differs."""
     while cells(title) > width:
         title = f"…{title[2:]}"
     return title
 
 
 def _wrapped(words: str, width: int) -> list[str]:
-    """Words on lines of `width` columns, at most LINES_MAX of them."""
     wide = max(1, width // 2) if cells(words) > len(words) else width
     return wrap(words, wide, max_lines=LINES_MAX, placeholder=" …") or [""]

@@ -64,8 +64,6 @@ class _Kept:
 
 @dataclass(slots=True)
 class _Session:
-    """What one consumer is owed; `take` while it is connected."""
-
     kept: dict[int, _Kept] = field(default_factory=dict)
     take: Take | None = None
     connection: int = 0
@@ -108,7 +106,6 @@ class MemoryBroker:
         self._bring_all(session)
 
     def disconnect(self, consumer: str) -> None:
-        """Hear nothing more of a consumer."""
         session = self._sessions[consumer]
         session.connection += 1
         session.take = None
@@ -330,7 +327,6 @@ class MemoryConsumer(Consumer):
         self._setup.record("inbox", event.kind, fields)
 
     def _oldest_us(self) -> int | None:
-        """When the oldest message was sent that is not consumed, by the consumer's wall clock."""
         then_us = self._broker.oldest_us(self.settings.name)
         return None if then_us is None else self._utc_us() - (now_us() - then_us)
 

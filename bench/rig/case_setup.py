@@ -89,7 +89,6 @@ class CaseSetup:
         self._tasks = tasks
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write an event."""
         for listener in self.listeners:
             listener(source, kind, fields)
         self.case.record(source, kind, fields)

@@ -90,7 +90,6 @@ class PtyDevice(MemoryDevice):
             await driver.restarted_by(board.restart(memory=False))
 
     async def _ready(self) -> tuple[Rui3Device, Board]:
-        """The driver and the board, plugged in with the first command."""
         await self.setup.begin()
         board = self._board
         assert board is not None

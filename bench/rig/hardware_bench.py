@@ -294,7 +294,6 @@ class Gateways:
             self._taps.unregister(board.station)
 
     def name_of(self, station: Eui) -> str:
-        """The name of a gateway in the inventory."""
         return next(name for name, one in self.switchboards.items() if one.station == station)
 
     async def until_up(self, tap_uri: str) -> None:
@@ -337,7 +336,6 @@ class Gateways:
         return next(one for one in self._inventory.gateways if one.name == name)
 
     def _expect_downlink(self, text: str, clock: StationClock) -> None:
-        """Keep the air free for what a gateway was just asked to send in RX1."""
         asked = parse_down(text)
         if not isinstance(asked, Dnmsg) or asked.rx1_dr is None or not asked.xtime:
             return
@@ -418,7 +416,6 @@ class HardwareBench(ProcessBench):
         return near_field(self.overheard, rssi_dbm_max=self.inventory.limits.rssi_dbm_max)
 
     def _heard_by_nobody(self, station: Eui, text: str) -> None:
-        """A reception of no case: a board that is being prepared, or the street."""
         for board in self.boards.values():
             known = board.book.recognise(text)
             if known is not None:

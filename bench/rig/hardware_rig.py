@@ -140,7 +140,6 @@ class BoardDevice(CaseDevice):
     def _told_later(
         self, payload: bytes, port: int, f_cnt: int, ending: Ending, *, confirmed: bool
     ) -> Sent:
-        """The frame that it must have sent, by its keys and its counter: stations tell it later."""
         session = self.session
         assert session is not None, "only a device with a session sends data"
         session.f_cnt_up = max(session.f_cnt_up, f_cnt + 1)

@@ -547,7 +547,6 @@ class Parts:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What these can do together."""
         return capabilities_of(
             self.devices, self.stations, self.servers, self.store, self.application
         )

@@ -94,7 +94,6 @@ class LabAir:
     def _note(
         self, device: BookKept, known: Known, one: HeardTransmission, message: Updf | Jreq
     ) -> None:
-        """Write what a device has sent, as `radio.transmit`."""
         attempt = 1 + sum(known.phy == earlier.phy for earlier, _ in self._seen)
         data_rate = self.setup.medium.plan.data_rates[message.dr]
         assert data_rate is not None
@@ -117,7 +116,6 @@ class LabAir:
         self._told[number] = one
 
     def _keep_books(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Let the books learn from every downlink on its way."""
         if kind == "station.text" and "dropped" not in fields:
             text = str(fields["text"])
             for device in self._devices():
@@ -128,7 +126,6 @@ class LabAir:
 
     @property
     def place(self) -> int:
-        """The place in what was heard that is now."""
         return len(self._seen)
 
     async def seen(
@@ -160,7 +157,6 @@ class LabAir:
         return not any(self.setup.stations[name].is_up for name in self.gateways)
 
     def _deaf_to(self, transmission: Transmission) -> list[str]:
-        """The stations that were to hear it, could have told so, and have not."""
         one = self._told[transmission.number]
         return [
             name
@@ -258,7 +254,6 @@ class GatewayStation(TappedStation):
             tasks.create_task(self._refresh())
 
     async def _refresh(self) -> None:
-        """Restart it: a station waits longer with every connection that it loses in its life."""
         await self._restarts()
         self._is_fresh = True
 

@@ -262,7 +262,6 @@ class LabBoard:
         self._is_checked = True
 
     def _own_identity(self, provisioned: Provisioned, *, given: bool) -> Provisioned:
-        """The case's device with the DevEUI of this board, and its keys unless they are given."""
         otaa, abp = self.secrets.otaa, self.secrets.abp
         if given:
             abp = Abp(provisioned.dev_addr, provisioned.keys)
@@ -286,13 +285,11 @@ class LabBoard:
         )
 
     def _lorawan(self, wanted: LoRaWanVersion) -> LoRaWanVersion:
-        """What the network server is told: a board that draws its DevNonces is none of 1.0.4."""
         if wanted is LoRaWanVersion.V1_0_4 and not self.driver.traits.counts_dev_nonces:
             return LoRaWanVersion.V1_0_3
         return wanted
 
     async def _counting_from(self, own: Provisioned, counter: int | None) -> Provisioned:
-        """Counters as a scenario says; a board that cannot be told them can only begin anew."""
         first = self.driver.traits.first_f_cnt
         wanted = first if counter is None else counter
         if self.driver.traits.sets_counters:

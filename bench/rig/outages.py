@@ -410,8 +410,6 @@ class Consumption:
         return message
 
     def _published(self, message: Named, lns: str) -> list[Event]:
-        """The lines of an uplink's messages, or of one message of the bench."""
-
         def fits(body: dict[str, Any]) -> bool:
             if isinstance(message, Injected):
                 return bool(body["messageId"] == message.message_id)

@@ -234,7 +234,6 @@ class ProcessConsumer(Consumer):
 
     @property
     def program(self) -> Program:
-        """The process; it must have been prepared."""
         assert self._program is not None, "it is started by the first act"
         return self._program
 
@@ -352,7 +351,6 @@ class ProcessApplication(Application):
             await consumer.stop()
 
     def _published(self) -> set[str]:
-        """The ids of all messages that the broker has had."""
         lines = self._setup.case.events
         return {line["body"]["messageId"] for line in lines if line["kind"] in PUBLISHED}
 
@@ -366,6 +364,5 @@ class ProcessApplication(Application):
 
 
 def _environment() -> dict[str, str]:
-    """Where the packages of this very bench lie, before any other of that name."""
     source = str(Path(bench.__path__[0]).resolve().parent)
     return {"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}

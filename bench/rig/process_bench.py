@@ -195,7 +195,6 @@ class ProcessBench:
         await self.taps.start()
 
     def _new_tap_server(self) -> TapServer:
-        """Where the stations connect; not started yet."""
         return TapServer(ssl=self.trust.server() if self.trust else None)
 
     # --- which case begins when --------------------------------------------------------------
@@ -325,7 +324,6 @@ class ProcessBench:
             self._work.create_task(self._serve(arrived))
 
     async def _serve(self, arrived: dict[Guest, asyncio.Future[None]]) -> None:
-        """Start a network server per region for those who share one, then let all begin."""
         try:
             sharing: dict[tuple[str, str], list[Guest]] = {}
             for rig in arrived:
@@ -357,7 +355,6 @@ class ProcessBench:
             self.capture.record(source, kind, contents(event), t_us=event["t_us"])
 
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
-        """A message as the application gets it from the broker."""
         fields: dict[str, object] = {"topic": topic, "body": json.loads(payload)}
         case = self._owners.get(_device_of(topic))
         record = self.capture.record if case is None else case.record
@@ -377,13 +374,11 @@ def _places(rig: Guest) -> int:
 
 
 def _subject(event: Event) -> Eui:
-    """The station or device that a line of a network server is about."""
     found = event.get("station") or event.get("dev_eui")
     return Eui(found) if found else _device_of(event.get("topic", ""))
 
 
 def _device_of(topic: str) -> Eui:
-    """The device of `lorawan/<lns id>/<dev_eui>/up`; of another topic none that exists."""
     return Eui("".join(topic.split("/")[2:3]))
 
 

@@ -369,7 +369,6 @@ class ProcessStore(Store):
 
 
 def _times_queued(events: Iterable[Event], dev_eui: Eui) -> int:
-    """How many downlinks for a device a network server has taken into its queue."""
     return sum(
         event["kind"] == "lns.request"
         and event["stage"] == "queued"
@@ -379,7 +378,6 @@ def _times_queued(events: Iterable[Event], dev_eui: Eui) -> int:
 
 
 def _is_complete(case: Case) -> bool:
-    """Whether every reception has its outcome, and every message has reached the application."""
     told = outcomes = accepted = published = 0
     for event in case.events:
         match event["kind"]:

@@ -55,12 +55,10 @@ class Provisioned:
 
     @property
     def dev_eui(self) -> Eui:
-        """The DevEUI."""
         return self.record.dev_eui
 
     @property
     def join_eui(self) -> Eui:
-        """The JoinEUI of its join requests."""
         return self.record.join_eui or JOIN_EUI
 
     @property
@@ -206,8 +204,6 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An uplink that may be answered: how it was sent, and the DevNonce of a join request."""
-
     dr: int
     freq_hz: int
     dev_nonce: int | None = None

@@ -231,7 +231,6 @@ class SoftwareStation(TappedStation):
 
 
 def _ppm(eui: Eui) -> int:
-    """Crystals differ: each station's clock has its own small error."""
     return (int(eui[-2:], 16) * 7) % 21 - 10
 
 
@@ -281,7 +280,6 @@ class SoftwareStations(Stations):
         self._schedule = list(transmissions)
 
     def _take_turn(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """An uplink on the air is heard by whom the schedule names."""
         if kind == "radio.transmit" and fields["direction"] == "up" and self._schedule:
             if fields["origin"] == "device":
                 self.only(self._schedule.pop(0))

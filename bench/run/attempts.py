@@ -95,7 +95,6 @@ class Turn:
         return self.is_played and is_late
 
     def _is_too_long(self, cause: BaseException | None) -> bool:
-        """Whether it has taken too long once too often."""
         return isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX
 
 
@@ -149,7 +148,6 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
 
 
 def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:
-    """What kept the bench from playing a case, where that is wrong in what is tested."""
     t_us = events[-1]["t_us"] if events else 0
     if owner in (Owner.LNS, Owner.APPLICATION):
         return Found(rule="under test", text=error, t_us=t_us, owner=Owner(owner))

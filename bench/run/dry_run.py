@@ -127,7 +127,6 @@ class Watched:
         return result
 
     def _note_stations(self, values: Any) -> None:
-        """Whatever a scenario names that is the name of a station, is used."""
         for value in values:
             if isinstance(value, str) and self._target.has_station(value):
                 self._notes.stations[value] = None
@@ -136,7 +135,6 @@ class Watched:
 
 
 def _itself(value: Any) -> Any:
-    """What stands behind a `Watched`, also inside a list, a tuple or a mapping."""
     if isinstance(value, Watched):
         return value._target
     if isinstance(value, list):
@@ -220,7 +218,6 @@ class DryRun:
         return _planned(play, case, watch)
 
     def close(self) -> None:
-        """Write the plan down, for whoever asked for it from another process or place."""
         if self._into is None or not (self.planned or self.failed):
             return
         self._into.mkdir(parents=True, exist_ok=True)

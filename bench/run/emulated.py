@@ -14,8 +14,6 @@ from bench.run.wall_clock import WallClockRun
 
 
 class EmulatedRigs:
-    """See `bench.run.wall_clock.Rigs`."""
-
     attempts_max = 4
     share_servers = True
     again_at_once: Sequence[int] = (6, 2, 1)

@@ -161,7 +161,6 @@ class HardwareRigs:
         return sorted(plays, key=self._turn)
 
     def _turn(self, play: Play) -> tuple[bool, int]:
-        """The place of a case in the schedule; those that need the gateways alone come last."""
         planned = self._plan.cases[play.title.case]
         return is_alone(planned), self._turns.get(play.title.case, 0)
 

@@ -253,7 +253,6 @@ def _origin(config: pytest.Config) -> Origin:
 
 
 def _configuration(config: pytest.Config) -> dict[str, object]:
-    """How the network servers are set, as far as a run chooses it."""
     names = ("rig", "retention", "tls", "strategy")
     return {name: config.getoption(f"--{name}") for name in names} | {
         "redis": config.getoption("--redis") is not None
@@ -305,7 +304,6 @@ def _leave_out_rows(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
 
 
 def _is_known_ahead(item: Any) -> bool:
-    """Whether a scenario can be played before pytest comes to it: it has no other fixture."""
     if not is_scenario(item) or not inspect.iscoroutinefunction(item.obj):
         return False
     return set(item.fixturenames) <= {"rig", "request", *_chosen(item)}

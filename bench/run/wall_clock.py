@@ -53,7 +53,6 @@ class SideBySide(Generic[B]):
         return BenchStopped(f"the bench has stopped: {why}. What was captured until then stays")
 
     def start(self) -> B:
-        """Open the bench and return it."""
         self._thread.start()
         return self._opened.result()
 
@@ -107,7 +106,6 @@ class SideBySide(Generic[B]):
                 self._opened.set_exception(error)
 
     async def _end_all(self) -> None:
-        """Cancel the cases that still run, and wait for them."""
         plays = list(self._plays)
         for task in plays:
             task.cancel()
@@ -208,7 +206,6 @@ class WallClockRun(Generic[Bench]):
         return self._rigs.missing(play)
 
     def announce(self, plays: list[Play]) -> None:
-        """Begin to play all of these; HostError when the bench cannot be had or set up."""
         if not self._is_open:
             self._bench.start()
             self._is_open = True
@@ -231,7 +228,6 @@ class WallClockRun(Generic[Bench]):
         return self._bench.result(self._verdicts.pop(play.title.case))
 
     def close(self) -> None:
-        """End every case and every program of the run, silence every board, free the bench."""
         if self._is_open:
             self._bench.close()
 

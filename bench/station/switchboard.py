@@ -72,7 +72,6 @@ class OverheardLink:
         await self._link.send(text)
 
     async def receive(self) -> str:
-        """The next text, from which the clock has learnt; LinkClosed."""
         text = await self._link.receive()
         self._clock.learn(text)
         return text
@@ -100,8 +99,6 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A downlink under way: whose it is, and how that one numbered it."""
-
     party: Party
     diid: int
 
@@ -274,7 +271,6 @@ class Switchboard:
                 self._hand(next(iter(self._parties), None), text)
 
     async def _begin(self, version: str) -> None:
-        """Configure the station that has introduced itself, and put every case through."""
         assert self._link is not None and self._tasks is not None
         self._version = version
         await self._link.send(json.dumps(self._config))
@@ -282,7 +278,6 @@ class Switchboard:
             self._tasks.create_task(self._keep_line(party))
 
     async def _keep_line(self, party: Party) -> None:
-        """Keep a case connected while it takes part and the station is there."""
         while party in self._parties and self.connected:
             ours, its = link_pair()
             party.line = ours
@@ -318,7 +313,6 @@ class Switchboard:
         await self._link.send(text)
 
     def _numbered(self, party: Party, fields: dict[str, Any]) -> str:
-        """A downlink under a number that no other case has given."""
         self._numbers += 1
         self._jobs[self._numbers] = _Job(party, fields.get("diid", 0))
         while len(self._jobs) > _JOBS_MAX:
@@ -332,7 +326,6 @@ class Switchboard:
     # --- its clock ---------------------------------------------------------------------------
 
     async def _ask_until_told(self, line: "OverheardLink") -> None:
-        """Ask for its clock until it tells one, which it does as soon as its radio runs."""
         try:
             while not self.clock.is_told:
                 await asyncio.sleep(_ASK_AGAIN_S)

@@ -114,7 +114,6 @@ class Faults:
         return fault
 
     def end_all(self) -> None:
-        """Clear every fault."""
         for fault in list(self._active):
             self.end(fault)
 
@@ -149,7 +148,6 @@ class Connection:
     to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
 
     def close(self) -> None:
-        """End both links."""
         self.station.close()
         self.lns.close()
 
@@ -190,7 +188,6 @@ class Tap:
         self._history: deque[str] = deque(maxlen=HISTORY_MAX)
 
     async def run(self) -> None:
-        """Carry texts until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await asyncio.get_running_loop().create_future()
@@ -204,7 +201,6 @@ class Tap:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a station is put through to its network server."""
         return self._connection is not None
 
     async def connect(self) -> TextLink:
@@ -379,7 +375,6 @@ class Tap:
         raise KeyError(frame_id)
 
     def _leave(self, leaving: Leaving) -> None:
-        """Send a text on; it is recorded when it is sent, or dropped for want of a link."""
         connection = self._connection
         if connection is None:
             return self._note(leaving, dropped=True, cause=NO_LINK)
@@ -403,13 +398,11 @@ class Tap:
         self._record(f"tap-{self.station}", "station.text", fields)
 
     def _later(self, after_us: int, action: Callable[[], None]) -> None:
-        """At once if there is nothing to wait for, else after that time."""
         if after_us <= 0:
             return action()
         asyncio.get_running_loop().call_at((now_us() + after_us) / 1_000_000, action)
 
     async def _carry(self, connection: Connection) -> None:
-        """Carry texts both ways until either end closes."""
         self._watch(connection.station, "up")
         self._watch(connection.lns, "down")
         try:
@@ -429,7 +422,6 @@ class Tap:
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
 
     def _watch(self, link: TextLink, direction: str) -> None:
-        """Record what a link brings that is no text."""
         count = 0
 
         def binary(octets: bytes) -> None:

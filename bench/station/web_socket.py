@@ -196,7 +196,6 @@ class WebSocketLink:
         self._abort_after(noticed_after_us / 1_000_000)
 
     async def wait_closed(self) -> None:
-        """Return once the socket is closed."""
         await asyncio.shield(self._connection.connection_lost_waiter)
 
     def when_over(self, callback: Callable[[], None]) -> None:
@@ -263,7 +262,6 @@ async def discover(
 
 
 def _data_uri(found: object) -> str:
-    """What a station accepts as the URI of its data connection."""
     if not isinstance(found, str) or len(found) > STATION_URI_MAX:
         raise LinkClosed(f"no URI of at most {STATION_URI_MAX} characters: {found!r}")
     parts = urlsplit(found)
@@ -327,7 +325,6 @@ class StationLinks:
         return link
 
     async def close(self) -> None:
-        """End every link and wait until its socket is closed."""
         links = list(self._links)
         for link in links:
             link.close()
@@ -448,7 +445,6 @@ class TapServer:
             await link.wait_closed()
 
     async def _tell_uri(self, connection: ServerConnection) -> None:
-        """Answer one question, then wait for the station to go."""
         try:
             async with asyncio.timeout(_OPENING_S):
                 router = router_asked_for(await connection.recv())

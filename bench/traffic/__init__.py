@@ -62,7 +62,6 @@ def read(
 
 
 def _text(path: Path, bytes_max: int) -> bytes:
-    """What a file says, unpacked if it is compressed; never more than `bytes_max` are held."""
     with path.open("rb") as file:
         packed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
@@ -163,7 +162,6 @@ def _tell_left_out(found: TrafficFile, progress: Progress) -> None:
 def _cases(
     traffic: Sequence[TrafficFile], strategies: Sequence[Strategy]
 ) -> Iterator[tuple[Log, Title]]:
-    """Every log with the title of its case, once for each strategy; names are unique in the run."""
     names: set[str] = set()
     for found in traffic:
         for log in found.logs:

@@ -71,14 +71,10 @@ class _TxInfo(Struct):
 
 
 class _Line(Struct):
-    """Any line; `rx_info` is unset in a status report."""
-
     rx_info: msgspec.Raw | msgspec.UnsetType = json_field(name="rxInfo", default=msgspec.UNSET)
 
 
 class _Record(Struct):
-    """The line of an uplink."""
-
     dev_eui: str = json_field(name="devEUI")
     f_cnt: Annotated[int, Meta(ge=0, lt=1 << 32)] = json_field(name="fCnt")
     archived_ms: int = json_field(name="_timestamp")
@@ -97,16 +93,12 @@ _record = msgspec.json.Decoder(_Record)
 
 @dataclass(slots=True)
 class _Session:
-    """A session of a device: its keys, and the newest counter seen."""
-
     device: Device
     newest: int
 
 
 @dataclass(slots=True)
 class _Reader:
-    """What was read so far; `limit` is the number of uplinks after which nothing more is read."""
-
     path: Path
     seed: int
     limit: int | None

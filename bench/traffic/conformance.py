@@ -146,8 +146,6 @@ class _Event(Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """An uplink and what its log says about the time."""
-
     uplink: Uplink
     stamp: Stamp
     rssi_dbm: float
@@ -183,7 +181,6 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int
 
 
 def _line(text: bytes, error: msgspec.DecodeError) -> str:
-    """The line of broken JSON; "" where the error names the field itself."""
     if isinstance(error, msgspec.ValidationError):
         return ""
     place = _BYTE.search(str(error))
@@ -201,8 +198,6 @@ def _stations(about: str, count: int, seed: int) -> dict[Eui, int]:
 
 
 class _LogReader:
-    """Reads one log; adds to `left_out` what cannot be used."""
-
     def __init__(
         self, path: Path, log: _Log, app_key: str | None, left_out: list[TrafficError]
     ) -> None:
@@ -313,7 +308,6 @@ class _LogReader:
 
 
 def _placed(heard: list[_Heard], posts: dict[Eui, int]) -> tuple[Uplink, ...]:
-    """The uplinks at their times, each told by every station with its own delay."""
     placed = []
     at_all_us = times_us([one.stamp for one in heard])
     for one, at_us in sorted(zip(heard, at_all_us, strict=True), key=lambda pair: pair[1]):
@@ -326,7 +320,6 @@ def _placed(heard: list[_Heard], posts: dict[Eui, int]) -> tuple[Uplink, ...]:
 
 
 def _session_eui(address: DevAddr) -> Eui:
-    """A session has no DevEUI in the log; it gets one that shows its DevAddr."""
     return eui(f"00000000{address}")
 
 

@@ -96,7 +96,6 @@ class ExpectedWords:
         return "NonDuplicate dropped RX1"
 
     def _data(self, device: Device, uplink: Uplink, f_cnt: int, copy: str) -> tuple[str, str, bool]:
-        """Status, upstream with reason, and whether an answer may leave."""
         newest = self._newest[device.dev_eui]
         begins_again = device.relaxed_f_cnt and f_cnt <= 1
         if copy == "other station" and self._strategy == "Drop":
@@ -122,7 +121,6 @@ class ExpectedWords:
         return status, _BAD_COUNTER, False
 
     def _repeat(self, device: Device, f_cnt: int, upstream: str) -> tuple[str, bool]:
-        """One more answer for this counter, as long as there is one left."""
         self._repeated[device.dev_eui, f_cnt] += 1
         if self._repeated[device.dev_eui, f_cnt] > REPEATED_ANSWERS_MAX:
             return "dropped(ResubmissionLimit)", False
@@ -236,7 +234,6 @@ class LogServer:
         return ours
 
     def stop(self) -> None:
-        """End every connection."""
         for link in self._links:
             link.close()
 
@@ -260,7 +257,6 @@ def _end_device(device: Device, strategy: Strategy) -> EndDevice:
 
 
 def _sessions(device: Device) -> tuple[Session, ...]:
-    """The session that the server begins with; none before a join."""
     if device.dev_addr is None or device.keys is None:
         return ()
     return (
@@ -287,8 +283,6 @@ class Progress(Protocol):
 
 @dataclass(slots=True)
 class _Post:
-    """A station at its tap, and the tasks that keep both going."""
-
     station: RecordedStation
     tap: Tap
     tasks: list[asyncio.Task[None]]
@@ -311,8 +305,6 @@ async def play(
 
 
 class _Player:
-    """Plays one log once; remembers its stations and what they have said so far."""
-
     def __init__(
         self, log: Log, case: Case, strategy: Strategy, seed: int, progress: Progress
     ) -> None:

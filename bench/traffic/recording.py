@@ -184,7 +184,6 @@ class Log:
 
     @property
     def receptions(self) -> int:
-        """How many reports of stations there are."""
         return sum(len(uplink.hearings) for uplink in self.uplinks)
 
 
@@ -199,7 +198,6 @@ class TrafficFile:
     left_out: tuple[TrafficError, ...] = ()
 
     def facts(self) -> dict[str, object]:
-        """What the manifest of a run tells about the file."""
         return {
             "file": self.path.name,
             "format": self.file_format,

@@ -75,16 +75,13 @@ class Answers:
     uplinks: dict[tuple[str, int | None], str] = field(default_factory=dict)
 
     def expect(self, event: Event) -> None:
-        """Read a `case.expect` of an answer."""
         self.due.append((event["frame_id"], event["n"], event["body"]))
 
     def read(self, station: str, dnmsg: dict[str, Any]) -> None:
-        """Read a downlink on its way to a station."""
         if isinstance(dnmsg.get("xtime"), int):
             self.said.append((station, dnmsg["xtime"], answer_of(dnmsg)))
 
     def wrong(self) -> list[str]:
-        """What is due and was not said."""
         answers: defaultdict[str, list[Said]] = defaultdict(list)
         for station, xtime, said in self.said:
             frame_id = self.uplinks.get((station, xtime))
@@ -130,12 +127,10 @@ class Which:
 
     @classmethod
     def of(cls, event: Event) -> "Which":
-        """What an expectation names."""
         names = "dev_eui", "dev_addr", "f_cnt", "message_id"
         return cls(*(event.get(name) for name in names))
 
     def fits(self, message_id: str) -> bool:
-        """Whether a message is one of these."""
         if self.message_id is not None:
             return message_id == self.message_id
         found = _MESSAGE_ID.fullmatch(message_id)
@@ -168,16 +163,13 @@ class Effects:
     observed: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     def expect(self, event: Event) -> None:
-        """Read a `case.expect` of effects or of ignored duplicates."""
         facts = Which.of(event), event["count"], event.get("consumer"), event.get("by")
         self.due.append(Due(*facts))
 
     def read(self, event: Event) -> None:
-        """Read an `application.effect` or an `inbox.ignored`."""
         self.observed.append((event["consumer"], event["message_id"], event.get("by")))
 
     def wrong(self) -> list[str]:
-        """What is due and was not there just as often."""
         return [
             f"{'effects' if due.by is None else f'{due.by} duplicates'} of {due.which}"
             f" at {due.consumer or 'all consumers'}: expected {due.count}, observed {count}"
@@ -317,7 +309,6 @@ class Evidence:
         )
 
     def name(self, station: str) -> str:
-        """The name of a station for people."""
         return self.names.get(station, station)
 
     def is_blind(self, station: str, t_us: int) -> bool:
@@ -351,7 +342,6 @@ class Evidence:
         return evidence
 
     def _pair(self) -> None:
-        """Give each reception its outcome: same station and xtime, in order."""
         waiting: defaultdict[tuple[str, Any], list[Event]] = defaultdict(list)
         for outcome in self.outcomes:
             waiting[outcome["station"], outcome.get("xtime")].append(outcome)
@@ -364,7 +354,6 @@ class Evidence:
         self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
 
     def _ask_level2(self) -> None:
-        """Let an outcome tell its word of level 2 where the row that is due there has one."""
         turns: Counter[str | None] = Counter()
         for index, heard in enumerate(self.receptions):
             rows = self.expected.get(heard.frame_id or "", ())

@@ -400,7 +400,6 @@ def unreached(events: Sequence[Event], *, is_stuck: bool = False) -> str | None:
 
 
 def _lost_joins(events: Sequence[Event], heard: Mapping[str, object]) -> list[str]:
-    """The newest join request of each device that a radio sent, if it never came to a server."""
     newest: dict[str, str] = {}
     for event in events:
         if event["kind"] != "radio.transmit" or event.get("origin") != "device":

@@ -74,7 +74,6 @@ class Found:
     station: str | None = None
 
     def fields(self) -> dict[str, object]:
-        """What stands in the event."""
         told: dict[str, object] = {"owner": self.owner, "rule": self.rule, "text": self.text}
         optional = {
             "expected": self.expected,

@@ -69,11 +69,9 @@ class Emission:
         return f"{self.sender}#{self.number}"
 
     def overlaps(self, other: "Emission") -> bool:
-        """Whether both are on the air at once."""
         return self.start_us < other.end_us and other.start_us < self.end_us
 
     def to_json(self) -> dict[str, Any]:
-        """The fields of a message; `from_json` reads them."""
         return {**asdict(self), "phy": self.phy.hex()}
 
 
@@ -158,7 +156,6 @@ class Links:
         self._cuts: dict[tuple[Eui, Eui], None] = {}
 
     def set_attenuation(self, a: Eui, b: Eui, attenuation_db: int) -> None:
-        """Put this much between two radios."""
         self._attenuations_db[_pair(a, b)] = attenuation_db
 
     def cut(self, a: Eui, b: Eui) -> None:
@@ -166,15 +163,12 @@ class Links:
         self._cuts[_pair(a, b)] = None
 
     def restore(self, a: Eui, b: Eui) -> None:
-        """Undo `cut`."""
         self._cuts.pop(_pair(a, b), None)
 
     def is_cut(self, a: Eui, b: Eui) -> bool:
-        """Whether two radios hear nothing of each other."""
         return _pair(a, b) in self._cuts
 
     def attenuation_db(self, a: Eui, b: Eui) -> int:
-        """What lies between two radios, without fading."""
         return self._attenuations_db.get(_pair(a, b), self._default_db)
 
     def rssi_dbm(self, sender: Eui, receiver: Eui, power_dbm: int, frame: int) -> float:
@@ -261,8 +255,6 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class _OnAir:
-    """A transmission under way, and every other that overlapped it so far."""
-
     transmission: Transmission
     cut_at_start: tuple[Eui, ...]
     overlaps: list[Transmission] = field(default_factory=list)
@@ -395,7 +387,6 @@ class Medium:
                 self._record("air", "radio.lost", lost)
 
     def _loss(self, frame: _OnAir, receiver: Eui, rssi_dbm: float) -> str | None:
-        """What spoilt a frame for one receiver, None if nothing did."""
         transmission = frame.transmission
         if receiver in frame.cut_at_start or self.links.is_cut(transmission.sender, receiver):
             return "cut"
@@ -419,7 +410,6 @@ class Medium:
 
 
 def _described(transmission: Transmission, facts: dict[str, object]) -> dict[str, object]:
-    """The fields of `radio.transmit`."""
     return {
         "transmission": transmission.number,
         "direction": transmission.direction,

@@ -160,7 +160,6 @@ class Radio:
 
 
 async def sleep_until(when_us: int) -> None:
-    """Wait until this moment."""
     await asyncio.sleep(max(when_us - now_us(), 0) / 1_000_000)
 
 
@@ -253,8 +252,6 @@ class Restarted(Exception):
 
 @dataclass(slots=True)
 class _Listening(Generic[T]):
-    """The windows that are open, and who judges what they catch."""
-
     windows: tuple[Window, Window]
     believe: Callable[[Heard], T | None]
     gives_up_rx2: bool
@@ -322,7 +319,6 @@ class ClassARadio:
             self._listening = None
 
     async def sleep_until(self, when_us: int) -> None:
-        """Wait with the radio off; Restarted if the device is reset."""
         await self._wait(when_us)
 
     def tune(self, plan: ChannelPlan, *, public: bool) -> None:
@@ -378,7 +374,6 @@ class ClassARadio:
             self._waiter.set_result(None)
 
     def _catch_ends_us(self, listening: _Listening[Any]) -> int | None:
-        """When the frames end that a window is receiving now; None if there is none."""
         now = now_us()
         ends_us = [t.end_us for t in self._medium.ongoing("down") if listening.catching(t)]
         return max((end_us for end_us in ends_us if end_us > now), default=None)
@@ -397,7 +392,6 @@ class Nvm:
             self._values = json.loads(file.read_text())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value, `default` if it was never written."""
         return self._values.get(name, default)
 
     def put(self, **values: Any) -> None:

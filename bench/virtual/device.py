@@ -71,11 +71,9 @@ class Port:
 
     @property
     def path(self) -> str:
-        """What the host opens; the link, where there is one."""
         return self._path if self._link is None else str(self._link)
 
     def plug(self) -> None:
-        """Give the host a port; OSError when it has none left."""
         if self._master is not None:
             return
         self._master, self._slave = os.openpty()
@@ -89,7 +87,6 @@ class Port:
         asyncio.get_running_loop().add_reader(self._master, self._readable)
 
     def unplug(self) -> None:
-        """Take it away; who has it open gets a hang-up."""
         if self._master is None or self._slave is None:
             return
         loop = asyncio.get_running_loop()
@@ -103,7 +100,6 @@ class Port:
         self._unread.clear()
 
     def write(self, data: bytes) -> None:
-        """Say something to the host; into the void while it is not plugged in."""
         if self._master is not None:
             self._unread += data
             self._flush()
@@ -217,7 +213,6 @@ class VirtualDevice:
 
     @property
     def mac(self) -> Mac:
-        """What its console sets, and what sends."""
         return self._network.mac
 
     @property
@@ -256,7 +251,6 @@ class VirtualDevice:
         return self._network.last_join
 
     def set_retries(self, retries: int) -> None:
-        """How often a confirmed frame without acknowledgement is repeated, 0..7."""
         self._type(f"AT+RETY={retries}")
 
     def set_adr(self, adr: bool) -> None:
@@ -272,7 +266,6 @@ class VirtualDevice:
         self.settings.nb_trans = nb_trans
 
     async def join(self) -> bool:
-        """Join once; whether a join-accept came. CommandRefused while another command runs."""
         self._type("AT+JOIN=1:0:8:0")
         await self._carry_out()
         joining = self.last_join
@@ -355,7 +348,6 @@ class VirtualDevice:
 def _flash(
     begins: Settings, dev_eui: Eui, activation: Otaa | Abp, plan: ChannelPlan, stack: Stack
 ) -> dict[str, object]:
-    """What stands in its flash when it is switched on for the first time."""
     bands = {name: band for band, name in BANDS.items()}
     powers_dbm = [plan.power_dbm(index) for index in range(15)]
     flash: dict[str, object] = {
@@ -408,7 +400,6 @@ class Board:
 
     @property
     def port(self) -> str:
-        """The device path to open; the link, where there is one."""
         return self._port.path
 
     @property
@@ -417,12 +408,10 @@ class Board:
 
     @property
     def last_sent(self) -> Sent | None:
-        """The message that it accepted last; complete once its MAC cycle is over."""
         return self.firmware.last_sent
 
     @property
     def last_join(self) -> Joining | None:
-        """The last attempt to join; complete once it is over."""
         return self.firmware.last_join
 
     async def __aenter__(self) -> "Board":
@@ -455,7 +444,6 @@ class Board:
         await self.firmware.restart(memory=memory)
 
     def set_nb_trans(self, transmissions: int) -> None:
-        """How often every frame is sent, 1..15, as LinkADRReq would set it."""
         self.firmware.set_nb_trans(transmissions)
 
     def write_raw(self, data: bytes) -> None:

@@ -37,7 +37,6 @@ class RfConfig:
     crc: bool = True
 
     def __str__(self) -> str:
-        """The spelling of the module."""
         how = self.modulation
         words = {True: "ON", False: "OFF"}
         return (
@@ -64,7 +63,6 @@ class E5TestMode:
             self._circuit.raw.unasked = self._caught
 
     def obey(self, text: str) -> list[str]:
-        """AT+TEST=…"""
         require(self._memory.get("mode") == "TEST", Error.MODE)
         words = [word.strip() for word in text.split(",")]
         match words[0].upper():
@@ -106,7 +104,6 @@ class E5TestMode:
 
 
 def _rf_config(words: list[str]) -> RfConfig:
-    """Frequency MHz, SF, bandwidth kHz, preambles, power dBm, CRC, IQ, NET."""
     require(len(words) <= 9, Error.TOO_MANY)
     require(len(words) == 9)
     freq, sf, bandwidth, tx_preamble, rx_preamble, power, *flags = (w.upper() for w in words)
@@ -180,12 +177,10 @@ class E5Traffic:
         self._radio.tune(settings.plan, public=settings.public)
 
     def dev_addr(self) -> str:
-        """The address in use."""
         session = self._mac.session
         return str(session.dev_addr if session else self._memory.get("DevAddr"))
 
     def counters(self) -> tuple[int, int]:
-        """The counter of the next uplink, and of the next downlink."""
         session = self._mac.session
         return (session.f_cnt_up, session.counters()["down"] + 1) if session else (0, 0)
 
@@ -198,7 +193,6 @@ class E5Traffic:
         self._keep_counters()
 
     def max_payload(self) -> int:
-        """How many bytes fit a frame."""
         return self._mac.max_payload(self._mac.settings.dr)
 
     def join(self, text: str) -> list[str]:
@@ -369,11 +363,9 @@ class LoraE5:
         }
 
     def boot(self) -> None:
-        """Say nothing: this firmware has no banner."""
         self._apply("mode")
 
     def hear(self, data: bytes) -> None:
-        """Take bytes; a line ends with LF."""
         if self._sleeps:
             self._sleeps = False
             self._say("LOWPOWER", "WAKEUP")

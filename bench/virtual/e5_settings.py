@@ -91,11 +91,9 @@ class E5Memory:
         self._dev_eui = dev_eui
 
     def get(self, name: str) -> Any:
-        """A setting, or how it left the factory."""
         return self._nvm.get(name, self._dev_eui if name == "DevEui" else _DEFAULTS[name])
 
     def put(self, **values: Any) -> None:
-        """Keep settings."""
         self._nvm.put(**values)
 
     def factory(self) -> None:
@@ -107,7 +105,6 @@ class E5Memory:
         return _PLANS[self.get("region")]
 
     def mac_settings(self) -> MacSettings:
-        """What the MAC is to do."""
         plan, delays_ms = self.plan, self.get("delays_ms")
         rx2_hz, rx2_dr = self.get("rx2") or (plan.rx2_freq_hz, plan.rx2_dr)
         channels = self.get("channels")
@@ -188,7 +185,6 @@ class E5Settings:
         return [f"{name} {self._memory.get(name)}"]
 
     def _keep(self, name: str, data: bytes) -> None:
-        """An identity or a key; written again it changes nothing."""
         text = data.hex().upper()
         if text != self._memory.get(name):
             self._memory.put(**{name: text})
@@ -291,7 +287,6 @@ class E5Settings:
 
 
 def _hertz(text: str) -> int:
-    """A frequency in MHz as the module takes it: 868.1, 869.525."""
     whole_mhz, _, rest = text.strip().partition(".")
     if not (whole_mhz + rest).isdecimal() or len(rest) > 6:
         raise E5Refusal(Error.PARAMETERS)
@@ -299,7 +294,6 @@ def _hertz(text: str) -> int:
 
 
 def _numbers(words: list[str]) -> list[int]:
-    """Channels as the module takes them: 0-2, or 0,1,2."""
     found: list[int] = []
     for word in words:
         first, _, last = word.partition("-")

@@ -206,7 +206,6 @@ class Rui3Network:
         self._radio.tune(settings.plan, public=settings.public)
 
     def _begin_fixed_session(self) -> None:
-        """The session of ABP, its counters as they were written when the MAC was idle last."""
         memory = self._memory
         counters = memory.kept("counters", self._never_counted)
         running = self._mac.session
@@ -332,7 +331,6 @@ class Rui3P2p:
         return Status.BUSY_ERROR if self._sending else None
 
     def _set_all(self, argument: str) -> Status:
-        """All in one; a seventh field of 1 says that they are not to be stored."""
         parts = argument.split(":")
         stores = parts[len(_IN_ONE) :] in ([], ["0"])
         if len(parts) < len(_IN_ONE) or not (stores or parts[len(_IN_ONE) :] == ["1"]):
@@ -451,7 +449,6 @@ class Rui3:
         self._facts = self._own_facts(dev_eui)
 
     def boot(self) -> None:
-        """The banner; then an auto-join, where it was asked for."""
         self._is_over = False
         self._line.clear()
         self._circuit.write(b"\r\n")
@@ -460,7 +457,6 @@ class Rui3:
             self.network.boot()
 
     def hear(self, data: bytes) -> None:
-        """Take bytes; CR or LF ends a command, and echo shows the end as LF CR."""
         for octet in data:
             if self._is_over:
                 return
@@ -578,7 +574,6 @@ class Rui3:
         self._circuit.reset()
 
     def _own_facts(self, dev_eui: str) -> dict[str, str]:
-        """What can only be read."""
         number = ".".join(map(str, self._version.number))
         return {
             "VER": self._version.name,

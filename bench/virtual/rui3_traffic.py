@@ -200,11 +200,9 @@ class Rui3Memory:
         self._nvm.put(echo=echoes)
 
     def get(self, name: str) -> str:
-        """A setting."""
         return str(self._nvm.get(name, VALUES[name].default))
 
     def number(self, name: str) -> int:
-        """A setting that is a number."""
         return int(self.get(name))
 
     def set(self, name: str, argument: str) -> Status:
@@ -216,11 +214,9 @@ class Rui3Memory:
         return Status.OK
 
     def keep(self, **values: Any) -> None:
-        """Write something that no command sets."""
         self._nvm.put(**values)
 
     def kept(self, name: str, default: Any) -> Any:
-        """Read it."""
         return self._nvm.get(name, default)
 
     def restore_defaults(self) -> None:
@@ -395,7 +391,6 @@ class Rui3Traffic:
     def _tell_downlink(
         self, received: Received[Downlink], *, asked: Sequence[Command] = ()
     ) -> None:
-        """The line of a downlink with data; an empty acknowledgement has none."""
         downlink, caught = received.content, received.heard
         self.last_rssi_dbm, self.last_snr_db = caught.rssi_dbm, round(caught.snr_db)
         signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
@@ -412,7 +407,6 @@ class Rui3Traffic:
             self.keep_counters()
 
     def _ask(self) -> list[Command]:
-        """The questions to the server that go with the next uplink."""
         asks = {"LINKCHECK": Cid.LINK_CHECK, "TIMEREQ": Cid.DEVICE_TIME}
         return [Command(cid) for name, cid in asks.items() if self._memory.number(name)]
 
@@ -467,7 +461,6 @@ class Rui3Join:
             self._start()
 
     def told(self) -> str:
-        """AT+JOIN=?"""
         return ":".join(map(str, self._parameters()))
 
     def write(self, argument: str) -> Status:
@@ -487,7 +480,6 @@ class Rui3Join:
         return self.run()
 
     def run(self) -> Status:
-        """AT+JOIN: begin."""
         if not self._memory.number("NJM"):
             self.begin_fixed_session()
             return Status.OK  # and no event
@@ -510,7 +502,6 @@ class Rui3Join:
         self._circuit.spawn(self._attempts(self._round))
 
     async def _attempts(self, this_round: int) -> None:
-        """One attempt, and as many more as were asked for."""
         _, _, period_s, attempts = self._parameters()
         for left in range(attempts, -1, -1):
             self._traffic.busy = True
@@ -557,7 +548,6 @@ class Rui3Join:
         return True
 
     def _next_dev_nonce(self) -> int:
-        """Counted and kept from 4.2 on, drawn before."""
         if self._traffic.mac.stack.draws_dev_nonce:
             return self._nonces.randrange(1 << 16)
         dev_nonce = int(self._memory.kept("dev_nonce", 0)) + 1

@@ -186,7 +186,6 @@ class Session:
         )
 
     def counters(self) -> dict[str, int]:
-        """What is written into the flash of a device with a fixed session; -1: none came yet."""
         return {"up": self.f_cnt_up, "down": -1 if self.f_cnt_down is None else self.f_cnt_down}
 
     def owed(self) -> int:
@@ -194,7 +193,6 @@ class Session:
         return len(self._commands_that_fit())
 
     def _commands_that_fit(self) -> bytes:
-        """What is asked goes first of all; answers as long as there is room."""
         asked = b"".join(command.octets for command in self.asked)
         told = b""
         for answer in self.answers:

@@ -140,7 +140,6 @@ class Job:
         return self.wanted.priority - _ALTERNATIVE_PENALTY * bool(self.later or self.retries_left)
 
     def overlaps(self, other: "Job") -> bool:
-        """Whether both would be on the air at once."""
         return (
             self.start_us < other.start_us + other.airtime_us
             and other.start_us < self.start_us + self.airtime_us
@@ -227,7 +226,6 @@ class Transmitter:
         return Job(wanted, start_us, xtime, *now, airtime_us, later)
 
     def _hand_over(self, job: Job) -> None:
-        """The last moment to decide: give the frame to the radio, or try a later time."""
         if job not in self._jobs:
             return
         if self._is_blocked(job):
@@ -246,7 +244,6 @@ class Transmitter:
         return any(other.handed_over or other.priority > job.priority for other in rivals)
 
     def _postpone(self, job: Job) -> None:
-        """Move a frame to its other window, or (class C) back by 100 ms; drop it otherwise."""
         if job.wanted.device_class == CLASS_C:
             if job.later is None and not job.retries_left:
                 return self._jobs.remove(job)
@@ -310,7 +307,6 @@ def allowed(config: dict[str, Any], region: ChannelPlan) -> Allowed:
 
 
 def _is_defined(entry: object) -> bool:
-    """Whether `[SF, kHz, downlink only]` stands for a data rate; an SF of -1 does not."""
     match entry:
         case [int(sf), *_]:
             return sf >= 0

@@ -249,7 +249,6 @@ class VirtualStation:
             self._switch_radio_off()
 
     async def _find_server(self) -> TextLink | None:
-        """A link to where the server was last, or else by discovery; None if nobody is there."""
         try:
             return await self._link_factory()
         except LinkClosed:
@@ -310,7 +309,6 @@ class VirtualStation:
         return True
 
     def frame_heard(self, heard: Heard) -> None:
-        """Take an uplink, at its end; the medium calls it."""
         sent = heard.transmission
         if not self._tuned & {(sent.freq_hz, sent.data_rate), (sent.freq_hz, _of_any_sf(sent))}:
             lost = {"transmission": sent.number, "receiver": self.eui, "cause": "not tuned"}
@@ -348,7 +346,6 @@ class VirtualStation:
         self._tell_frames()
 
     def _tell_frames(self) -> None:
-        """Tell the server what was heard; while the link is down it stays queued."""
         if self._link is None:
             return
         ref_time = self._utc_s()
@@ -372,14 +369,12 @@ class VirtualStation:
             self._outgoing.put_nowait(text)
 
     def _gps_us(self, xtime: int) -> int:
-        """When something was by GPS; 0 while the server has not told which second it is."""
         start_us, at_us = self._gps_start_us, self.clock.time_us(xtime)
         if start_us is None or self._gps_ahead_us is None or at_us is None:
             return 0
         return start_us + self._gps_ahead_us + at_us
 
     def _pulse(self) -> None:
-        """Ask which second it is: ten times in a row, then again after a pause."""
         if self._gps_start_us is None or self._gps_ahead_us is not None or not self._radio_on:
             return
         self._say(words.pulse_told(now_us()))
@@ -392,7 +387,6 @@ class VirtualStation:
         self._pulse_timer = loop.call_at((now_us() + wait_us) / 1_000_000, self._pulse)
 
     def _learn_second(self, asked_us: object, gps_us: object) -> None:
-        """The receiver knows when a second begins; its number is what the server says it is."""
         if type(asked_us) is not int or type(gps_us) is not int or self._gps_start_us is None:
             return
         if not 0 <= now_us() - asked_us < _ROUND_TRIP_MAX_US or self._gps_ahead_us is not None:
@@ -401,14 +395,12 @@ class VirtualStation:
         self._gps_ahead_us = (ahead_us + _SECOND_US // 2) // _SECOND_US * _SECOND_US
 
     def _utc_s(self) -> float:
-        """What the server last told, and the time since; 0 if it never did."""
         if self._time_told is None:
             return 0.0
         mux_time, told_us = self._time_told
         return mux_time + (now_us() - told_us) / 1_000_000
 
     async def _serve(self, link: TextLink) -> None:
-        """Speak the protocol on one connection until it is over."""
         self._link = link
         self._outgoing = asyncio.Queue()
         if self.introduces_itself:
@@ -455,7 +447,6 @@ class VirtualStation:
         self._say(words.clocks_told(xtime, mux_time=told, up_us=now_us(), utc_us=utc_us))
 
     def _start_radio(self, link: TextLink, config: dict[str, Any]) -> None:
-        """Start the radio anew, a new session; a plan for another radio ends the connection."""
         if config.get("hwspec") != _HWSPEC or not config.get("sx1301_conf"):
             link.close()
             return
@@ -512,7 +503,6 @@ def _of_any_sf(sent: Transmission) -> Modulated | None:
 
 
 def _tuned(board: dict[str, Any]) -> frozenset[tuple[int, Modulated | None]]:
-    """The channels of a concentrator: frequency and modulation; none that cannot be read."""
     found: set[tuple[int, Modulated | None]] = set()
     for name, channel in board.items():
         try:

@@ -114,7 +114,6 @@ def _board(name: str | None, boards: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _station_conf(board: Mapping[str, Any], eui: str, *, duty_cycle: bool) -> dict[str, Any]:
-    """Frequencies and data rates are not here: the network server sends them."""
     radio = {
         "type": "SX1250",
         "rssi_offset": -215.4,
@@ -196,7 +195,6 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def _remove(home: Path, names: list[str], *, dry_run: bool) -> list[str]:
-    """Take away credentials that would make the station connect in another way than was asked."""
     there = [name for name in names if (home / name).exists()]
     for name in there:
         if dry_run:

@@ -46,7 +46,6 @@ class GatewayBoard:
 
     @property
     def device(self) -> str:
-        """The device as `station.conf` names it."""
         return _DEVICES[self.interface]
 
     @property
@@ -233,8 +232,6 @@ class RadioSection(Section):
 
 
 class DeviceSection(RadioSection):
-    """One `[[device]]`."""
-
     dev_eui: EuiText
     """Its DevEUI, in any spelling; no other board may answer with it."""
     dr: Annotated[int, Field(ge=0, le=15)] | None = None
@@ -260,8 +257,6 @@ class DeviceSection(RadioSection):
 
 
 class GatewaySection(Section):
-    """One `[[gateway]]`."""
-
     name: Name
     """Its station name in scenarios: `west`, `east`, `north`."""
     eui: EuiText
@@ -337,8 +332,6 @@ class PowerSection(Section):
 
 
 class AttenuatorSection(Section):
-    """One `[[attenuator]]`."""
-
     name: Name
     """What gateways call it."""
     kind: AttenuatorKind

@@ -88,7 +88,6 @@ class AirLine:
         raise AirGone(f"{self.name}: the air is gone")
 
     async def close(self) -> None:
-        """Leave the air."""
         await self._wire.close()
 
 

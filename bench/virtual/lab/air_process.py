@@ -26,8 +26,6 @@ Tell = Callable[[Mapping[str, object]], None]
 
 @dataclass(slots=True)
 class _OnAir:
-    """An emission under way: what overlapped it, who is near, whether its end will come."""
-
     emission: Emission
     near: dict[str, float]
     overlaps: list[Emission] = field(default_factory=list)
@@ -57,17 +55,14 @@ class Air:
                 frame.is_cut_off = True
 
     def attenuate(self, radio: str, step_db: int) -> None:
-        """Set the step attenuator of a radio."""
         self._steps_db[radio] = step_db
 
     def box(self, radio: str, *, closed: bool) -> None:
-        """Put a radio into a shield box, or take it out."""
         self._boxed.pop(radio, None)
         if closed:
             self._boxed[radio] = None
 
     def begin(self, emission: Emission) -> None:
-        """A radio has begun to send."""
         frame = _OnAir(emission, {})
         for other in self._on_air.values():
             if other.emission.overlaps(emission):
@@ -114,7 +109,6 @@ class Air:
         self._note({**emission.to_json(), "heard": heard, "lost": lost})
 
     def _loss(self, frame: _OnAir, radio: str, rssi_dbm: float) -> str:
-        """What spoilt an emission for one radio, "" if nothing did."""
         if frame.is_cut_off:
             return "cut off"
         if self._rssi_dbm(frame.emission, radio) is None:
@@ -130,7 +124,6 @@ class Air:
         return cause or ""
 
     def _rssi_dbm(self, emission: Emission, radio: str) -> float | None:
-        """How strong a radio hears this; None for nothing at all."""
         sender = emission.sender
         if radio == sender or radio in self._boxed or sender in self._boxed:
             return None
@@ -178,7 +171,6 @@ async def serve_radio(air: Air, wire: Wire) -> None:
 
 
 def _obey(air: Air, verb: str, radio: str, value: str) -> str:
-    """Carry out a verb of the control; what was wrong."""
     match verb:
         case "deaf" | "hearing":
             air.box(radio, closed=verb == "deaf")

@@ -122,7 +122,6 @@ def bench_toml(
 
 
 def _everyday_dr(region: str) -> int:
-    """SF7 in 125 kHz."""
     return channel_plan(region).default_channels[0].drs[-1]
 
 
@@ -252,7 +251,6 @@ class EmulatedLab:
         return [board.name for board in self._boards] + [s.name for s in self._stations]
 
     async def _obey(self, verb: str, name: str, value: str) -> str:
-        """Carry out a verb; what was wrong."""
         if name not in self._names():
             return f"there is no {name!r} here, only {', '.join(self._names())}"
         is_station = self._is_station(name)
@@ -272,7 +270,6 @@ class EmulatedLab:
         return ""
 
     async def _switch(self, name: str, step: str) -> None:
-        """Start a process, end it, or let it lose its power."""
         program = self._programs[name]
         if step == "on":
             if name in self._dark:
@@ -314,7 +311,6 @@ class EmulatedLab:
             lab_folder.port_link(self.folder, name).unlink(missing_ok=True)
 
     def _is_up(self, name: str) -> Callable[[], bool]:
-        """Whether a process does what it is there for: a board has its port."""
         if name in [board.name for board in self._boards]:
             return lab_folder.port_link(self.folder, name).exists
         return lambda: True

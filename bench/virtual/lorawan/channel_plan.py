@@ -50,7 +50,6 @@ class Band:
     per_mille: int
 
     def __contains__(self, freq_hz: int) -> bool:
-        """Whether a transmission there counts for it."""
         return any(low <= freq_hz <= high for low, high in self.ranges_hz)
 
 
@@ -100,7 +99,6 @@ class ChannelPlan:
         return sum(1 << number for number in numbers if number < 16)
 
     def rx1_dr(self, up_dr: int, offset: int) -> int:
-        """The data rate of RX1 after an uplink."""
         if self.offsets == 8 and offset > 5:  # AS923: these two make RX1 faster
             return min(7, up_dr + offset - 5)
         if not self.downlinks_hz:
@@ -109,7 +107,6 @@ class ChannelPlan:
         return min(13, max(8, 10 + up_dr - offset))
 
     def rx1_freq_hz(self, up_freq_hz: int) -> int:
-        """The frequency of RX1 after an uplink on one of the channels."""
         if not self.downlinks_hz:
             return up_freq_hz
         channels = [channel.freq_hz for channel in self.default_channels]

@@ -80,7 +80,6 @@ def session_keys(app_key: bytes, join_nonce: int, net_id: str, dev_nonce: int) -
 
 
 def _block(first: int, direction: int, dev_addr: str, f_cnt: int, last: int) -> bytes:
-    """| 49 or 01 | 0 0 0 0 | direction | DevAddr 4 | FCnt 4 | 0 | length or i |"""
     head = bytes((first, 0, 0, 0, 0, direction))
     return head + bytes.fromhex(dev_addr)[::-1] + f_cnt.to_bytes(4, "little") + bytes((0, last))
 
