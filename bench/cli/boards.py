@@ -21,6 +21,7 @@ from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import (
     BenchBroken,
     ExitCode,
+    Flag,
     Refused,
     print_error,
     print_lines,
@@ -104,32 +105,25 @@ def provision(
     bench: Bench = BENCH,
     port: Port = None,
     dialect: Speaks = None,
-    baud: Annotated[int | None, Parameter(help="The dialect's own, if absent.")] = None,
-    dtr: Annotated[bool | None, Parameter(negative=(), help="Hold DTR high.")] = None,
-    dev_eui: Annotated[str | None, Parameter(help="16 hex digits.")] = None,
-    join_eui: Annotated[str | None, Parameter(help="16 hex digits.")] = None,
-    dev_addr: Annotated[str | None, Parameter(help="8 hex digits: an ABP device.")] = None,
-    app_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
-    app_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
-    nwk_s_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
-    nwk_s_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
-    app_s_key_file: Annotated[Path | None, Parameter(help="File with 32 hex digits.")] = None,
-    app_s_key_env: Annotated[str | None, Parameter(help="Environment variable with it.")] = None,
-    region: Annotated[str | None, Parameter(help="That of --bench, or EU868.")] = None,
-    sub_band: Annotated[int, Parameter(help="US915: which eight channels, 1 to 8.")] = 2,
-    dr: Annotated[int | None, Parameter(help="Data rate; SF7 in 125 kHz, if absent.")] = None,
-    power_dbm: Annotated[int | None, Parameter(help="EIRP that is not exceeded; 14.")] = None,
-    device_class: Annotated[Literal["A", "C"], Parameter(name="--class", help="Class.")] = "A",
-    adr: Annotated[
-        bool, Parameter(negative=(), show_default=False, help="Let the server set its data rate.")
-    ] = False,
-    no_duty_cycle: Annotated[
-        bool,
-        Parameter(negative=(), show_default=False, help="For cables and shield boxes only."),
-    ] = False,
-    role: Annotated[
-        str | None, Parameter(help="Kept in a RUI3 board; its name, if absent.")
-    ] = None,
+    baud: int | None = None,
+    dtr: Annotated[bool | None, Parameter(negative=())] = None,
+    dev_eui: str | None = None,
+    join_eui: str | None = None,
+    dev_addr: str | None = None,
+    app_key_file: Path | None = None,
+    app_key_env: str | None = None,
+    nwk_s_key_file: Path | None = None,
+    nwk_s_key_env: str | None = None,
+    app_s_key_file: Path | None = None,
+    app_s_key_env: str | None = None,
+    region: str | None = None,
+    sub_band: int = 2,
+    dr: int | None = None,
+    power_dbm: int | None = None,
+    device_class: Annotated[Literal["A", "C"], Parameter(name="--class")] = "A",
+    adr: Flag = False,
+    no_duty_cycle: Flag = False,
+    role: str | None = None,
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> int:
@@ -138,6 +132,26 @@ def provision(
     Only what differs is written. Keys come from the inventory, a file or the environment, never
     from the command line, and are never shown. A LoRa-E5 cannot tell its keys: they are written
     every time. A device of the inventory gets what a run gives it.
+
+    :param baud: The dialect's own, if absent.
+    :param dtr: Hold DTR high.
+    :param dev_eui: 16 hex digits.
+    :param join_eui: 16 hex digits.
+    :param dev_addr: 8 hex digits: an ABP device.
+    :param app_key_file: File with 32 hex digits.
+    :param app_key_env: Environment variable with it.
+    :param nwk_s_key_file: File with 32 hex digits.
+    :param nwk_s_key_env: Environment variable with it.
+    :param app_s_key_file: File with 32 hex digits.
+    :param app_s_key_env: Environment variable with it.
+    :param region: That of --bench, or EU868.
+    :param sub_band: US915: which eight channels, 1 to 8.
+    :param dr: Data rate; SF7 in 125 kHz, if absent.
+    :param power_dbm: EIRP that is not exceeded; 14.
+    :param device_class: Class.
+    :param adr: Let the server set its data rate.
+    :param no_duty_cycle: For cables and shield boxes only.
+    :param role: Kept in a RUI3 board; its name, if absent.
     """
     inventory, entry = _named(name, bench)
     device = entry if isinstance(entry, DeviceEntry) else None
@@ -215,34 +229,29 @@ def reset(
     bench: Bench = BENCH,
     port: Port = None,
     dialect: Speaks = None,
-    yes: Annotated[
-        bool, Parameter(negative=(), show_default=False, help="Do not ask first.")
-    ] = False,
+    yes: Flag = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> int:
-    """Let a board forget everything: keys, session, counters and settings."""
+    """Let a board forget everything: keys, session, counters and settings.
+
+    :param yes: Do not ask first.
+    """
     inventory, entry = _named(name, bench)
     place = _placed(port, dialect, entry, inventory)
     return _in_turn(place, lambda at: _reset(at, yes=yes, dry_run=dry_run, shown=verbose))
 
 
 def replay(
-    *words: Annotated[
-        str, Parameter(help="The replayer's name in --bench, and the PHYPayload in hex.")
-    ],
+    *words: str,
     bench: Bench = BENCH,
     port: Port = None,
     dialect: Speaks = None,
-    message: Annotated[
-        str | None, Parameter(help="An updf or jreq of a station as JSON; - is stdin.")
-    ] = None,
-    region: Annotated[str | None, Parameter(help="That of --bench, or EU868.")] = None,
-    freq: Annotated[
-        str | None, Parameter(help="In MHz or Hz; that of the message, if absent.")
-    ] = None,
-    dr: Annotated[int | None, Parameter(help="Data rate; that of the message.")] = None,
-    power_dbm: Annotated[int, Parameter(help="EIRP.")] = 14,
+    message: str | None = None,
+    region: str | None = None,
+    freq: str | None = None,
+    dr: int | None = None,
+    power_dbm: int = 14,
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> int:
@@ -250,6 +259,13 @@ def replay(
 
     RUI3 boards do it in P2P mode, LoRa-E5 in its test mode; both stay in that mode. The frame, the
     channel, the data rate and the power have to be within the region.
+
+    :param words: The replayer's name in --bench, and the PHYPayload in hex.
+    :param message: An updf or jreq of a station as JSON; - is stdin.
+    :param region: That of --bench, or EU868.
+    :param freq: In MHz or Hz; that of the message, if absent.
+    :param dr: Data rate; that of the message.
+    :param power_dbm: EIRP.
     """
     rest = list(words)
     name = rest.pop(0) if rest and port is None else None

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from bench.cli import boards
 from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.output import AsJson, BenchBroken, ExitCode, print_json, print_lines
+from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, print_json, print_lines
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
@@ -46,42 +46,20 @@ _REPLAYER = (
 
 def devices(
     *,
-    discover: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Ask every serial port who is there, and print entries to paste.",
-        ),
-    ] = False,
-    port: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--port",
-            negative=(),
-            help="With --discover: a port to ask, instead of all USB ports; may be repeated.",
-        ),
-    ] = None,
-    identify: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Ask each board of the inventory for its firmware and its DevEUI.",
-        ),
-    ] = False,
-    verbose: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="With --discover: show the dialogue with each port, keys masked.",
-        ),
-    ] = False,
+    discover: Flag = False,
+    port: Annotated[list[str] | None, Parameter(name="--port", negative=())] = None,
+    identify: Flag = False,
+    verbose: Flag = False,
     bench: Bench = BENCH,
     as_json: AsJson = False,
 ) -> int:
-    """Show the boards of the inventory and whether they are there, or discover new ones."""
+    """Show the boards of the inventory and whether they are there, or discover new ones.
+
+    :param discover: Ask every serial port who is there, and print entries to paste.
+    :param port: With --discover: a port to ask, instead of all USB ports; may be repeated.
+    :param identify: Ask each board of the inventory for its firmware and its DevEUI.
+    :param verbose: With --discover: show the dialogue with each port, keys masked.
+    """
     if discover or port:
         return _discover(bench, port, as_json=as_json, shown=verbose)
     inventory = inventory_of(bench)

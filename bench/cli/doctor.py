@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from bench.cli.lab import inventory_of
 from bench.cli.nightly import NotReady, captures_in, healthy, ready
@@ -37,23 +35,18 @@ def doctor(
     *,
     runs: RunsWritten = RUNS,
     lake: Lake = LAKE,
-    captures: Annotated[
-        Path | None, Parameter(help="Folder with captures of real traffic, as for the nightly.")
-    ] = None,
-    lns_capture: Annotated[
-        Path | None,
-        Parameter(help="Capture of a network server, to ask whom it cannot answer through."),
-    ] = None,
-    bench: Annotated[
-        Path | None,
-        Parameter(
-            help="Inventory of a real bench: let every board be heard by every gateway, too. A part"
-            " that nights have left out because it was sick takes part again, if it is well."
-        ),
-    ] = None,
+    captures: Path | None = None,
+    lns_capture: Path | None = None,
+    bench: Path | None = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say what this machine has of what a nightly, an emulated and a hardware rig need."""
+    """Say what this machine has of what a nightly, an emulated and a hardware rig need.
+
+    :param captures: Folder with captures of real traffic, as for the nightly.
+    :param lns_capture: Capture of a network server, to ask whom it cannot answer through.
+    :param bench: Inventory of a real bench: let every board be heard by every gateway, too. A part
+        that nights have left out because it was sick takes part again, if it is well.
+    """
     inventory = None if bench is None else inventory_of(bench)
     checks = diagnosis(Places(runs, lake, captures_in(captures), lns_capture))
     ready = works(checks, Purpose.NIGHTLY)

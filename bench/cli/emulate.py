@@ -39,18 +39,10 @@ Words = Annotated[
 
 def emulate(
     *words: Words,
-    folder: Annotated[
-        Path | None,
-        Parameter(help="Where the lab lives, its flash memories too; else a temporary folder."),
-    ] = None,
-    tap: Annotated[
-        str, Parameter(help="Host and port where the stations connect, as in bench.toml.")
-    ] = "127.0.0.1:6090",
+    folder: Path | None = None,
+    tap: str = "127.0.0.1:6090",
     region: RegionName = "EU868",
-    control_folder: Annotated[
-        Path | None,
-        Parameter(name="--control", help="The folder of a running lab to do something in."),
-    ] = None,
+    control_folder: Annotated[Path | None, Parameter(name="--control")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run boards, stations and the air between them as processes, until Ctrl-C or SIGTERM.
@@ -59,6 +51,10 @@ def emulate(
     bench.toml that describes them. With --control something is done to a lab that runs elsewhere:
     unplug, plug, power-off, power-on, power-cycle, reset, reboot, mute, unmute, deaf, hearing,
     attenuate, kill-station, start-station, restart-station.
+
+    :param folder: Where the lab lives, its flash memories too; else a temporary folder.
+    :param tap: Host and port where the stations connect, as in bench.toml.
+    :param control_folder: The folder of a running lab to do something in.
     """
     if control_folder is not None:
         return _control(control_folder, words)

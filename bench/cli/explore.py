@@ -45,45 +45,19 @@ HOLES_TOLD = 12
 
 def explore(
     *,
-    minutes: Annotated[
-        float | None, Parameter(help="Explore for so long; a minute, if nothing else is said.")
-    ] = None,
-    histories: Annotated[
-        int | None, Parameter(help="Explore so many histories: the same ones for the same seed.")
-    ] = None,
+    minutes: float | None = None,
+    histories: int | None = None,
     seed: Seed = 1,
-    servers: Annotated[
-        int | None, Parameter(help="Network servers with one store: 1, 2 or 3. Any, if left out.")
-    ] = None,
-    devices: Annotated[int, Parameter(help="Devices of a history at most: 1, 2 or 3.")] = 3,
-    faults: Annotated[
-        bool, Parameter(help="Let servers, stations, the store and the broker fail.")
-    ] = True,
-    history: Annotated[
-        str | None, Parameter(help="Play this one history, as a finding tells it.")
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        Parameter(help="Add what was found to a file of histories that scenarios play for ever."),
-    ] = None,
-    workers: Annotated[int, Parameter(help="Processes that explore side by side.")] = 1,
-    until_first: Annotated[
-        bool, Parameter(negative="", help="Stop as soon as something was found.")
-    ] = False,
-    show_table: Annotated[
-        bool,
-        Parameter(name="--table", negative="", help="Print how often each pair of situations met."),
-    ] = False,
-    rig: Annotated[
-        Rig | None,
-        Parameter(
-            help="Play histories on a rig, ten if nothing else is said, with captures and verdicts."
-            " Left out: in memory, hundreds a second."
-        ),
-    ] = None,
-    capture_dir: Annotated[Path, Parameter(help="Where the folder of a run on a rig is made.")] = (
-        RUNS
-    ),
+    servers: int | None = None,
+    devices: int = 3,
+    faults: bool = True,
+    history: str | None = None,
+    keep: Path | None = None,
+    workers: int = 1,
+    until_first: Annotated[bool, Parameter(negative="")] = False,
+    show_table: Annotated[bool, Parameter(name="--table", negative="")] = False,
+    rig: Rig | None = None,
+    capture_dir: Path = (RUNS),
     as_json: AsJson = False,
 ) -> int:
     """Play random histories of devices, stations and servers, and judge every reception.
@@ -91,6 +65,20 @@ def explore(
     Each is judged by a model of what is due and by laws that need none. What breaks one is cut down
     to the shortest history that shows it, and told as a drawing, as a command that repeats it, and
     as a case to be kept. What nobody can know is told too.
+
+    :param minutes: Explore for so long; a minute, if nothing else is said.
+    :param histories: Explore so many histories: the same ones for the same seed.
+    :param servers: Network servers with one store: 1, 2 or 3. Any, if left out.
+    :param devices: Devices of a history at most: 1, 2 or 3.
+    :param faults: Let servers, stations, the store and the broker fail.
+    :param history: Play this one history, as a finding tells it.
+    :param keep: Add what was found to a file of histories that scenarios play for ever.
+    :param workers: Processes that explore side by side.
+    :param until_first: Stop as soon as something was found.
+    :param show_table: Print how often each pair of situations met.
+    :param rig: Play histories on a rig, ten if nothing else is said, with captures and verdicts.
+        Left out: in memory, hundreds a second.
+    :param capture_dir: Where the folder of a run on a rig is made.
     """
     _look_through(minutes, histories, servers, devices, workers)
     if history is not None and rig is None:

@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import wholeness
@@ -36,22 +33,23 @@ class CaptureMissing(Refused):
 
 
 def import_captures(
-    file: Annotated[list[Path], Parameter(help="Files of real traffic.")],
+    file: list[Path],
     /,
     *,
-    strategy: Annotated[Strategy, Parameter(help="How the devices deduplicate.")] = "None",
+    strategy: Strategy = "None",
     seed: Seed = 1,
-    limit: Annotated[
-        int | None, Parameter(help="At most so many uplinks of each file. All if left out.")
-    ] = None,
-    stations: Annotated[
-        int,
-        Parameter(help="Stations that hear a capture of a single gateway, each in its own way."),
-    ] = 1,
+    limit: int | None = None,
+    stations: int = 1,
     runs: RunsWritten = RUNS,
     as_json: AsJson = False,
 ) -> int:
-    """Feed captures of real traffic through the network server, as a run like any other."""
+    """Feed captures of real traffic through the network server, as a run like any other.
+
+    :param file: Files of real traffic.
+    :param strategy: How the devices deduplicate.
+    :param limit: At most so many uplinks of each file. All if left out.
+    :param stations: Stations that hear a capture of a single gateway, each in its own way.
+    """
     with ProgressDisplay() as display:
         folder = import_files(
             file,

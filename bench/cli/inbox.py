@@ -13,6 +13,7 @@ from bench.cli.consumer import Consumer, KeyTimes, Store, consume, figures_at
 from bench.cli.output import (
     AsJson,
     ExitCode,
+    Flag,
     Refused,
     labelled,
     print_json,
@@ -49,115 +50,39 @@ PARKED_MAX = 20
 
 def inbox(
     *,
-    broker_url: Annotated[
-        str | None,
-        Parameter(
-            name="--broker",
-            help="mqtt[s]://[user:password@]host[:port]; file:PATH names a file that holds it.",
-        ),
-    ] = None,
-    ca: Annotated[
-        Path | None, Parameter(help="PEM file of those who vouch for the broker (mqtts://).")
-    ] = None,
-    topic: Annotated[str, Parameter(help="The topic filter to subscribe to.")] = TOPIC,
-    client_id: Annotated[
-        str, Parameter(help="Names the session at the broker; no two consumers share one.")
-    ] = "inbox",
-    store: Annotated[
-        str | None,
-        Parameter(
-            help="What is remembered: a SQLite file, or redis://host[:port] for several consumers."
-        ),
-    ] = None,
-    to: Annotated[
-        str,
-        Parameter(
-            help="Where messages go: - (JSON Lines on stdout), a file of JSON Lines, or mqtt:TOPIC,"
-            " which publishes them again as TOPIC/<their topic>."
-        ),
-    ] = "-",
-    window: Annotated[
-        str | None,
-        Parameter(
-            help="The ids of each topic are compared for so long, 20s to 7d; `off` compares none."
-            " 10min if nothing is said, or what the store has. Its length may be changed later,"
-            " for all consumers of the store; whether there is one may not."
-        ),
-    ] = None,
-    partitioned: Annotated[
-        bool,
-        Parameter(
-            negative=(), show_default=False, help="An id counts together with its partition key."
-        ),
-    ] = False,
-    sessions: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="A message is taken only if its session id is its partition key.",
-        ),
-    ] = False,
-    ids_max: Annotated[
-        int,
-        Parameter(
-            help="So many ids are remembered, and as many sequence numbers and keys: enough for"
-            " messages a second x window, 1 a second in 7d are 604800. When there are more, the"
-            " oldest is forgotten early (told as `left too early`), and its repeat is accepted."
-        ),
-    ] = ENTRIES_MAX,
+    broker_url: Annotated[str | None, Parameter(name="--broker")] = None,
+    ca: Path | None = None,
+    topic: str = TOPIC,
+    client_id: str = "inbox",
+    store: str | None = None,
+    to: str = "-",
+    window: str | None = None,
+    partitioned: Flag = False,
+    sessions: Flag = False,
+    ids_max: int = ENTRIES_MAX,
     sequence: Annotated[
         bool,
         Parameter(
             name=("--sequence", "--performDuplicateChecking"),
             negative=("--no-sequence", "--no-performDuplicateChecking"),
-            help="Compare the sequence numbers of each topic.",
         ),
     ] = True,
-    keys: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Compare Remove Duplicates keys too: a frame counts once, whichever servers and"
-            " stations heard it.",
-        ),
-    ] = False,
-    retention: Annotated[str, Parameter(help="Keys: the broker keeps a message so long.")] = "15d",
-    retry: Annotated[
-        str,
-        Parameter(help="Keys: a server sends a message again so long: its `retry_max_s`, or more."),
-    ] = "1d",
-    min_msg_time: Annotated[
-        str | None,
-        Parameter(
-            help="Keys: what tells of what time the oldest message is that may still come, instead"
-            " of --retention: `lorawan/+/min_msg_time`, where network servers retain it, or"
-            " `command:…`, which prints a time (ISO 8601 or seconds since 1970, or nothing: the"
-            " queue is empty)."
-        ),
-    ] = None,
-    network: Annotated[str, Parameter(help="Keys: a message is on its way so long.")] = "10s",
-    capture: Annotated[
-        Path | None, Parameter(help="Write every decision to this file, as lines of a capture.")
-    ] = None,
-    until_idle: Annotated[
-        str | None, Parameter(help="Stop when nothing has come for so long.")
-    ] = None,
+    keys: Flag = False,
+    retention: str = "15d",
+    retry: str = "1d",
+    min_msg_time: str | None = None,
+    network: str = "10s",
+    capture: Path | None = None,
+    until_idle: str | None = None,
     once: Annotated[
         bool,
         Parameter(
             negative=(), show_default=False, help=f"Take what is there: --until-idle {ONCE_S}."
         ),
     ] = False,
-    every: Annotated[str, Parameter(help="So often the statistics are told on stderr.")] = "30s",
-    show: Annotated[
-        str | None, Parameter(help="Show what this store remembers and has counted, and stop.")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        Parameter(help="A TOML file with these options in its section [inbox]; others go before."),
-    ] = None,
+    every: str = "30s",
+    show: str | None = None,
+    config: Path | None = None,
     as_json: AsJson = False,
 ) -> int:
     """Take messages from a broker, and let each have its effect once, however often it comes.
@@ -166,6 +91,37 @@ def inbox(
     arrived. So it may be killed at any time, and goes on where it was. Three detectors look for
     duplicates: the message id (as Azure Service Bus does), the sequence number of the topic (AEP)
     and the Remove Duplicates key (CMQ). Stops with Ctrl-C or SIGTERM. --json goes with --show.
+
+    :param broker_url: mqtt[s]://[user:password@]host[:port]; file:PATH names a file that holds it.
+    :param ca: PEM file of those who vouch for the broker (mqtts://).
+    :param topic: The topic filter to subscribe to.
+    :param client_id: Names the session at the broker; no two consumers share one.
+    :param store: What is remembered: a SQLite file, or redis://host[:port] for several consumers.
+    :param to: Where messages go: - (JSON Lines on stdout), a file of JSON Lines, or mqtt:TOPIC,
+        which publishes them again as TOPIC/<their topic>.
+    :param window: The ids of each topic are compared for so long, 20s to 7d; `off` compares none.
+        10min if nothing is said, or what the store has. Its length may be changed later, for all
+        consumers of the store; whether there is one may not.
+    :param partitioned: An id counts together with its partition key.
+    :param sessions: A message is taken only if its session id is its partition key.
+    :param ids_max: So many ids are remembered, and as many sequence numbers and keys: enough for
+        messages a second x window, 1 a second in 7d are 604800. When there are more, the oldest is
+        forgotten early (told as `left too early`), and its repeat is accepted.
+    :param sequence: Compare the sequence numbers of each topic.
+    :param keys: Compare Remove Duplicates keys too: a frame counts once, whichever servers and
+        stations heard it.
+    :param retention: Keys: the broker keeps a message so long.
+    :param retry: Keys: a server sends a message again so long: its `retry_max_s`, or more.
+    :param min_msg_time: Keys: what tells of what time the oldest message is that may still come,
+        instead of --retention: `lorawan/+/min_msg_time`, where network servers retain it, or
+        `command:…`, which prints a time (ISO 8601 or seconds since 1970, or nothing: the queue is
+        empty).
+    :param network: Keys: a message is on its way so long.
+    :param capture: Write every decision to this file, as lines of a capture.
+    :param until_idle: Stop when nothing has come for so long.
+    :param every: So often the statistics are told on stderr.
+    :param show: Show what this store remembers and has counted, and stop.
+    :param config: A TOML file with these options in its section [inbox]; others go before.
     """
     if show is not None:
         return _show(show, as_json=as_json)
@@ -312,27 +268,22 @@ STREAMS_MAX = 20
 
 
 def outbox(
-    file: Annotated[Path, Parameter(help="The outbox: what `[upstream] outbox` names.")],
+    file: Path,
     /,
     *,
-    streams_max: Annotated[
-        int, Parameter(help="At most so many streams, those with the most messages first.")
-    ] = STREAMS_MAX,
-    release: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Let what is parked be sent after all, under new numbers, when the network server"
-            " runs again; it must not run now.",
-        ),
-    ] = False,
+    streams_max: int = STREAMS_MAX,
+    release: Flag = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the messages of a network server that no broker has acknowledged yet.
 
     Only looks; the network server may run meanwhile. What waited for longer than `retry_max_s` is
     parked: applications may have forgotten that they have had it, so a person decides.
+
+    :param file: The outbox: what `[upstream] outbox` names.
+    :param streams_max: At most so many streams, those with the most messages first.
+    :param release: Let what is parked be sent after all, under new numbers, when the network server
+        runs again; it must not run now.
     """
     try:
         if release and state_of(file).parked:

@@ -68,20 +68,21 @@ _DONE = {"on": "is on", "off": "is off", "cycle": "was off and is on again"}
 
 
 def power(
-    name: Annotated[
-        str | None,
-        Parameter(help="A switch, or a device or gateway that has one; all are listed without."),
-    ] = None,
-    action: Annotated[Action | None, Parameter(help="What to do.")] = None,
+    name: str | None = None,
+    action: Action | None = None,
     /,
     *,
-    off_s: Annotated[int, Parameter(help="How long `cycle` leaves it without power.")] = 3,
+    off_s: int = 3,
     bench: Bench = BENCH,
     as_json: AsJson = False,
 ) -> int:
     """List the power switches of a bench, or work one of them.
 
     A reset button is a switch too, of which `cycle` presses it.
+
+    :param name: A switch, or a device or gateway that has one; all are listed without.
+    :param action: What to do.
+    :param off_s: How long `cycle` leaves it without power.
     """
     inventory = inventory_of(bench)
     if name is None or action is None:
@@ -177,20 +178,20 @@ Show = Callable[[str], None]
 
 
 def at(
-    name: Annotated[str, Parameter(help="A device or replayer of the inventory.")],
+    name: str,
     /,
-    *commands: Annotated[
-        str, Parameter(help="Commands to send, one after the other; a console without any.")
-    ],
-    listen_s: Annotated[
-        int, Parameter(help="How long to listen for events after the last command.")
-    ] = 0,
+    *commands: str,
+    listen_s: int = 0,
     bench: Bench = BENCH,
     as_json: AsJson = False,
 ) -> int:
     """Send AT commands to a board and show what it says, or open a console.
 
     In the console, a line is a command; Ctrl-D ends it.
+
+    :param name: A device or replayer of the inventory.
+    :param commands: Commands to send, one after the other; a console without any.
+    :param listen_s: How long to listen for events after the last command.
     """
     inventory = inventory_of(bench)
     radio = _radio(inventory, name)

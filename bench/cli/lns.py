@@ -28,6 +28,7 @@ from bench.certificates import (
 from bench.cli.output import (
     AsJson,
     ExitCode,
+    Flag,
     Refused,
     RegionName,
     command_line,
@@ -55,15 +56,10 @@ EXAMPLES = (
 
 
 def lns(
-    config: Annotated[Path, Parameter(help="The lns.toml of the network server.")],
+    config: Path,
     /,
     *,
-    check: Annotated[
-        bool,
-        Parameter(
-            negative=(), show_default=False, help="Read and check the configuration, then stop."
-        ),
-    ] = False,
+    check: Flag = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve stations until Ctrl-C or SIGTERM.
@@ -71,6 +67,9 @@ def lns(
     Prints `listening <URI>` once stations can connect. As `python -m lns` it exits with 0 when it
     was stopped, and with 4 when the configuration is wrong: each mistake is a line with file, line
     and key. --json goes with --check.
+
+    :param config: The lns.toml of the network server.
+    :param check: Read and check the configuration, then stop.
     """
     if not as_json:
         return main([str(config), "--check"] if check else [str(config)])
@@ -251,37 +250,31 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:]+")
 
 def certificates(
     *,
-    station: Annotated[
-        list[str],
-        Parameter(name="--station", negative=(), help="EUI of a station; once for each."),
-    ],
-    into: Annotated[Path, Parameter(help="Where the files are put.")] = Path("certificates"),
-    host: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--host",
-            negative=(),
-            help="Name or address under which stations reach the server, 127.0.0.1 if left out;"
-            " may be repeated, the first stands in tc.uri.",
-        ),
-    ] = None,
-    port: Annotated[int, Parameter(help="Port of the network server.")] = 6090,
-    cups_port: Annotated[
-        int | None, Parameter(help="Port of CUPS; no cups.* files if left out.")
-    ] = None,
-    show: Annotated[Shown, Parameter(help="What a station has to show.")] = "certificate",
+    station: Annotated[list[str], Parameter(name="--station", negative=())],
+    into: Path = Path("certificates"),
+    host: Annotated[list[str] | None, Parameter(name="--host", negative=())] = None,
+    port: int = 6090,
+    cups_port: int | None = None,
+    show: Shown = "certificate",
     region: RegionName = "EU868",
-    days: Annotated[int, Parameter(help="How long the certificates are good.")] = 365,
-    overwrite: Annotated[
-        bool,
-        Parameter(negative=(), show_default=False, help="Replace files that are there already."),
-    ] = False,
+    days: int = 365,
+    overwrite: Flag = False,
     as_json: AsJson = False,
 ) -> int:
     """Make a throw-away authority, the TLS files of a network server and those of its stations.
 
     The key of the authority is not kept: for one station more, make all of them anew. Keys and
     tokens are in files that only you can read, and are never printed.
+
+    :param station: EUI of a station; once for each.
+    :param into: Where the files are put.
+    :param host: Name or address under which stations reach the server, 127.0.0.1 if left out; may
+        be repeated, the first stands in tc.uri.
+    :param port: Port of the network server.
+    :param cups_port: Port of CUPS; no cups.* files if left out.
+    :param show: What a station has to show.
+    :param days: How long the certificates are good.
+    :param overwrite: Replace files that are there already.
     """
     setup = Setup(
         hosts=tuple(_host(text) for text in host or ["127.0.0.1"]),

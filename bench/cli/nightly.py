@@ -199,31 +199,15 @@ class Outcome:
 
 
 def nightly(
-    pattern: Annotated[
-        str | None,
-        Parameter(
-            help="Only these scenarios, for a first evening: no real traffic, no other seed."
-        ),
-    ] = None,
+    pattern: str | None = None,
     /,
     *,
-    rig: Annotated[
-        Rig | None,
-        Parameter(help="What stands below the scenarios: simulated, if nothing is said."),
-    ] = None,
-    bench: Annotated[
-        Path | None, Parameter(help="Inventory of a real bench: a night on the hardware rig.")
-    ] = None,
+    rig: Rig | None = None,
+    bench: Path | None = None,
     seed: Seed = 1,
     runs: RunsWritten = RUNS,
     lake: Lake = LAKE,
-    captures: Annotated[
-        Path | None,
-        Parameter(
-            help="Folder with captures of real traffic; without it, ../shared/captures beside the "
-            "checkout if that is there."
-        ),
-    ] = None,
+    captures: Path | None = None,
     short: Annotated[
         bool,
         Parameter(
@@ -236,32 +220,28 @@ def nightly(
     without: Without = (),
     line: Line = None,
     dut: Dut = None,
-    gate: Annotated[
-        Gate,
-        Parameter(
-            help="What decides the exit code: `all` verdicts, or only what is `new`: new and"
-            " changed failures, lost cases, broken determinism, answers too late."
-        ),
-    ] = "all",
+    gate: Gate = "all",
     known: KnownFile = KNOWN,
-    against: Annotated[
-        str | None,
-        Parameter(
-            help="Compare the night with this run, night, line or LINE@BUILD; or, on real time,"
-            " with another network server, by the command that starts it (`python -m lns`): both"
-            " are then played in turn until it is clear whether one is worse."
-        ),
-    ] = None,
-    keep: Annotated[
-        int,
-        Parameter(help="Compress the captures of runs older than so many nights; delete nothing."),
-    ] = KEEP_NIGHTS,
+    against: str | None = None,
+    keep: int = KEEP_NIGHTS,
     as_json: AsJson = False,
 ) -> int:
     """Run all scenarios and real captures, score them, write the reports, say how it went.
 
     On a real bench everything is looked for first, and at the end the summary goes to whom the
     inventory names.
+
+    :param pattern: Only these scenarios, for a first evening: no real traffic, no other seed.
+    :param rig: What stands below the scenarios: simulated, if nothing is said.
+    :param bench: Inventory of a real bench: a night on the hardware rig.
+    :param captures: Folder with captures of real traffic; without it, ../shared/captures beside the
+        checkout if that is there.
+    :param gate: What decides the exit code: `all` verdicts, or only what is `new`: new and changed
+        failures, lost cases, broken determinism, answers too late.
+    :param against: Compare the night with this run, night, line or LINE@BUILD; or, on real time,
+        with another network server, by the command that starts it (`python -m lns`): both are then
+        played in turn until it is clear whether one is worse.
+    :param keep: Compress the captures of runs older than so many nights; delete nothing.
     """
     if keep < 1:
         raise Refused("--keep is a number of nights, 1 at least: the last one stays as it is.")

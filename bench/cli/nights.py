@@ -45,20 +45,19 @@ KnownFile = Annotated[
 
 def nights(
     *,
-    number: Annotated[int, Parameter(name=["--number", "-n"], help="So many nights.")] = (
-        NIGHTS_SHOWN
-    ),
+    number: Annotated[int, Parameter(name=["--number", "-n"])] = (NIGHTS_SHOWN),
     line: LineName = None,
     runs: RunsRead = RUNS,
     known: KnownFile = KNOWN,
-    page: Annotated[
-        bool, Parameter(negative="", help="Write the page of all nights anew, runs/nights.html.")
-    ] = False,
+    page: Annotated[bool, Parameter(negative="")] = False,
     as_json: AsJson = False,
 ) -> int:
     """A line a night: when, what, which build, verdicts, what changed, how long answers took.
 
     What changed: + new, − fixed, ~ flaky. The last column is the exit code of the night.
+
+    :param number: So many nights.
+    :param page: Write the page of all nights anew, runs/nights.html.
     """
     rules = known_of(known)
     found = _lines(runs, line)
@@ -81,14 +80,17 @@ def nights(
 
 
 def history(
-    case: Annotated[str, Parameter(help="Name of a case, or a part of it that fits only one.")],
+    case: str,
     /,
     *,
     line: LineName = None,
     runs: RunsRead = RUNS,
     as_json: AsJson = False,
 ) -> int:
-    """The nights of one case: strip, segments with their rates, first bad build, its runs."""
+    """The nights of one case: strip, segments with their rates, first bad build, its runs.
+
+    :param case: Name of a case, or a part of it that fits only one.
+    """
     found = [(one, name) for one in _lines(runs, line) for name in one.series if case in name]
     exact = [pair for pair in found if pair[1] == case]
     chosen = exact or found
@@ -164,27 +166,28 @@ def lab(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False
 
 
 def known(
-    action: Annotated[
-        Literal["list", "add", "expired"], Parameter(help="What to do; list, if left out.")
-    ] = "list",
-    case: Annotated[
-        str | None, Parameter(help="To add: name of the case; * fits anything.")
-    ] = None,
+    action: Literal["list", "add", "expired"] = "list",
+    case: str | None = None,
     /,
     *,
-    issue: Annotated[str | None, Parameter(help="To add: where it is written down.")] = None,
-    until: Annotated[date | None, Parameter(help="To add: the last day it is excused.")] = None,
-    owner: Annotated[str | None, Parameter(help="To add: who sees to it.")] = None,
-    rule: Annotated[str | None, Parameter(help="To add: only a failure that breaks this rule.")] = (
-        None
-    ),
-    signature: Annotated[
-        str | None, Parameter(help="To add: only this very failure, as `history` tells it.")
-    ] = None,
+    issue: str | None = None,
+    until: date | None = None,
+    owner: str | None = None,
+    rule: str | None = (None),
+    signature: str | None = None,
     file: KnownFile = KNOWN,
     as_json: AsJson = False,
 ) -> int:
-    """Failures that somebody knows of: they count, and do not make a night red until their day."""
+    """Failures that somebody knows of: they count, and do not make a night red until their day.
+
+    :param action: What to do; list, if left out.
+    :param case: To add: name of the case; * fits anything.
+    :param issue: To add: where it is written down.
+    :param until: To add: the last day it is excused.
+    :param owner: To add: who sees to it.
+    :param rule: To add: only a failure that breaks this rule.
+    :param signature: To add: only this very failure, as `history` tells it.
+    """
     today = date.fromisoformat(_today())
     if action == "add":
         if case is None or issue is None:
@@ -217,8 +220,8 @@ def known(
 
 
 def compare(
-    old: Annotated[str, Parameter(help="A run, `latest`, a night, a line, or LINE@BUILD.")],
-    new: Annotated[str, Parameter(help="The same, of the build in question.")],
+    old: str,
+    new: str,
     /,
     *,
     runs: RunsRead = RUNS,
@@ -228,6 +231,9 @@ def compare(
 
     Exit code: 0 not worse, 1 worse, 10 different but undecided, 11 too few conclusive pairs,
     4 nothing in common.
+
+    :param old: A run, `latest`, a night, a line, or LINE@BUILD.
+    :param new: The same, of the build in question.
     """
     both = [runs_named(name, runs) for name in (old, new)]
     found = compared(both[0], both[1])

@@ -120,6 +120,7 @@ def region_of(name: str) -> Region:
         raise Refused(f"{error}.") from None
 
 
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 AsJson = Annotated[
     bool,
     Parameter(

@@ -1,10 +1,12 @@
 """Which commands are there, and how does a mistake end?"""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from inspect import cleandoc
 from pathlib import Path
 
 from cyclopts import App, CycloptsError
@@ -125,6 +127,8 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
             epilogue = _epilogue(_examples(found.EXAMPLES, name))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
+            for told in (command, *verbs.values()):
+                told.__doc__ = _with_whole_lines(told.__doc__)
             if not verbs:
                 app.command(command, name=name, help_epilogue=epilogue)
                 continue
@@ -143,6 +147,11 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
 def _examples(examples: Sequence[str], name: str) -> list[str]:
     own = [example for example in examples if example.split()[1:2] == [name]]
     return own or list(examples)
+
+
+def _with_whole_lines(doc: str) -> str:
+    """A docstring in which what is said of a parameter is one line: help is wrapped later."""
+    return re.sub(r"\n +(?=\S)", " ", cleandoc(doc))
 
 
 def _epilogue(examples: Sequence[str]) -> str:

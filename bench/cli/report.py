@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 import bench.report
 from bench.capture.reading import Event, event, lines
@@ -169,12 +168,13 @@ def score(
     *,
     runs: RunsRead = RUNS,
     lake: Lake = LAKE,
-    master: Annotated[
-        str | None, Parameter(help="The Spark master. All cores of this machine if left out.")
-    ] = None,
+    master: str | None = None,
     as_json: AsJson = False,
 ) -> int:
-    """Score captures with Spark: expected against observed, and both against the oracle."""
+    """Score captures with Spark: expected against observed, and both against the oracle.
+
+    :param master: The Spark master. All cores of this machine if left out.
+    """
     folders = resolve(run, runs=runs)
     with ProgressDisplay() as display:
         scores = score_runs(folders, lake=lake, master=master, progress=display)

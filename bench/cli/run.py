@@ -139,56 +139,20 @@ class Ran:
 
 
 def run(
-    pattern: Annotated[
-        str | None,
-        Parameter(
-            help="Part of a name, a pytest -k expression, or a file or folder of your own. All that"
-            " come with the bench if left out."
-        ),
-    ] = None,
+    pattern: str | None = None,
     /,
     *,
-    rig: Annotated[Rig, Parameter(help="What stands below the scenarios.")] = "simulated",
+    rig: Rig = "simulated",
     seed: Seed = 1,
-    strategy: Annotated[
-        Strategy | None,
-        Parameter(help="Only this deduplication strategy, where a scenario leaves it open."),
-    ] = None,
-    each_once: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Play each scenario once instead of with every strategy and kind of uplink; which"
-            " of them, its name and the seed decide. Six seeds in a row play all.",
-        ),
-    ] = False,
+    strategy: Strategy | None = None,
+    each_once: Annotated[bool, Parameter(negative="")] = False,
     capture_dir: RunsWritten = RUNS,
-    retention: Annotated[
-        int | None,
-        Parameter(
-            help="Seconds for which network servers remember a frame; the waits of scenarios"
-            " shrink with it. On the emulated rig 30, if left out; on the simulated one always 60."
-        ),
-    ] = None,
-    tls: Annotated[
-        bool, Parameter(negative="", help="Let stations use wss://, on the emulated rig.")
-    ] = False,
-    redis: Annotated[
-        str | None,
-        Parameter(
-            help="URL of the store of network servers, on the emulated rig; one is started if left"
-            " out. What it knows of the devices of this bench is forgotten."
-        ),
-    ] = None,
-    bench: Annotated[
-        Path | None,
-        Parameter(help="Inventory of a real bench; the scenarios run on its boards and gateways."),
-    ] = None,
+    retention: int | None = None,
+    tls: Annotated[bool, Parameter(negative="")] = False,
+    redis: str | None = None,
+    bench: Path | None = None,
     without: Without = (),
-    catalogue: Annotated[
-        Path | None,
-        Parameter(help="Edge cases of your own (JSON), in place of scenarios/edge_cases.json."),
-    ] = None,
+    catalogue: Path | None = None,
     limit: Limit = None,
     line: Line = None,
     dut: Dut = None,
@@ -199,6 +163,20 @@ def run(
     `simulated` has everything in this process, on virtual time. `emulated` has real wires: devices
     at serial ports, stations at WebSockets, network servers, broker and store as programs.
     `hardware` has the boards and gateways of an inventory, and the rest as the emulated rig has it.
+
+    :param pattern: Part of a name, a pytest -k expression, or a file or folder of your own. All
+        that come with the bench if left out.
+    :param rig: What stands below the scenarios.
+    :param strategy: Only this deduplication strategy, where a scenario leaves it open.
+    :param each_once: Play each scenario once instead of with every strategy and kind of uplink;
+        which of them, its name and the seed decide. Six seeds in a row play all.
+    :param retention: Seconds for which network servers remember a frame; the waits of scenarios
+        shrink with it. On the emulated rig 30, if left out; on the simulated one always 60.
+    :param tls: Let stations use wss://, on the emulated rig.
+    :param redis: URL of the store of network servers, on the emulated rig; one is started if left
+        out. What it knows of the devices of this bench is forgotten.
+    :param bench: Inventory of a real bench; the scenarios run on its boards and gateways.
+    :param catalogue: Edge cases of your own (JSON), in place of scenarios/edge_cases.json.
     """
     if bench is not None:
         rig = "hardware"

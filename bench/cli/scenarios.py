@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from cyclopts import Parameter
 
 import bench
 from bench import pytest_plugin
@@ -26,6 +25,7 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     ExitCode,
+    Flag,
     Refused,
     labelled,
     print_json,
@@ -521,36 +521,23 @@ EXAMPLES = (
 
 
 def scenarios(
-    pattern: Annotated[
-        str | None,
-        Parameter(
-            help="Part of a name or title, or a file or folder; with --plan also a pytest -k"
-            " expression."
-        ),
-    ] = None,
+    pattern: str | None = None,
     /,
     *,
-    plan: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Say what each scenario needs of a real bench, and how long all of them take.",
-        ),
-    ] = False,
-    bench: Annotated[
-        Path | None,
-        Parameter(
-            help="With --plan: the bench.toml to plan for; without it two RUI3 boards, a LoRa-E5,"
-            " a replayer and two stations, on cables."
-        ),
-    ] = None,
+    plan: Flag = False,
+    bench: Path | None = None,
     as_json: AsJson = False,
 ) -> int:
     """List every scenario with what it requires of the network server.
 
     With `--plan` each is played without a bench, to find out which boards, stations and other
     things it needs, the least time that the set can take, and the time that is planned for it.
+
+    :param pattern: Part of a name or title, or a file or folder; with --plan also a pytest -k
+        expression.
+    :param plan: Say what each scenario needs of a real bench, and how long all of them take.
+    :param bench: With --plan: the bench.toml to plan for; without it two RUI3 boards, a LoRa-E5, a
+        replayer and two stations, on cables.
     """
     if plan:
         return _plan(pattern, bench, as_json=as_json)

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from bench.capture.run_folder import captures_to_ask, unanswering
 from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
@@ -17,6 +15,7 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     ExitCode,
+    Flag,
     Refused,
     RunsWritten,
     print_json,
@@ -168,34 +167,13 @@ EXAMPLES = (
 
 
 def stations(
-    *words: Annotated[
-        str,
-        Parameter(
-            help="Names of gateways, all if left out, and one of provision, restart, logs, check;"
-            " without one of these they are listed."
-        ),
-    ],
+    *words: str,
     bench: Bench = BENCH,
-    dry_run: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            show_default=False,
-            help="Change nothing; show the commands and how the files differ.",
-        ),
-    ] = False,
-    lines: Annotated[int, Parameter(help="How many lines of a log are read.")] = 2000,
-    wait_s: Annotated[
-        int,
-        Parameter(
-            help="With check: listen at the tap meanwhile, and wait that long for the gateways."
-        ),
-    ] = 0,
+    dry_run: Flag = False,
+    lines: int = 2000,
+    wait_s: int = 0,
     runs: RunsWritten = RUNS,
-    lns_capture: Annotated[
-        Path | None,
-        Parameter(help="With check: the capture of a network server; the newest run if left out."),
-    ] = None,
+    lns_capture: Path | None = None,
     as_json: AsJson = False,
 ) -> int:
     """List the gateways of a bench, or do something with them.
@@ -207,6 +185,13 @@ def stations(
 
     A station starts its radio only while somebody listens at the tap: where
     no run is on, `check --wait-s 90` does.
+
+    :param words: Names of gateways, all if left out, and one of provision, restart, logs, check;
+        without one of these they are listed.
+    :param dry_run: Change nothing; show the commands and how the files differ.
+    :param lines: How many lines of a log are read.
+    :param wait_s: With check: listen at the tap meanwhile, and wait that long for the gateways.
+    :param lns_capture: With check: the capture of a network server; the newest run if left out.
     """
     inventory = inventory_of(bench)
     verb, chosen = _asked(inventory, words)

@@ -94,14 +94,8 @@ class Told:
 
 
 def timeline(
-    run: Annotated[str, Parameter(help="A run folder, or `latest`.")],
-    case: Annotated[
-        str | None,
-        Parameter(
-            help="Part of the name of a case, or several parts of it. If left out, all cases of the"
-            " run are listed, those that failed first."
-        ),
-    ] = None,
+    run: str,
+    case: str | None = None,
     /,
     *,
     runs: RunsRead = RUNS,
@@ -111,12 +105,16 @@ def timeline(
             help=f"Columns to fill, {WIDTH_MIN} to {WIDTH_MAX}; those of the terminal if left out."
         ),
     ] = None,
-    limit: Annotated[
-        int, Parameter(help="At most so many events: those nearest to the first divergence.")
-    ] = EVENTS_MAX,
+    limit: int = EVENTS_MAX,
     as_json: AsJson = False,
 ) -> int:
-    """Draw one case in the terminal: who sent what to whom, when, and where it went wrong."""
+    """Draw one case in the terminal: who sent what to whom, when, and where it went wrong.
+
+    :param run: A run folder, or `latest`.
+    :param case: Part of the name of a case, or several parts of it. If left out, all cases of the
+        run are listed, those that failed first.
+    :param limit: At most so many events: those nearest to the first divergence.
+    """
     if limit < 1:
         raise Refused("--limit must be 1 or more: so many events are shown at most.")
     (folder,) = resolve([run], runs=runs)
