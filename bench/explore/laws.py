@@ -137,7 +137,11 @@ class _Facts:
         known_us = max((e.at_us for e in self.restarts if e.at_us < reception.at_us), default=-1)
         mine = self.of_frame[frame.number]
         before = [r for r in mine if known_us < r.at_us < reception.at_us]
-        return all(reception.at_us - r.at_us >= self.trace.retention_us for r in before)
+        return all(
+            reception.at_us - r.at_us >= self.trace.retention_us
+            or any(words.reason == REFUSED for words in self.trace.outcomes[r.number])
+            for r in before
+        )
 
 
 def _outcomes(trace: Trace) -> Iterator[Broken]:

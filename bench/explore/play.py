@@ -69,6 +69,7 @@ BEFORE_RESTART_US = 4_000_000
 AFTER_RESTART_US = 20_000
 SETTLE_US = 5_000_000
 GAP_US = 1  # no two things happen at one moment
+ODD_US = 333  # nor when something has waited for a slow store or application
 MIC_BYTES = 4
 LINK_CHECK_REQ = b"\x02"
 
@@ -250,10 +251,12 @@ class Conductor:
             case StationRestart():
                 await self._restart_station(step)
             case Upstream(server, slow_us, refused):
+                slow_us += ODD_US if slow_us else 0
                 disturbed = UpstreamDisturbed(self._time_us, server, slow_us, refused)
                 trace.events.append(disturbed)
                 stage.disturb_upstream(server, slow_us, refused=refused)
             case Store(server, lasts_us, late_us):
+                late_us += ODD_US if late_us else 0
                 until_us = self._time_us + lasts_us
                 disturbed_store = StoreDisturbed(self._time_us, server, until_us, late_us)
                 trace.events.append(disturbed_store)

@@ -50,6 +50,13 @@ ONCE_BLAMED = {
     "a frame under way makes a late one old, and is refused": (
         "a=otaa/None : a join A1 ; A refuse 100ms ; a send A1+100ms ; a send A1"
     ),
+    "a refused first message seems to begin a life when it comes again": (
+        "a=relaxed/None : A refuse ; a send A1 A2+100ms ; a send A1 ; a again A1"
+    ),
+    "an answer is due at the moment at which its station is cut": (
+        "a=otaa/None : a join A1 ; A slow 120ms ; a confirm A2 ; A1 restart= 50ms ; a forge-join ;"
+        " A2 restart 50ms"
+    ),
     "what its owner gives back was heard by nobody": (
         "servers=2 a=strict/None/from3 :"
         " A refuse 100ms ; a send A1 ; a again B1 ; a skip16383 ; a send A1"
