@@ -11,3 +11,19 @@ def stream(seed: int, *names: str) -> random.Random:
     """
     text = "\0".join((str(seed), *names))
     return random.Random(int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big"))
+
+
+class Repeating(random.Random):
+    """Draws each number of bits twice: whoever wants another one than before has to look."""
+
+    def __init__(self, drawn: random.Random) -> None:
+        super().__init__(0)
+        self._drawn = drawn
+        self._again: int | None = None
+
+    def getrandbits(self, k: int, /) -> int:
+        if self._again is None:
+            self._again = self._drawn.getrandbits(k)
+            return self._again
+        again, self._again = self._again, None
+        return again

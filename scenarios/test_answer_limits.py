@@ -63,45 +63,6 @@ async def test_a_window_is_met_400_ms_before_it_opens(rig, late_us):
 
 # --- how much -------------------------------------------------------------------------------------
 
-SIZES = {
-    "DR0": (0, 51), "DR2": (2, 51), "DR3": (3, 115), "DR4": (4, 222), "DR5": (5, 222),
-    "DR6": (6, 222),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("dr", "most"), SIZES.values(), ids=SIZES)
-async def test_an_answer_holds_as_much_as_its_data_rate(rig, dr, most):
-    """One octet more is given up where not even RX2 takes it; what waits behind it comes next."""
-    rig.only("west")
-    for size in (most, most + 1, 1) if most < 222 else (most, 1):
-        await rig.queue_downlink(rig.alpha, payload=bytes(size), port=size % 200 + 1)
-    full, one = [await heard(rig, rig.alpha, dr=dr) for _ in range(2)]
-    if 51 < most < 222:  # RX2 takes less still
-        rig.expect(full, WITH_DOWNLINK, first="west")
-        rig.expect_answer(full, f_port=most % 200 + 1, rx2_dr=None, f_pending=True)
-    else:
-        rig.expect(full, WITH_DOWNLINK, first="west")
-        rig.expect_answer(full, f_port=most % 200 + 1, f_pending=True)
-    rig.expect(one, FIRST if most < 222 else WITH_DOWNLINK, first="west")
-    if most == 222:
-        rig.expect_answer(one, f_port=2, f_pending=False)
-
-
-US_SIZES = {0: 222, 3: 222, 4: 222}
-
-
-@pytest.mark.parametrize(("dr", "most"), US_SIZES.items(), ids=lambda n: str(n))
-async def test_an_answer_in_us915_holds_as_much_as_its_data_rate(rig, dr, most):
-    """RX1 is DR10 to DR13 there, and takes more than RX2 does."""
-    rig.in_region("US915")
-    rig.only("west")
-    await rig.queue_downlink(rig.alpha, payload=bytes(most), port=1)
-    freq_hz = 904_600_000 if dr == 4 else 903_900_000
-    full = await heard(rig, rig.alpha, dr=dr, freq_hz=freq_hz)
-    rig.expect(full, WITH_DOWNLINK, first="west")
-    rig.expect_answer(full, f_port=1, rx1_dr=min(10 + dr, 13), rx2_dr=None, f_pending=False)
-
-
 RX2_SIZES = {"EU868": (51, 0), "US915": (33, 8)}
 
 

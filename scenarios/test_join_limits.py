@@ -154,3 +154,55 @@ async def test_of_two_servers_that_wait_for_the_store_one_accepts_a_join(rig):
     await rig.wait(seconds(2))
     await rig.restore_store()
     rig.expect_race(join, FIRST + USED, between=("west", "east"))
+
+
+@pytest.mark.parametrize("net_id", ["C0FFD3", "0000AC", "FFFF80"])
+async def test_an_address_begins_with_the_seven_lowest_bits_of_the_net_id(rig, net_id):
+    """NwkID, then 25 bits that nobody else uses, though chance draws each of them twice here."""
+    rig.in_network(net_id)
+    rig.only("west")
+    devices = [rig.provision(f"device-{number}", activation="otaa") for number in range(4)]
+    for device in devices:
+        join = await device.join()
+        uplink = await device.send(confirmed=True)
+        rig.expect(join, FIRST, first="west")
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.parametrize(
+    "order", [(1, 0, 2, 1), (2, 0, 1), (0, 1, 2)], ids=["middle", "newest", "one by one"]
+)
+async def test_a_frame_ends_the_sessions_before_its_own(rig, order):
+    """And no newer one: the device may not have heard yet that it was accepted again."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    frames = []
+    for _ in range(3):
+        rig.expect(await device.join(), FIRST, first="west")
+        frames.append([await rig.craft(device, confirmed=True) for _ in range(2)])
+    newest = 0
+    for number in order:
+        frame = frames[number].pop(0)
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(seconds(3))
+        is_over = number < newest
+        rig.expect(frame, GONE if is_over else FIRST, **{"gone" if is_over else "first": "west"})
+        newest = max(newest, number)
+
+
+async def test_a_session_that_nobody_has_sent_in_is_not_spoken_to(rig):
+    """A class C device has not heard the last accept: it listens in the session before."""
+    device = rig.provision("listening", activation="otaa", lorawan="1.0.3", device_class="C")
+    rig.only("west")
+    join = await device.join()
+    before = await device.send()
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    await rig.say(rig.told(unheard, by="west"), by="west")
+    await rig.wait(seconds(7))
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    after = await device.send()
+    for frame in (join, before, unheard, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_downlink(device, b"on", port=8, window="C")

@@ -20,6 +20,10 @@ ASKS_LATE = Table("""
     strategy kind        | asks
     *        *           | NonDuplicate forwarded RX2
 """)
+TOO_LATE = Table("""
+    strategy kind        | asks
+    *        *           | NonDuplicate forwarded TooLate
+""")
 # Commands only: nothing in it is for the application.
 ASKS_ON_PORT_0 = Table("""
     strategy kind        | asks
@@ -120,10 +124,11 @@ async def test_a_request_that_came_late_is_answered_in_rx2(rig, strategy, confir
     rig.expect(frame, ASKS_LATE, asks="west")
 
 
-async def test_adr_ack_req_wants_any_downlink(rig, strategy, confirmed):
+@pytest.mark.parametrize("commands", ["", "0307"], ids=["alone", "beside-an-answer"])
+async def test_adr_ack_req_wants_any_downlink(rig, strategy, confirmed, commands):
     """A device that has heard nothing for long asks for a sign of life (LoRaWAN 1.0.4, 4.3.1.1)."""
     asking = await say_crafted(
-        rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True, adr_ack_req=True
+        rig, rig.alpha, commands, port=2, confirmed=confirmed, adr=True, adr_ack_req=True
     )
     content = await say_crafted(rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True)
     rig.expect(asking, ASKS, asks="west")
@@ -178,6 +183,20 @@ async def test_a_device_that_never_tells_its_status_is_left_alone(rig, strategy)
         frame = await say_crafted(rig, rig.alpha, "", port=2)
         is_asked = turn < 3
         rig.expect(frame, ASKS if is_asked else FIRST, **{"asks" if is_asked else "first": "west"})
+
+
+async def test_only_an_answer_that_left_has_asked_for_the_status(rig):
+    """Three times, in whichever window; an answer that came too late does not count."""
+    await rig.queue_status(rig.alpha)
+    clock = await say_crafted(rig, rig.charlie, "", port=2)
+    rig.expect(clock, FIRST, first="west")
+    for late_ms, words in ((2_000, TOO_LATE), *((900, ASKS_LATE),) * 3, (0, FIRST)):
+        frame = await rig.craft(rig.alpha, adr_ack_req=bool(late_ms))
+        text = rig.told(frame, by="west")
+        await rig.wait(milliseconds(late_ms))
+        await rig.say(text, by="west")
+        await rig.wait(seconds(3))
+        rig.expect(frame, words, **{"first" if words is FIRST else "asks": "west"})
 
 
 async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):

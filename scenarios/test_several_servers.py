@@ -15,6 +15,10 @@ OVER = Table("""
     strategy kind        | over
     *        *           | - dropped(UnknownDevice) NotAsked
 """)
+ON_PORT_0 = Table("""
+    strategy kind        | first
+    *        confirmed   | NonDuplicate dropped RX1
+""")
 NOT_HERE = Table("""
     strategy kind        | elsewhere
     *        confirmed   | - dropped(BelongsToAnotherServer) Suppressed
@@ -264,3 +268,30 @@ async def test_a_session_that_ended_at_one_server_is_over_for_the_other(rig, str
         rig.expect(uplink, FIRST, first=station)
     for frame in unheard:
         rig.expect(frame, OVER, over="east")
+
+
+HEADS = {
+    "ADR": {"adr": True},
+    "ADRACKReq": {"adr": True, "adr_ack_req": True},
+    "ACK": {"ack": True},
+    "class B": {"class_b": True},
+    "commands": {"f_opts": b"\x03\x07" * 7 + b"\x08"},
+    "no port": {"port": None, "payload": b"", "f_opts": b"\x03\x07"},
+    "neither": {"port": None, "payload": b""},
+    "port 0": {"port": 0, "payload": b"\x03\x07"},
+    "a long payload": {"payload": bytes(range(222))},
+}
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+@pytest.mark.parametrize("facts", HEADS.values(), ids=HEADS)
+async def test_a_session_of_another_server_explains_whatever_its_frames_say(rig, facts):
+    """The second server meets the device in the store, and reads its first frame once more."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    frame = await rig.craft(rig.bravo, confirmed=True, **facts)
+    await rig.say(rig.told(frame, by="east"), by="east")
+    await rig.wait(seconds(3))
+    rig.expect(join, FIRST, first="west")
+    rig.expect(frame, ON_PORT_0 if facts.get("port") == 0 else FIRST, first="east")

@@ -5,7 +5,7 @@ device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg
 (windows), 4 (frames), 5 (commands), 6.2 (join); Regional Parameters RP002-1.0.3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -39,6 +39,7 @@ RX2_AFTER_RX1_US = 1_000_000
 F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
+_F_OPTS_MAX = 15
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
@@ -69,6 +70,18 @@ class Session:
     rx_delay_s: int = 1
     more_channels: frozenset[int] = frozenset()
     f_cnt_down: int | None = None
+    is_used: bool = True
+    """Whether the device has sent in it: nobody knows before that it has heard the accept."""
+    has_set_dwell: bool = False
+    """Whether it has answered TxParamSetupReq."""
+    answered: set[str] = field(default_factory=set)
+    """The frames that were answered, by their names."""
+
+    def hear(self, frame: DataFrame, f_cnt: int) -> None:
+        """The device has sent a frame in it."""
+        self.is_used = True
+        octets = frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
+        self.has_set_dwell = self.has_set_dwell or Cid.TX_PARAM_SETUP in _requests(octets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,8 @@ class KnownDevice:
     rx_delay_s: int = 1
     rx2_dr: int | None = None
     """What its join accepts are to say of its windows; None: as the region has it."""
+    more_channels_hz: tuple[int, ...] = ()
+    """What the CFList of its join accepts is to name, in this order."""
     join_nonces: list[int] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
     status_wanted: bool = False
@@ -217,6 +232,10 @@ def at_once(
         observed = frame.dev_addr if frame is not None else phy
         yield check.about("downlink frame").wrong("DevAddr", due, observed)
         return
+    if not sessions[-1].is_used:
+        used = [session.dev_addr for session in device.sessions if session.is_used]
+        due = used[-1] if used else None
+        yield check.about("downlink frame").wrong("DevAddr", due, sessions[-1].dev_addr)
     yield from _rx2(told, sessions[-1].rx2_dr, len(phy), network.plan, check)
     yield from _sizes(told, len(phy), network.plan, check)
     yield from _frame(phy, sessions[-1], device, ack=False, check=check.about("downlink frame"))
@@ -355,8 +374,26 @@ def _commands(
     for cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME):
         due = 1 if cid in requests else 0
         yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
+    yield from _dwell(said, answered, network.plan, check)
     for command in said:
         yield from _command(command, answered, network, check)
+
+
+def _dwell(
+    said: Sequence[Command], answered: Answered, plan: ChannelPlan, check: Scrutiny
+) -> Iterator[Found]:
+    """Whether a device is told how long a frame may be, until it has said that it knows.
+
+    With the first answer to a frame, where FOpts have room for it.
+    """
+    session, frame_id = answered.session, answered.uplink.frame_id
+    assert session is not None
+    size = sum(len(command.octets) for command in said if command.cid is not Cid.TX_PARAM_SETUP)
+    is_due = plan.tx_params is not None and not session.has_set_dwell
+    is_due = is_due and frame_id not in session.answered and size + 2 <= _F_OPTS_MAX
+    times = sum(command.cid is Cid.TX_PARAM_SETUP for command in said)
+    session.answered.add(frame_id)
+    yield from check.same("TxParamSetupReq", int(is_due), times)
 
 
 def _requests(octets: bytes) -> set[int]:
@@ -454,7 +491,7 @@ def _accept(phy: bytes, answered: Answered, network: Network, check: Scrutiny) -
     yield from check.same("OptNeg of DLSettings", 0, clear[10] >> 7)
     yield from check.same("RxDelay", device.rx_delay_s, accept.rx_delay_s)
     yield from check.same("RFU bits of RxDelay", 0, clear[11] >> 4)
-    yield from _cf_list(clear[12:-4], network.plan, check)
+    yield from _cf_list(clear[12:-4], device.more_channels_hz, network.plan, check)
 
 
 def _address(
@@ -479,14 +516,13 @@ def _join_nonce(accept: JoinAccept, device: KnownDevice, check: Scrutiny) -> Ite
     before.append(accept.join_nonce)
 
 
-# | 5 frequencies of 3 octets | type 0 |   or   | channel masks and RFU, 15 octets | type 1 |
-def _cf_list(octets: bytes, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
-    if not octets:
-        return
-    yield from check.same("type of CFList", 1 if plan.downlinks_hz else 0, octets[-1])
-    low_hz, high_hz = plan.limits_hz
-    if octets[-1] == 0:
-        for at in range(0, 15, 3):
-            freq_hz = 100 * int.from_bytes(octets[at : at + 3], "little")
-            if freq_hz and not low_hz <= freq_hz <= high_hz:
-                yield check.wrong("CFList", f"{low_hz} to {high_hz} Hz", freq_hz)
+# | 5 frequencies of 3 octets, in steps of 100 Hz, 0 for none | type 0 |
+def _cf_list(
+    octets: bytes, more_hz: tuple[int, ...], plan: ChannelPlan, check: Scrutiny
+) -> Iterator[Found]:
+    due = b"".join((hz // 100).to_bytes(3, "little") for hz in more_hz)
+    if more_hz:
+        due += bytes(16 - len(due))
+    if octets and due:
+        yield from check.same("type of CFList", 1 if plan.downlinks_hz else 0, octets[-1])
+    yield from check.same("CFList", due.hex(), octets.hex())

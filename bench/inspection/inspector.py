@@ -189,6 +189,8 @@ class Inspector:
         if answered is not None and isinstance(uplink.frame, DataFrame):
             dev_eui = answered.device.dev_eui
             self._class_c.told(dev_eui, uplink.station, uplink.frame, event["t_us"])
+            if answered.session is not None:
+                answered.session.hear(uplink.frame, answered.f_cnt)
             if uplink.frame.ack:
                 self._accounts.acknowledged(dev_eui)
             key = dev_eui, uplink.station, answered.f_cnt
@@ -386,6 +388,7 @@ class Inspector:
             accept.rx1_dr_offset,
             accept.rx_delay_s,
             frozenset(more),
+            is_used=False,
         )
         device.sessions.append(agreed)
 

@@ -41,8 +41,10 @@ def outcome(
             "mic": frame.mic.hex().upper(),
             "confirmed": frame.confirmed,
         }
-    if isinstance(frame, JoinRequest) and "dev_eui" in told:
-        due["dev_eui"] = frame.dev_eui
+    if isinstance(frame, JoinRequest):
+        due = {"mic": frame.mic.hex().upper(), "dev_eui": None}
+        if "status" in told or told.get("reason") == "BelongsToAnotherServer":
+            due["dev_eui"] = frame.dev_eui
     elif told.get("reason") in _NAMELESS:
         yield from check.same("dev_eui", None, told.get("dev_eui"))
     if sender is not None and "status" in told:

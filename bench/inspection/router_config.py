@@ -50,9 +50,9 @@ def mux_time(told: dict[str, Any], now_s: float | None, check: Scrutiny) -> Iter
         if due is not None:
             yield check.wrong("key", due, name)
     said = told.get("MuxTime")
-    if said is None or now_s is None:
+    if now_s is None:
         return
-    if type(said) not in (int, float) or abs(said - now_s) > _MUX_TIME_WITHIN_S:
+    if not isinstance(said, int | float) or abs(said - now_s) > _MUX_TIME_WITHIN_S:
         yield check.wrong("MuxTime", f"about {now_s:.0f}", said)
 
 
@@ -81,21 +81,19 @@ def _radios(told: object, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]
         return
     conf = rows[0]
     try:
-        heard_hz = {_frequency(conf, f"chan_multiSF_{n}") for n in range(8)} - {None}
-        single = _frequency(conf, "chan_Lora_std")
+        found_hz = [_frequency(conf, f"chan_multiSF_{n}") for n in range(8)]
+        heard_hz = sorted(freq_hz for freq_hz in found_hz if freq_hz is not None)
+        single, fsk = _frequency(conf, "chan_Lora_std"), _frequency(conf, "chan_FSK")
     except (KeyError, TypeError):
         yield check.wrong("sx1301_conf", "radios and channels with their frequencies", conf)
         return
-    narrow = [channel.freq_hz for channel in plan.own_channels if len(channel.drs) > 1]
-    for freq_hz in sorted(set(narrow) - heard_hz):
-        yield check.wrong("chan_multiSF", f"a channel on {freq_hz} Hz", None)
-    wide = [channel.freq_hz for channel in plan.own_channels if len(channel.drs) == 1]
-    for freq_hz in wide:
-        yield from check.same("chan_Lora_std", freq_hz, single)
-        due = {"bandwidth": 500_000, "spread_factor": 8}
-        standard = conf.get("chan_Lora_std", {})
-        for name, value in due.items():
-            yield from check.same(f"{name} of chan_Lora_std", value, standard.get(name))
+    yield from check.same("chan_multiSF", sorted(plan.heard_hz), heard_hz)
+    single_hz, modulated = plan.heard_single
+    yield from check.same("chan_Lora_std", single_hz, single)
+    yield from check.same("chan_FSK", plan.heard_fsk_hz, fsk)
+    standard = conf.get("chan_Lora_std", {})
+    for name, value in {"bandwidth": modulated.bw_hz, "spread_factor": modulated.sf}.items():
+        yield from check.same(f"{name} of chan_Lora_std", value, standard.get(name))
     for name in sorted(conf):
         channel = conf[name]
         if name.startswith("chan_") and channel.get("enable"):

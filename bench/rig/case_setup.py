@@ -7,6 +7,7 @@ from datetime import datetime
 from bench.capture import Record
 from bench.chance import stream
 from bench.rig.interfaces import CaseDevice, CaseStation, NetworkServer
+from bench.rig.provisioning import NET_ID
 from bench.verdict.case import Case
 from bench.verdict.owner import not_there
 from bench.virtual.air import Links, Medium
@@ -43,6 +44,7 @@ class CaseSetup:
     ) -> None:
         self.strategy = strategy
         self.region = region
+        self.net_id = NET_ID
         self.links = Links(seed=seed)
         self.seed = stream(seed, case).getrandbits(63)
         self.wall_clock_start = wall_clock_start

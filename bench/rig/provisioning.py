@@ -184,6 +184,7 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         rx1_dr_offset=record.listening.rx1_dr_offset,
         rx_delay_s=record.listening.rx_delay_s,
         rx2_dr=record.listening.rx2_dr,
+        more_channels_hz=record.more_channels_hz,
         status_wanted=record.dev_status_s is not None,
     )
 

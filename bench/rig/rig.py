@@ -26,7 +26,7 @@ from bench.rig.interfaces import (
     RigStation,
 )
 from bench.rig.outages import Consumption, Outages
-from bench.rig.provisioning import NET_ID, known_to_inspector, provision
+from bench.rig.provisioning import known_to_inspector, provision
 from bench.rig.stations import InjectedFrames, until_stations_are_up
 from bench.verdict.case import Case
 from bench.verdict.owner import ScenarioMistake
@@ -134,6 +134,12 @@ class Rig(Expectations):
         """Use another region than EU868; before the first act."""
         self.setup.before_start(f"region {name}")
         self.setup.in_region(name)
+
+    @needs(Item.VIRTUAL_TIME)
+    def in_network(self, net_id: str) -> None:
+        """Give the network servers another NetID (6 hexadecimal digits); before the first act."""
+        self.setup.before_start(f"network {net_id}")
+        self.setup.net_id = net_id
 
     def put_on(self, lns: str, *stations: str) -> None:
         """Let stations connect to another network server (`lns-b`, …); before the first act.
@@ -412,7 +418,7 @@ class Rig(Expectations):
         devices = [device.provisioned for device in setup.devices.values()]
         inspector = Inspector(
             plan,
-            NET_ID,
+            setup.net_id,
             [known_to_inspector(one, plan) for one in devices if one.known],
             names,
             began=setup.clock_began,

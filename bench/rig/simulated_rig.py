@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from bench.capture import Record
-from bench.chance import stream
+from bench.chance import Repeating, stream
 from bench.host.lns_process import ServerDied
 from bench.rig.application import MemoryApplication, MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
@@ -312,7 +312,8 @@ class MemoryServer(NetworkServer):
             application=self._outboxes,
             record=partial(_record_event, setup.record, self.lns),
             utc=self._utc,
-            entropy=stream(setup.seed, self.lns, str(self._starts)),
+            entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
+            net_id=setup.net_id,
             retention_us=setup.retention_us,
             entries_max=setup.entries_max,
             claims=store if has_others else None,

@@ -4,12 +4,12 @@ MAC commands travel in FOpts or as the payload of FPort 0 (LoRaWAN 1.0.x, 5). Th
 applied once, by the first copy of a frame.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from lns.dedup.session import Session
-from lns.lorawan.frame import Data
+from lns.lorawan.frame import F_OPTS_BYTES_MAX, Data
 from lns.lorawan.mac_commands import (
     DeviceTimeAns,
     DeviceTimeReq,
@@ -21,6 +21,7 @@ from lns.lorawan.mac_commands import (
     MacCommand,
     TxParamSetupAns,
     TxParamSetupReq,
+    encode,
     parse_uplink,
 )
 from lns.lorawan.region import DataRate, Region
@@ -130,6 +131,15 @@ def wishes(
         dwell = region.dwell_times
         wanted.append(TxParamSetupReq(dwell.downlink, dwell.uplink, region.max_eirp_dbm))
     return wanted
+
+
+def that_fit(commands: Iterable[MacCommand]) -> list[MacCommand]:
+    """Those that FOpts have room for, the first ones first; the others wait for the next answer."""
+    said: list[MacCommand] = []
+    for command in commands:
+        if len(encode([*said, command])) <= F_OPTS_BYTES_MAX:
+            said.append(command)
+    return said
 
 
 def device_time(gps_us: int) -> DeviceTimeAns:

@@ -61,7 +61,9 @@ class ChannelPlan:
     many RX1DROffset there are. `downlinks_hz`: empty where RX1 is on the channel of the uplink.
     `tx_params`: what TxParamSetupReq says; None where no device obeys or answers it.
     `repeater_max`: `payload_max` with room for a repeater's own header. `rui3_band` and `e5_plan`
-    are what boards call it; `station_names` what stations do, which send with `station_dbm`.
+    are what boards call it; `station_names` what stations do, which send with `station_dbm`. The
+    stations of this bench hear 125 kHz on `heard_hz`, one data rate only on `heard_single`, and FSK
+    on `heard_fsk_hz`.
     """
 
     name: str
@@ -83,6 +85,9 @@ class ChannelPlan:
     e5_plan: str
     station_names: tuple[str, ...]
     station_dbm: int
+    heard_hz: tuple[int, ...]
+    heard_single: tuple[int, Lora]
+    heard_fsk_hz: int | None = None
     tx_params: int | None = None
 
     @property
@@ -156,6 +161,9 @@ EU868 = ChannelPlan(
     e5_plan="EU868",
     station_names=("EU868", "EU863"),
     station_dbm=16,
+    heard_hz=tuple(867_100_000 + n * 200_000 for n in range(8)),
+    heard_single=(868_300_000, Lora(7, 250_000)),
+    heard_fsk_hz=868_800_000,
 )
 
 US915 = ChannelPlan(
@@ -186,6 +194,8 @@ US915 = ChannelPlan(
     e5_plan="US915",
     station_names=("US915", "US902"),
     station_dbm=26,
+    heard_hz=tuple(903_900_000 + n * 200_000 for n in range(8)),
+    heard_single=(904_600_000, Lora(8, 500_000)),
 )
 
 AS923_1 = ChannelPlan(
@@ -208,6 +218,9 @@ AS923_1 = ChannelPlan(
     e5_plan="AS923",
     station_names=("AS923-1", "AS923JP"),
     station_dbm=13,
+    heard_hz=tuple(923_200_000 + n * 200_000 for n in range(8)),
+    heard_single=(924_500_000, Lora(7, 250_000)),
+    heard_fsk_hz=924_800_000,
     tx_params=0x15,  # 400 ms for uplinks, 16 dBm (LoRaWAN 1.0.4, 5.8)
 )
 

@@ -77,11 +77,16 @@ def test_nobody_is_named_who_is_not_known() -> None:
 
 
 def test_a_join_is_of_the_device_that_it_names() -> None:
-    told = {"status": "NonDuplicate", "upstream": "dropped", "strategy": "Drop"}
+    mic = {"mic": JOIN[-4:].hex().upper()}
+    told = {"status": "NonDuplicate", "upstream": "dropped", "strategy": "Drop", **mic}
     assert wrong(JOIN, told | {"dev_eui": DEV_EUI}) == []
     assert wrong(JOIN, told | {"dev_eui": JOIN_EUI}, sent=False) == ["dev_eui"]
-    refused = {"upstream": "dropped", "reason": "UnknownDevice"}
+    assert wrong(JOIN, told | {"dev_eui": DEV_EUI, "mic": "00000000"}) == ["mic"]
+    refused = {"upstream": "dropped", "reason": "UnknownDevice", **mic}
     assert wrong(JOIN, refused, sent=False) == []
+    assert wrong(JOIN, refused | {"dev_eui": DEV_EUI}, sent=False) == ["dev_eui"]
+    others = {"upstream": "dropped", "reason": "BelongsToAnotherServer", **mic}
+    assert wrong(JOIN, others | {"dev_eui": DEV_EUI}, sent=False) == []
 
 
 @pytest.mark.parametrize(

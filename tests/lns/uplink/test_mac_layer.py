@@ -12,6 +12,7 @@ from lns.lorawan.mac_commands import (
     DeviceTimeAns,
     DeviceTimeReq,
     DevStatusAns,
+    DevStatusReq,
     LinkADRReq,
     LinkCheckAns,
     LinkCheckReq,
@@ -180,3 +181,13 @@ def test_a_device_in_as923_is_told_its_dwell_times_until_it_says_so(session: Ses
     mac_layer.apply(asked(uplink(10, f_opts=b"\x09"), session, 10), ALPHA, session)
     assert not mac_layer.has_wishes(NOTHING, ALPHA, session, AS923_1)
     assert mac_layer.wishes(NOTHING, ALPHA, session, reception(), AS923_1) == []
+
+
+def test_commands_without_room_are_left_for_the_next_answer() -> None:
+    """FOpts are 15 octets: 3, 6 and 5 leave one, which two do not fit into."""
+    repeat, dwell = LinkADRReq(5, 15, 3, nb_trans=2), TxParamSetupReq(False, True, 16)
+    said = [LinkCheckAns(10, 1), DeviceTimeAns(1, 0), repeat]
+    assert mac_layer.that_fit([*said, dwell, DevStatusReq()]) == [*said, DevStatusReq()]
+    assert mac_layer.that_fit([*said[1:], dwell, DevStatusReq()]) == [
+        *said[1:], dwell, DevStatusReq(),
+    ]  # fmt: skip

@@ -1,0 +1,103 @@
+"""Every data rate, offset and size of a region: where an answer lies, and how much it holds.
+
+LoRaWAN Regional Parameters RP002: RX1 by data rate and offset, sizes with room for a repeater.
+"""
+
+from typing import Any
+
+import pytest
+
+from bench.clock import seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST, WITH_DOWNLINK
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+ASKED = Table("""
+    strategy kind        | asked
+    *        *           | NonDuplicate forwarded RX1
+""")
+
+LATE = Table("""
+    strategy kind        | late
+    *        *           | NonDuplicate forwarded RX2
+""")
+
+PLANS = {
+    "EU868": (range(8), range(6)),
+    "US915": (range(5), range(4)),
+    "AS923-1": (range(8), range(8)),
+}
+"""The data rates of uplinks, and the offsets."""
+OFFSETS = [(name, offset) for name, (_, offsets) in PLANS.items() for offset in offsets]
+
+
+async def heard(rig: Any, device: Any, *, dr: int, **facts: Any) -> Any:
+    """A frame of a device that a station has just heard; then its windows pass."""
+    frame = await rig.craft(device, **facts)
+    freq_hz = 904_600_000 if rig.setup.region.name == "US915" and dr == 4 else None
+    await rig.say(rig.told(frame, by="west", dr=dr, freq_hz=freq_hz), by="west")
+    await rig.wait(seconds(3))
+    return frame
+
+
+async def joined(rig: Any, name: str, offset: int) -> Any:
+    """A device that its network tells nothing but what its application says."""
+    rig.in_region(name)
+    device = rig.provision("listener", activation="otaa", rx1_dr_offset=offset)
+    rig.only("west")
+    rig.expect(await device.join(), FIRST, first="west")
+    return device
+
+
+@pytest.mark.parametrize(("name", "offset"), OFFSETS)
+async def test_rx1_is_where_its_region_has_it(rig, name, offset):
+    """By the data rate of the uplink and the offset of the accept; RX2 is the same for all."""
+    device = await joined(rig, name, offset)
+    for dr in PLANS[name][0]:
+        frame = await heard(rig, device, dr=dr, confirmed=True)
+        rig.expect(frame, FIRST, first="west")
+
+
+SIZES = [
+    *(("EU868", 0, dr, most) for dr, most in enumerate((51, 51, 51, 115, 222, 222, 222, 222))),
+    *(("US915", offset, 0, most) for offset, most in ((0, 222), (1, 109), (2, 33))),
+    *(("US915", 0, dr, 222) for dr in (1, 2, 3, 4)),
+    *(("AS923-1", 0, dr, most) for dr, most in enumerate((51, 51, 115, 115, 222, 222, 222, 222))),
+]
+"""Region, offset, data rate of the uplink, octets of the application in RX1."""
+
+
+@pytest.mark.parametrize(("name", "offset", "dr", "most"), SIZES)
+async def test_an_answer_holds_as_much_as_its_data_rate(rig, name, offset, dr, most):
+    """One octet more goes in RX2, if that takes it, or is given up; what is behind comes next."""
+    device = await joined(rig, name, offset)
+    settled = await heard(rig, device, dr=dr, f_opts=b"\x09")
+    sizes = (most, most + 1, 1) if most < 222 else (most,)
+    for size in sizes:
+        await rig.queue_downlink(device, payload=bytes(size), port=size % 200 + 1)
+    frames = [await heard(rig, device, dr=dr) for _ in sizes]
+    rig.expect(settled, FIRST, first="west")
+    rig.expect(frames[0], WITH_DOWNLINK, first="west")
+    rig.expect_answer(frames[0], f_port=most % 200 + 1, f_pending=most < 222)
+    if most < 222:
+        rx2_takes_it = name == "AS923-1" and most == 51
+        words = LATE if rx2_takes_it else FIRST
+        rig.expect(frames[1], words, **{"late" if rx2_takes_it else "first": "west"})
+        rig.expect(frames[2], WITH_DOWNLINK, first="west")
+        rig.expect_answer(frames[2], f_port=2, f_pending=False)
+
+
+async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
+    """FOpts are 15 octets: what was asked first, then what the network wants of the device."""
+    rig.in_region("AS923-1")
+    device = rig.provision("talker", f_cnt=10, nb_trans=3)
+    rig.only("west")
+    await rig.queue_status(device)
+    asking = await heard(rig, device, dr=5, f_opts=b"\x02\x0d", adr=True)
+    granting = await heard(rig, device, dr=5, f_opts=b"\x03\x07\x06\xff\x01", adr=True)
+    knowing = await heard(rig, device, dr=5, f_opts=b"\x09", adr=True)
+    for frame in (asking, granting):
+        rig.expect(frame, ASKED, asked="west")
+    rig.expect(knowing, FIRST, first="west")
+    rig.expect_status(device)
