@@ -16,7 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bench.host import services
+from bench.host import lns_process
 
 HEAR_S = 60
 
@@ -25,7 +25,7 @@ class Mosquitto:
     """One broker; `start` and `stop` may be called again and again, the port stays."""
 
     def __init__(self, folder: Path, *lines: str) -> None:
-        self._broker = services.Mosquitto(folder, *lines)
+        self._broker = lns_process.Mosquitto(folder, *lines)
 
     @property
     def port(self) -> int:

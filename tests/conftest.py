@@ -55,7 +55,6 @@ STARTERS = (
     "bench.host.fork_server",
     "bench.host.lns_process",
     "bench.host.program",
-    "bench.host.services",
     "tests.broker",
     "tests.bench.run.lab",
     "tests.bench.test_pytest_plugin",
@@ -65,6 +64,11 @@ STARTERS = (
     "tests.lns.store.replicated",
 )
 """Whoever imports something of these starts programs, as a rule."""
+START_NOTHING = frozenset(
+    "HostGuard MachineGuard ProgramGuard _can_be_had away_us disk_us free_port is_answered"
+    " stolen_us take_all_allowed toml_text".split()
+)
+"""But for these of them."""
 
 # Every worker would compile what it imports anew, and every program that a test starts.
 sys.dont_write_bytecode = False
@@ -197,7 +201,8 @@ def _may_start_programs(module: ModuleType) -> bool:
         value is subprocess
         or getattr(value, "__module__", None) in STARTERS
         or (isinstance(value, ModuleType) and value.__name__ in STARTERS)
-        for value in vars(module).values()
+        for name, value in vars(module).items()
+        if name not in START_NOTHING
     )
 
 

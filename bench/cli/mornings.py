@@ -8,9 +8,8 @@ from typing import Any
 
 from bench.cli.output import ExitCode, labelled, shown_path
 from bench.cli.report import REPORT, in_words, missing_rows, timing_rows
-from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.night.morning import Line, Night, gate, with_known
+from bench.night.morning import Known, Line, Night, gate, with_known
 from bench.night.record import FAIL, record_of
 from bench.night.words import KINDS, change_lines, document
 from bench.night.words import sentence as morning_sentence

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 
 import bench
 from bench.capture.run_folder import Origin
-from bench.cli.imports import import_files
 from bench.cli.lab import bench_taken, inventory_of
 from bench.cli.mornings import (
     Judged,
@@ -55,6 +54,7 @@ from bench.cli.run import (
     Selection,
     against_run,
     against_server,
+    import_files,
     is_command,
     run_scenarios,
 )
@@ -64,8 +64,8 @@ from bench.host.program import HostError
 from bench.lab.inventory.entries import Inventory, NoSuchPart, PortMissing, Radio, port_of
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
-from bench.night.known import Known
 from bench.night.memory import sick_parts
+from bench.night.morning import Known
 from bench.run.hardware import check
 from bench.run.run_record import RunRecord, describe
 from lns.clock import utc_of_this_host

@@ -11,9 +11,17 @@ from cyclopts import Parameter
 from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, print_json, print_lines
 from bench.cli.report import LATEST, resolve
 from bench.night.comparison import Outcome, compared, sentence, table
-from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
-from bench.night.morning import Line, Night, gate, with_known
+from bench.night.morning import (
+    Known,
+    KnownUnreadable,
+    Line,
+    Night,
+    add_known,
+    gate,
+    read_known,
+    with_known,
+)
 from bench.night.record import FAIL, Recorded, record_of
 from bench.night.series import Series, State, recent
 from bench.night.statistics import wilson

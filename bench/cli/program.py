@@ -19,7 +19,7 @@ COMMANDS: dict[str, str] = {
     "run": "run.run",
     "explore": "explore.explore",
     "scenarios": "scenarios.scenarios",
-    "import": "imports.import_captures",
+    "import": "run.import_captures",
     "score": "report.score",
     "report": "report.report",
     "timeline": "timeline.timeline",

@@ -1,4 +1,4 @@
-"""`lorabench run`: which scenarios pass on a rig?
+"""`lorabench run` and `import`: which scenarios pass on a rig, and what does real traffic come to?
 
 And, played in turn, A B B A, so that air and time of day are the same for both: is the network
 server of this tree worse than another one? After each pair of runs it is looked whether enough was
@@ -8,7 +8,7 @@ seen.
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
@@ -42,7 +42,7 @@ from bench.cli.output import (
     print_lines,
     shown_path,
 )
-from bench.cli.progress import ProgressDisplay
+from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.report import (
     CaseVerdict,
     exit_code_of,
@@ -71,6 +71,8 @@ EXAMPLES = (
     "lorabench run --bench bench.toml --without board-2",
     "lorabench run my_scenarios/",
     "lorabench run --catalogue my_cases.json",
+    "lorabench import saint-eynard-33.ndjson.gz --limit 2000",
+    "lorabench import frames.json --strategy Drop",
 )
 
 
@@ -376,3 +378,86 @@ def _recorded(folder: Path) -> Recorded:
     if found is None or not found.scored:
         raise BenchBroken(f"{folder}: its verdicts cannot be read.")
     return found
+
+
+class CaptureMissing(Refused):
+    """A file of real traffic is not where it was said to be."""
+
+
+def import_captures(
+    file: list[Path],
+    /,
+    *,
+    strategy: Strategy = "None",
+    seed: Seed = 1,
+    limit: int | None = None,
+    stations: int = 1,
+    runs: RunsWritten = RUNS,
+    as_json: AsJson = False,
+) -> int:
+    """Feed captures of real traffic through the network server, as a run like any other.
+
+    :param file: Files of real traffic.
+    :param strategy: How the devices deduplicate.
+    :param limit: At most so many uplinks of each file. All if left out.
+    :param stations: Stations that hear a capture of a single gateway, each in its own way.
+    """
+    with ProgressDisplay() as display:
+        folder = import_files(
+            file,
+            runs=runs,
+            strategy=strategy,
+            seed=seed,
+            limit=limit,
+            stations=stations,
+            progress=display,
+        )
+    verdicts, books = read_verdicts(folder), wholeness(folder)
+    is_empty = not verdicts and books.whole
+    code = ExitCode.PASSED if is_empty else exit_code_of(verdicts, whole=books.whole)
+    if as_json:
+        print_json({"run": folder, "totals": totals(verdicts), "exit_code": int(code)})
+    else:
+        path = shown_path(folder)
+        print_lines(
+            labelled(
+                [
+                    ("captures", path),
+                    ("verdicts", in_words(totals(verdicts))),
+                    ("score it", command_line("score", path)),
+                ]
+            )
+        )
+    return code
+
+
+def import_files(
+    files: Sequence[Path],
+    *,
+    runs: Path,
+    strategy: str,
+    seed: int,
+    limit: int | None,
+    progress: Progress,
+    stations: int = 1,
+    origin: Origin | None = None,
+) -> Path:
+    """The run folder with the captures of these files; CaptureMissing if one is not there."""
+    for file in files:
+        if not file.is_file():
+            raise CaptureMissing(f"There is no file {file}. Give the path of a capture of traffic.")
+    from bench import traffic
+
+    try:
+        return traffic.run(
+            files,
+            runs_dir=runs,
+            strategy=strategy,
+            seed=seed,
+            limit=limit,
+            stations=stations,
+            origin=origin,
+            progress=progress,
+        )
+    except traffic.TrafficError as error:
+        raise Refused(str(error)) from error

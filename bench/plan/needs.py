@@ -17,7 +17,7 @@ from bench.device.dialects import dialect_of
 from bench.device.interfaces import Traits
 from bench.lab.inventory.entries import Inventory
 
-# Found by playing the case on the simulated rig (`bench.run.dry_run`); pure values, as JSON and
+# Found by playing the case on the simulated rig (`bench.run.simulated`); pure values, as JSON and
 # back.
 WHOLE_STATION = frozenset({"cut", "restart", "reconnect_without_version", "leave_half_open"})
 """What happens to a station as a whole, so that no other case can use it meanwhile."""

@@ -13,8 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
-from bench.night.known import Known
-from bench.night.morning import Change, Line, Night, with_known
+from bench.night.morning import Change, Known, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, exit_code
 from bench.night.series import STEADY, Series, State, recent
 from bench.night.statistics import shifts, wilson

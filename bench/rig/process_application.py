@@ -17,9 +17,9 @@ import bench
 from bench.capture import Record
 from bench.capture.reading import CaptureFollower, Event
 from bench.clock import until
+from bench.host.lns_process import Mosquitto, Valkey
 from bench.host.program import LOOPBACK, ConsumerDied, Program, ProgramDied, Starter
 from bench.host.relay import Relay
-from bench.host.services import Mosquitto, Valkey
 from bench.rig.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings

@@ -20,7 +20,7 @@ from bench.capture.reading import Event, contents
 from bench.certificates import Authority, write_server_files
 from bench.clock import until
 from bench.host.fork_server import ForkServer
-from bench.host.lns_process import SQLITE, FollowedLns, source_folder
+from bench.host.lns_process import SQLITE, FollowedLns, Mosquitto, Valkey, source_folder
 from bench.host.program import (
     LOOPBACK,
     HostGuard,
@@ -30,7 +30,6 @@ from bench.host.program import (
     take_all_allowed,
 )
 from bench.host.relay import Note, Relay
-from bench.host.services import Mosquitto, Valkey
 from bench.rig.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket

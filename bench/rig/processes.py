@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bench.capture.reading import Event
 from bench.clock import until
-from bench.host.lns_process import FollowedLns, ServerDied
+from bench.host.lns_process import FollowedLns, ServerDied, Valkey
 from bench.host.relay import Relay
-from bench.host.services import Valkey
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.process_application import ProcessApplication

@@ -8,8 +8,8 @@ from bench.rig.emulated_rig import CAPABILITIES, emulated_rig
 from bench.rig.process_bench import AT_ONCE, ProcessBench
 from bench.rig.rig import Rig
 from bench.run.attempts import Play
-from bench.run.dry_run import DryRun
 from bench.run.run_record import RETENTION_S, RunRecord, RunSettings
+from bench.run.simulated import DryRun
 from bench.run.wall_clock import WallClockRun
 
 

@@ -61,13 +61,13 @@ class Run(Protocol):
 
 
 RIGS: Mapping[str, str] = {
-    "simulated": "bench.run.simulated",
-    "emulated": "bench.run.emulated",
-    "hardware": "bench.run.hardware",
-    "plan": "bench.run.dry_run",
+    "simulated": "bench.run.simulated:open_run",
+    "emulated": "bench.run.emulated:open_run",
+    "hardware": "bench.run.hardware:open_run",
+    "plan": "bench.run.simulated:open_dry_run",
 }
-"""The module of each rig, which has `open_run`: only that of the rig in use is imported, so that
-nothing of another rig is in the process."""
+"""What opens a run on each rig: only the module of the rig in use is imported, so that nothing of
+another rig is in the process."""
 
 
 class ScenarioSession:
@@ -105,7 +105,8 @@ class ScenarioSession:
             inventory=inventory,
             arguments=self._arguments,
         )
-        self._run: Run = importlib.import_module(RIGS[rig]).open_run(self.record, settings)
+        module, _, open_run = RIGS[rig].partition(":")
+        self._run: Run = getattr(importlib.import_module(module), open_run)(self.record, settings)
         self._announced = False
         self._ended = False
         self._ending: tuple[Ending, str] | None = None

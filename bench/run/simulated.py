@@ -1,14 +1,35 @@
-"""A run on the simulated rig: one case after another, each on a virtual clock of its own."""
+"""A run on the simulated rig, one case after another, each on a virtual clock of its own.
 
+A dry run plays them so too, to find out what each needs of a real bench. Waits about the retention
+are shortened as on a bench, so that the time a case takes is the time it takes there. Nothing is
+judged, and no capture stays behind. A `Watched` stands before a rig, a station or a device and
+hands everything on; the scenario does not notice.
+"""
+
+import inspect
+import json
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from bench import clock
+from bench.device.interfaces import Joining, Sent
+from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
+from bench.rig.interfaces import RigStation
+from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
-from bench.run.attempts import Play, innermost, perform
-from bench.run.run_record import RunRecord, RunSettings
+from bench.rig.stations import DATA_RATE
+from bench.run.attempts import Play, first_cause, innermost, perform, told_of
+from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Case
-from bench.verdict.expectation import Verdict
+from bench.verdict.expectation import Result, Verdict
+from lns.capture import Capture
 from lns.clock import now_us
+from lns.lorawan.region import frame_airtime_us
+from lns.uplink.registry import DeviceClass
 
 BETWEEN_CASES_US = 1_000_000
 
@@ -66,3 +87,253 @@ class SimulatedRun:
 def open_run(record: RunRecord, settings: RunSettings) -> SimulatedRun:
     """A run on this rig; none of the settings is about it."""
     return SimulatedRun(record)
+
+
+ACTS = frozenset({"send", "join", "restart"})
+_ACT_FACTS = ("confirmed", "retries", "transmissions", "memory")
+_COUNTERS = ("f_cnt", "f_cnt_up", "f_cnt_down")
+_IDENTITY = ("dev_addr_text", "keys")
+_DOWNLINK = frozenset({"queue_downlink", "expect_downlink"})
+
+
+@dataclass(slots=True)
+class DeviceNotes:
+    """What a scenario does with one device; `target` is the device of the rig."""
+
+    target: Any
+    acts: list[PlannedAct] = field(default_factory=list)
+    explicit_counter: bool = False
+    explicit_identity: bool = False
+    expects_downlink: bool = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """Everything that a scenario has asked of its rig, in the order of the first time."""
+
+    verbs: dict[str, None] = field(default_factory=dict)
+    takes: set[tuple[bool, str, str]] = field(default_factory=set)
+    stations: dict[str, None] = field(default_factory=dict)
+    servers: dict[str, None] = field(default_factory=dict)
+    consumers: dict[str, None] = field(default_factory=dict)
+    devices: dict[str, DeviceNotes] = field(default_factory=dict)
+    replayed: list[Sent | Joining] = field(default_factory=list)
+
+    def watched(self, value: Any) -> Any:
+        """The same, or what stands before it if it is a device or a station."""
+        if hasattr(value, "provisioned"):
+            name = value.provisioned.record.name
+            self.devices.setdefault(name, DeviceNotes(value))
+            return Watched(value, self, name)
+        if hasattr(value, "suppress_downlinks"):
+            self.stations[value.name] = None
+            return Watched(value, self, value.name)
+        return value
+
+    def called(self, name: str, verb: str, given: list[Any], facts: dict[str, Any]) -> None:
+        """Note one call; `name` is empty for the rig itself."""
+        self.verbs[f"{name}.{verb}" if name else verb] = None
+        if name in self.devices and verb in ACTS:
+            told = {fact: facts[fact] for fact in _ACT_FACTS if fact in facts}
+            self.devices[name].acts.append(PlannedAct(verb=verb, **told))
+        if verb == "replay":
+            self.replayed += [one for one in given if isinstance(one, Sent | Joining)]
+        if verb in _DOWNLINK:
+            for one in given:
+                if hasattr(one, "provisioned"):
+                    self.devices[one.provisioned.record.name].expects_downlink = True
+        if verb == "consumer":
+            names = [one for one in [*given[:1], facts.get("name")] if isinstance(one, str)]
+            self.consumers[names[0] if names else "application"] = None
+        if "lns" in facts and isinstance(facts["lns"], str) and facts["lns"]:
+            self.servers[facts["lns"]] = None
+        if verb == "put_on":
+            self.servers[given[0]] = None
+
+    def provisioned(self, name: str, facts: dict[str, Any]) -> None:
+        """Note what a scenario itself says of a device."""
+        device = self.devices[name]
+        device.explicit_counter = any(facts.get(fact) is not None for fact in _COUNTERS)
+        device.explicit_identity = any(facts.get(fact) is not None for fact in _IDENTITY)
+
+
+class Watched:
+    """Stands before a rig (without a name), a station or a device."""
+
+    def __init__(self, target: Any, notes: Notes, name: str = "") -> None:
+        self._target = target
+        self._notes = notes
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(self._target, attribute)
+        if inspect.ismethod(value):
+            return partial(self._call, attribute, value)
+        return self._notes.watched(value)
+
+    def _call(self, verb: str, method: Any, *arguments: Any, **facts: Any) -> Any:
+        given = [_itself(argument) for argument in arguments]
+        named = {fact: _itself(value) for fact, value in facts.items()}
+        self._notes.called(self._name, verb, given, named)
+        item = needed_by(RigStation if self._name else Rig, verb)
+        if item is not None:
+            self._notes.takes.add((bool(self._name), verb, item))
+        result = self._notes.watched(method(*given, **named))
+        if not self._name:
+            self._note_stations([*given, *named.values()])
+            if verb == "provision":
+                self._notes.provisioned(given[0] if given else named["name"], named)
+        return result
+
+    def _note_stations(self, values: Any) -> None:
+        for value in values:
+            if isinstance(value, str) and self._target.has_station(value):
+                self._notes.stations[value] = None
+            elif isinstance(value, list | tuple):
+                self._note_stations(value)
+
+
+def _itself(value: Any) -> Any:
+    if isinstance(value, Watched):
+        return value._target
+    if isinstance(value, list):
+        return [_itself(one) for one in value]
+    if type(value) is tuple:
+        return tuple(_itself(one) for one in value)
+    if isinstance(value, dict):
+        return {name: _itself(one) for name, one in value.items()}
+    return value
+
+
+BOTH = ("west", "east")
+"""Who hears everything where a scenario names no station."""
+WIRES = Item.WIRES
+"""What needs real wires takes place without them: the parts in memory do nothing then."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One case while it is played: who asked for what, and when the scenario was over (µs)."""
+
+    rig: Rig
+    notes: Notes
+    ended_us: int = 0
+
+
+class DryRun:
+    """Plays cases as they are asked for; remembers what each needs, by its name, in `planned`.
+
+    The verdict of a case is PASS when that is known, ERROR when the scenario could not be played
+    to its end. `close` writes all of it into the folder `into`, if there is one.
+    """
+
+    capabilities = CAPABILITIES | {WIRES}
+    limits_itself = False
+
+    def __init__(
+        self, *, seed: int = 1, retention_s: int = RETENTION_S, into: Path | None = None
+    ) -> None:
+        self._seed = seed
+        self._retention_us = retention_s * 1_000_000
+        self._into = into
+        self.planned: dict[str, PlannedCase] = {}
+        self.failed: dict[str, str] = {}
+
+    def missing(self, play: Play) -> Sequence[str]:
+        return ()
+
+    def announce(self, plays: list[Play]) -> None:
+        """Take note of what will be asked for; here nothing is done ahead of time."""
+
+    def play(self, play: Play) -> Verdict:
+        with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
+            capture = Capture(Path(folder), "plan", now_us, buffered=True)
+            try:
+                planned = clock.run(self._perform(play, capture))
+            except (Exception, BaseExceptionGroup) as failure:
+                told = self.failed[play.title.case] = told_of(first_cause(failure), play)
+                return Verdict(Result.ERROR, "bench", (told,))
+            finally:
+                capture.close()
+        self.planned[planned.case] = planned
+        return Verdict(Result.PASS)
+
+    async def _perform(self, play: Play, capture: Capture) -> PlannedCase:
+        case = Case(play.title, capture, rig="plan")
+        rig = simulated_rig(
+            wants_store="store" in play.faults,
+            capabilities=frozenset({WIRES}),
+            seed=self._seed,
+            case=play.title.case,
+            strategy=play.strategy,
+            retention_us=self._retention_us,
+            retimed=Retiming(self._retention_us),
+        )
+        watch = _Watch(rig, Notes())
+        async with rig.running(case):
+            await play.scenario(Watched(rig, watch.notes))  # type: ignore[arg-type]
+            watch.ended_us = now_us()
+            await rig.settle()
+        return _planned(play, case, watch)
+
+    def close(self) -> None:
+        if self._into is None or not (self.planned or self.failed):
+            return
+        self._into.mkdir(parents=True, exist_ok=True)
+        plan = {"cases": [one.as_json() for one in self.planned.values()], "failed": self.failed}
+        (self._into / PLAN).write_text(json.dumps(plan), encoding="utf-8")
+
+
+def _planned(play: Play, case: Case, watch: _Watch) -> PlannedCase:
+    rig, notes = watch.rig, watch.notes
+    began_us = watch.ended_us if rig.began_us is None else rig.began_us
+    devices = [_device(name, one, case) for name, one in notes.devices.items()]
+    replayed_us = [
+        frame_airtime_us(DATA_RATE, len(frame.phy), crc=True) for frame in notes.replayed
+    ]
+    return PlannedCase(
+        case=play.title.case,
+        duration_us=watch.ended_us - began_us,
+        region=rig.setup.region.name,
+        servers=tuple(rig.setup.servers),
+        stations=tuple(notes.stations) or BOTH,
+        consumers=tuple(notes.consumers),
+        verbs=tuple(sorted(notes.verbs)),
+        takes=tuple(dict.fromkeys(item for _, _, item in sorted(notes.takes))),
+        devices=tuple(devices),
+        injected_airtime_us=sum(replayed_us),
+        faults=tuple(sorted(play.faults)),
+    )
+
+
+def _device(name: str, notes: DeviceNotes, case: Case) -> PlannedDevice:
+    provisioned = notes.target.provisioned
+    sent = [
+        event
+        for event in case.events
+        if event["kind"] == "radio.transmit" and event.get("dev_eui") == provisioned.dev_eui
+    ]
+    on_air = [event for event in sent if event["origin"] == "device"]
+    heard = provisioned.f_cnt_up
+    return PlannedDevice(
+        name=name,
+        activation=provisioned.record.activation,
+        class_c=provisioned.record.device_class is DeviceClass.C,
+        known=provisioned.known,
+        dr=provisioned.dr,
+        explicit_counter=notes.explicit_counter,
+        next_f_cnt=None if heard is None else heard + 1,
+        explicit_identity=notes.explicit_identity,
+        acts=tuple(notes.acts),
+        crafted=any(e["origin"] == "injected" and e.get("genuine", True) for e in sent),
+        expects_downlink=notes.expects_downlink,
+        transmissions=len(on_air),
+        airtime_us=sum(event["airtime_us"] for event in on_air),
+    )
+
+
+def open_dry_run(record: RunRecord, settings: RunSettings) -> DryRun:
+    """A dry run whose plan goes where another run would leave its captures."""
+    return DryRun(
+        seed=record.seed, retention_s=settings.retention_s or RETENTION_S, into=record.runs_dir
+    )

@@ -23,7 +23,7 @@ from bench.virtual.air import (
     Modulation,
     modulated,
 )
-from bench.virtual.lab.air_line import AirLine
+from bench.virtual.lab.air_process import AirLine
 from bench.virtual.lorawan.channel_plan import EU868, ChannelPlan
 from bench.virtual.mac import Listened, MacRadio, Received, Window
 from bench.virtual.session import Stack

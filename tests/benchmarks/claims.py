@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from tests.benchmarks.load.claiming import (
     CLAIM,
     SERVERS,

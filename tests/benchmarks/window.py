@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.delivery import Incoming, MessageIdWindow
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import Batch, InboxStore, MemoryInboxStore, SqliteInboxStore

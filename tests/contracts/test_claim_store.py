@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.dedup.claim import Bid, Claim, Claims, Level2
 from lns.dedup.session import LIVES_MAX, Counter, Lived
 from lns.lorawan.identifiers import DevAddr, Eui, Mic

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.delivery.detectors import (
     ConfigurationError,
     Detectors,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.clock import StoreUnavailable
 from lns.delivery.detectors import Detectors, MessageIdWindow, RemoveDuplicatesKeys
 from lns.delivery.inbox import Accepted, Event, Ignored, Inbox

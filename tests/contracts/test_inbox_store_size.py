@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.delivery.detectors import MessageIdWindow
 from lns.delivery.incoming import Incoming
 from lns.store.inbox_redis import RedisInboxStore

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.dedup.session import Session
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic

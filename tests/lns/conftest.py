@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.dedup import claiming
 from lns.uplink.registry import EndDevice
 from tests.lns.several_servers import (

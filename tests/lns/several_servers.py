@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.chance import stream
 from bench.clock import run
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Claim, OnOutage
 from lns.lorawan.identifiers import DevAddr, Eui

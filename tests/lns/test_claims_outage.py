@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from bench.host.lns_process import Valkey
 from bench.host.relay import Relay
-from bench.host.services import Valkey
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.strategy import Strategy

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from bench.chance import stream
-from bench.host.lns_process import LnsProcess
-from bench.host.services import Valkey
+from bench.host.lns_process import LnsProcess, Valkey
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

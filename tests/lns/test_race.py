@@ -12,7 +12,7 @@ from time import perf_counter
 
 import pytest
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.lorawan.frame import MType, build_data
 from tests.benchmarks.load import claiming
 from tests.broker import Listener, Mosquitto

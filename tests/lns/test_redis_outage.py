@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bench.host.lns_process import Valkey
 from bench.host.program import free_port
 from bench.host.relay import Relay
-from bench.host.services import Valkey
 from lns.dedup import claiming
 from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy

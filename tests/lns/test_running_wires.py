@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.program import main
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import until
 from tests.lns.served_network import WEST, uplink

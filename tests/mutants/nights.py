@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "known for ever",
-        "bench/night/known.py",
+        "bench/night/morning.py",
         "        return self.until is not None and night[:10] > self.until.isoformat()",
         "        return False",
         MORNING,

@@ -15,7 +15,7 @@ from bench.virtual.circuit import ChipRadio, Circuit, Firmware, Nvm, Radio
 from bench.virtual.device import Port, SerialPort
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
-from bench.virtual.lab.air_line import AirLine, open_air
+from bench.virtual.lab.air_process import AirLine, open_air
 from bench.virtual.lab.lab_folder import live
 from bench.virtual.rui3_console import Rui3
 from bench.virtual.rui3_traffic import Rui3Version

@@ -22,7 +22,7 @@ from bench.station.web_socket import (
 from bench.transmission import Eui
 from bench.virtual.circuit import Nvm
 from bench.virtual.lab import lab_folder
-from bench.virtual.lab.air_line import DistantMedium, open_air
+from bench.virtual.lab.air_process import DistantMedium, open_air
 from bench.virtual.lab.lab_folder import live
 from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.station_words import id6

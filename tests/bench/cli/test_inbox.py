@@ -17,7 +17,7 @@ import pytest
 from paho.mqtt import publish
 
 from bench.cli.program import main
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.delivery.detectors import statement
 from lns.delivery.mqtt_session import broker, post
 from tests.broker import Listener, Mosquitto

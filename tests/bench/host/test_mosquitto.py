@@ -10,9 +10,9 @@ import pytest
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from bench.host import services
+from bench.host import lns_process
+from bench.host.lns_process import Mosquitto, mosquitto_program
 from bench.host.program import ProgramDied, ProgramMissing, is_answered
-from bench.host.services import Mosquitto, mosquitto_program
 from tests.broker import Listener
 
 pytestmark = pytest.mark.broker
@@ -101,7 +101,7 @@ def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
 def test_where_it_is_missing_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOSQUITTO", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(services, "_PLACES", ())
+    monkeypatch.setattr(lns_process, "_PLACES", ())
     with pytest.raises(ProgramMissing, match=r"make mosquitto.*apt-get install"):
         mosquitto_program()
 

@@ -11,9 +11,9 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, OutOfMemoryError
 
-from bench.host import services
+from bench.host import lns_process
+from bench.host.lns_process import Valkey, valkey_program
 from bench.host.program import ProgramMissing
-from bench.host.services import Valkey, valkey_program
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
 def test_without_the_package_the_system_s_program_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(services, "_bundled", lambda: None)
+    monkeypatch.setattr(lns_process, "_bundled", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProgramMissing, match=r"make install.*apt-get install"):
         valkey_program()

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.night.morning import Night, gate, with_known
+from bench.night.morning import Known, Night, gate, with_known
 from bench.night.series import State
 from tests.bench.night.written_nights import night_of, write_night
 

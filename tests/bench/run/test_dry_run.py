@@ -9,8 +9,8 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.plan.needs import PlannedAct, PlannedCase, PlannedDevice, from_json
 from bench.run.attempts import Play
-from bench.run.dry_run import DryRun
 from bench.run.run_record import PLAN
+from bench.run.simulated import DryRun
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result
 from lns.lorawan.region import airtime_us

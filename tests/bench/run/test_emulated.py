@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]

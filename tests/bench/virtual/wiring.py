@@ -14,8 +14,15 @@ from bench import clock
 from bench.host.program import STALLED_US, HostGuard
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.lab import lab_folder
-from bench.virtual.lab.air_line import AirGone, AirLine, go_on_air, open_air
-from bench.virtual.lab.air_process import Air, serve_air, serve_radio
+from bench.virtual.lab.air_process import (
+    Air,
+    AirGone,
+    AirLine,
+    go_on_air,
+    open_air,
+    serve_air,
+    serve_radio,
+)
 from bench.virtual.lab.board_process import Board
 from bench.virtual.lab.lab_folder import Wire
 from lns.lorawan.crypto import SessionKeys, derive_session_keys

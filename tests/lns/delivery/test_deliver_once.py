@@ -22,9 +22,8 @@ from typing import Any
 import pytest
 
 from bench.chance import stream
-from bench.host.lns_process import LnsProcess
+from bench.host.lns_process import LnsProcess, Mosquitto
 from bench.host.program import Program
-from bench.host.services import Mosquitto
 from lns.delivery.inbox import Figures, figures_in
 from lns.delivery.outbox import state_of
 from lns.lorawan.crypto import SessionKeys

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.clock import StoreUnavailable
 from lns.delivery import Accepted, Detectors, Ignored, Inbox, Parked, Unread
 from lns.delivery.detectors import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.services import Mosquitto
+from bench.host.lns_process import Mosquitto
 from lns.delivery.mqtt_session import broker
 from lns.delivery.outbox import state_of
 from lns.delivery.subscription import Delivery, HeldSubscription

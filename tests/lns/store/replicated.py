@@ -10,8 +10,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from bench.host.lns_process import PolledListener, Valkey, valkey_program
 from bench.host.program import LOOPBACK
-from bench.host.services import PolledListener, Valkey, valkey_program
 
 FOLLOWS_S = 60
 TRIES = 5

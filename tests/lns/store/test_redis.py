@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
+from bench.host.lns_process import Valkey
 from bench.host.relay import Relay
-from bench.host.services import Valkey
 from lns.clock import StoreUnavailable
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import lns
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.clock import Utc
 from lns.dedup import claiming
 from lns.dedup.strategy import Strategy

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.certificates import Authority, write_server_files
-from bench.host.services import Valkey
+from bench.host.lns_process import Valkey
 from lns.clock import StoreUnavailable
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
