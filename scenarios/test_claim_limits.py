@@ -143,6 +143,20 @@ async def test_a_life_that_began_without_the_store_is_told_to_it(rig, confirmed)
     rig.expect(after, OWNED + LOST, owned="west", lost="east")
 
 
+@pytest.mark.fault("store", "away")
+async def test_a_status_that_nobody_can_verify_says_so(rig):
+    """Another server may have told the application the same; when the store is back nobody has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_opts=b"\x06\xff\x20")
+    rig.cut_store()
+    alone = await hear(rig, device, "west", f_opts=b"\x06\xfe\x1f")
+    await rig.restore_store()
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(alone, UNVERIFIED, unverified="west")
+    rig.expect_status(device, times=2)
+
+
 async def test_a_first_message_that_is_repeated_begins_one_life(rig, strategy):
     """It is answered three times more, and all its copies have one name."""
     rig.put_on("lns-b", "east")

@@ -46,6 +46,7 @@ CONFIGURED_US = 100_000  # what a station says of its clock is on its way
 def missing(history: History) -> str | None:
     """Why a rig cannot play a history; None where it can."""
     away = {step.server for step in history.steps if isinstance(step, StationRestart)}
+    refused = {step.server for step in history.steps if isinstance(step, Upstream)}
     for step in history.steps:
         if isinstance(step, Empty):
             return "a store that begins anew takes its own time on a rig"
@@ -55,8 +56,15 @@ def missing(history: History) -> str | None:
             return "on a rig a message is refused at once"
         if isinstance(step, ServerRestart) and step.server in away:
             return "on a rig a server that restarts waits for all of its stations"
-        if isinstance(step, Upstream | Store | Down) and history.servers > 1:
-            return "on a rig faults and downlinks of one of several servers are not told apart"
+        if isinstance(step, ServerRestart) and step.server in refused:
+            return "on a rig an application refuses whoever begins anew, too"
+        if isinstance(step, Down) and history.servers > 1:
+            return "on a rig downlinks of one of several servers are not told apart"
+        if history.servers > 1 and (
+            (isinstance(step, Upstream) and step.slow_us)
+            or (isinstance(step, Store) and step.late_us)
+        ):
+            return "on a rig the answers of several servers leave in the order of their counters"
     return None
 
 
@@ -187,18 +195,18 @@ class RigStage:
 
     def disturb_upstream(self, server: int, slow_us: int, *, refused: bool) -> None:
         if refused:
-            self._rig.refuse_upstream()
+            self._rig.refuse_upstream(lns=self._lns(server))
         else:
-            self._rig.delay_upstream(slow_us)
+            self._rig.delay_upstream(slow_us, lns=self._lns(server))
 
     def disturb_store(self, server: int, late_us: int) -> None:
         if late_us:
-            self._rig.slow_store(late_us)
+            self._rig.slow_store(late_us, self._lns(server))
         else:
-            self._rig.cut_store()
+            self._rig.cut_store(self._lns(server))
 
     async def restore_store(self, server: int) -> None:
-        await self._rig.restore_store()
+        await self._rig.restore_store(self._lns(server))
 
     def empty_store(self) -> None:
         raise AssertionError("see `missing`")

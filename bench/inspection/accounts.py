@@ -262,6 +262,42 @@ def _answer(event: Event) -> tuple[object, ...]:
     return tuple(event.get(name) for name in ("lns", "station", "xtime"))
 
 
+@dataclass(slots=True)
+class Unverified:
+    """Messages of frames of which nobody could say whose they are say so, and no others.
+
+    Remembers by server, station, DevEUI and counter what outcomes and messages say.
+    """
+
+    nobody_said: defaultdict[tuple[object, ...], set[bool]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    messages: list[tuple[tuple[object, ...], Event]] = field(default_factory=list)
+
+    def outcome(self, event: Event) -> None:
+        """What became of a reception."""
+        key = tuple(event.get(name) for name in ("lns", "station", "dev_eui", "f_cnt"))
+        self.nobody_said[key].add(event.get("level2") == "Unavailable")
+
+    def message(self, event: Event) -> None:
+        """What an application gets of it, or of its device."""
+        body = event["body"] if isinstance(event["body"], dict) else {}
+        key = tuple(body.get(name) for name in ("lns", "station", "devEui", "fCnt"))
+        self.messages.append((key, event))
+
+    def wrong(self) -> Iterator[Found]:
+        """The messages that say the opposite."""
+        for key, event in self.messages:
+            body = event["body"]
+            due, seen = self.nobody_said.get(key), body.get("unverified", False)
+            if due is not None and seen not in due:
+                check = Scrutiny(
+                    rule="message", of=f"message {body.get('messageId')}", t_us=event["t_us"],
+                    station=body.get("station"),
+                )  # fmt: skip
+                yield check.wrong("unverified", not seen, seen)
+
+
 class Accounts:
     """Compares what servers tell of their own doings with what the inspector has seen.
 
@@ -281,6 +317,7 @@ class Accounts:
         self._name_of = name_of
         self._alone = alone
         self._owners = Claims()
+        self._unverified = Unverified()
         self._claims: defaultdict[tuple[object, ...], list[Event]] = defaultdict(list)
         self._scheduled: dict[Key, Event] = {}
         self._sent: dict[Key, Event] = {}
@@ -298,7 +335,10 @@ class Accounts:
                 yield from self._requests.tell(event, self._check(event, "request"))
             case "lns.outcome":
                 self._late.outcome(event)
+                self._unverified.outcome(event)
                 yield from self._claimed(event)
+            case "upstream.published" | "upstream.status":
+                self._unverified.message(event)
             case "lns.too_late":
                 yield from self._late.tell(event, self._check(event, "late station"))
             case "lns.claim":
@@ -360,6 +400,7 @@ class Accounts:
                     rule="account", text=f"{text}: expected {due}, observed {seen}", t_us=0,
                     station=station, expected=str(due), observed=str(seen),
                 )  # fmt: skip
+        yield from self._unverified.wrong()
         if self._alone:
             yield from self._downlinks()
 

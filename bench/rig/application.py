@@ -3,19 +3,23 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from bench.capture import Record
 from bench.host.program import ConsumerDied
+from bench.inspection import consumer
+from bench.inspection.consumer import ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings, Wire
 from bench.verdict.case import fault_fields
+from bench.verdict.wire import json_of
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.inbox import Event, Inbox
+from lns.delivery.detectors import Detector
+from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
 
@@ -171,15 +175,22 @@ class Lines:
     the first `refusals` times (None: always).
     """
 
-    def __init__(self, name: str, record: Record, crashes: Callable[[str], None], *,
-                 elsewhere: bool, refuses: str | None,
-                 refusals: int | None = None) -> None:  # fmt: skip
-        self._name = name
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        record: Record,
+        crashes: Callable[[str], None],
+        books: ConsumerBooks,
+        found: Callable[[str], None],
+    ) -> None:
+        self._name = settings.name
+        self._books = books
+        self._found = found
         self._record = record
         self._crashes = crashes
-        self._elsewhere = elsewhere
-        self._refuses = refuses
-        self._refusals = refusals
+        self._elsewhere = settings.elsewhere
+        self._refuses = settings.refuses
+        self._refusals = settings.refusals
         self._lines: list[dict[str, object]] = []
 
     def open(self, transaction: Transaction) -> None:
@@ -189,9 +200,12 @@ class Lines:
     def handle(self, message: Incoming, transaction: Transaction) -> None:
         """Have one more line."""
         self._crashes("effect")
+        for text in self._books.tried(self._name, message.message_id, now_us()):
+            self._found(text)
         if message.message_id == self._refuses and self._refusals != 0:
             if self._refusals is not None:
                 self._refusals -= 1
+            self._books.failed(self._name, message.message_id, now_us())
             raise Refused(message.message_id)
         line = {"consumer": self._name, "channel": message.channel}
         self._lines.append(
@@ -226,8 +240,10 @@ class MemoryConsumer(Consumer):
         broker: MemoryBroker,
         setup: CaseSetup,
         utc_us: Callable[[], int],
+        books: ConsumerBooks,
     ) -> None:
         self.settings = settings
+        self._books = books
         self._store = store
         self._broker = broker
         self._setup = setup
@@ -239,9 +255,8 @@ class MemoryConsumer(Consumer):
 
     async def start(self) -> None:
         lines = Lines(
-            self.settings.name, self._setup.record, self._crashes,
-            elsewhere=self.settings.elsewhere, refuses=self.settings.refuses,
-            refusals=self.settings.refusals,
+            self.settings, self._setup.record, self._crashes, self._books,
+            lambda text: self._find([text]),
         )  # fmt: skip
         inbox = Inbox(
             self._store, lines, self.settings.detectors(self._oldest_us),
@@ -253,6 +268,7 @@ class MemoryConsumer(Consumer):
 
     async def kill(self) -> None:
         self._broker.disconnect(self.settings.name)
+        self._books.gone(self.settings.name)
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait({self._running})
@@ -288,6 +304,7 @@ class MemoryConsumer(Consumer):
                 await ended
         except* Crashed:
             self._broker.disconnect(name)
+            self._books.gone(name)
             self._crash_at = None
         except* Exception as error:
             cause = error.exceptions[0]
@@ -309,8 +326,10 @@ class MemoryConsumer(Consumer):
     ) -> None:
         def keep() -> None:
             self._crashes("ack")
+            self._find(self._books.acknowledged(self.settings.name, topic))
             acknowledge()
 
+        self._books.brought(self.settings.name, topic, _named(payload))
         try:
             inbox.offer(topic, payload, {}, 1, keep)
         except Exception as error:
@@ -320,15 +339,42 @@ class MemoryConsumer(Consumer):
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:
             self._broker.disconnect(self.settings.name)
+            self._books.is_blind |= at == "ack"  # of a batch the others are kept and not told
             raise Crashed
 
     def _tell(self, event: Event) -> None:
-        fields = {"consumer": self.settings.name, **msgspec.to_builtins(event)}
-        self._setup.record("inbox", event.kind, fields)
+        said = msgspec.to_builtins(event)
+        self._setup.record("inbox", event.kind, {"consumer": self.settings.name, **said})
+        self._find(self._books.told(self._rules(), event.kind, said, self._utc_us()))
+
+    def _find(self, wrong: Iterable[str]) -> None:
+        for text in wrong:
+            self._setup.case.find(consumer.found(text, now_us()))
+
+    def _rules(self) -> Rules:
+        of = self.settings
+        return Rules(
+            of.name, of.window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
+            of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
+        )  # fmt: skip
 
     def _oldest_us(self) -> int | None:
         then_us = self._broker.oldest_us(self.settings.name)
         return None if then_us is None else self._utc_us() - (now_us() - then_us)
+
+
+def _named(payload: bytes) -> object:
+    body = json_of(payload.decode(errors="replace"))
+    return None if body is None else body.get("messageId")
+
+
+def _figures(of: Figures) -> dict[str, int]:
+    """The figures of a store by the words of the books."""
+    ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
+    accepted, unreadable = of.accepted, of.unreadable
+    decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
+    failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
+    return {**decided, **ignored, **failed, "NumDupMsgsRcvd": of.num_dup_msgs_rcvd}
 
 
 _Body = dict[str, object]
@@ -339,28 +385,28 @@ class Outboxes:
     """The outboxes of all servers: take messages durably and bring them to the broker.
 
     Numbers the messages of each topic from 1. `refuse` and `delay` force an outbox that cannot be
-    written, or is slow; both act on the next `messages` messages.
+    written, or is slow; both act on the next `messages` messages of a server, or of any (None).
     """
 
     def __init__(self, record: Record, broker: MemoryBroker | None = None) -> None:
         self._record = record
         self._broker = broker or MemoryBroker(Witness(record))
         self._numbers: Counter[str] = Counter()
-        self._refusals = 0
+        self._refusals: list[str | None] = []
         self._full: set[str] = set()
-        self._delays_us: list[int] = []
+        self._delays_us: list[tuple[str | None, int]] = []
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
 
-    def refuse(self, messages: int = 1) -> None:
+    def refuse(self, messages: int = 1, lns: str | None = None) -> None:
         """Take none of the next messages."""
-        self._refusals += messages
-        self._fault("refuse", messages=messages)
+        self._refusals += [lns] * messages
+        self._fault("refuse", messages=messages, **_of(lns))
 
-    def delay(self, us: int, messages: int = 1) -> None:
+    def delay(self, us: int, messages: int = 1, lns: str | None = None) -> None:
         """Take each of the next messages only after `us`."""
-        self._delays_us += [us] * messages
-        self._fault("delay", us=us, messages=messages)
+        self._delays_us += [(lns, us)] * messages
+        self._fault("delay", us=us, messages=messages, **_of(lns))
 
     def fill_disk(self, lns: str) -> None:
         """Take nothing of a server, until `free_disk`."""
@@ -405,11 +451,14 @@ class Outboxes:
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
-        if self._delays_us:
-            await asyncio.sleep(self._delays_us.pop(0) / 1_000_000)
-        if self._refusals or message.lns in self._full:
-            cause = "refused by the application" if self._refusals else "the disk is full"
-            self._refusals = max(0, self._refusals - 1)
+        delay = next((one for one in self._delays_us if one[0] in (None, message.lns)), None)
+        if delay is not None:
+            self._delays_us.remove(delay)
+            await asyncio.sleep(delay[1] / 1_000_000)
+        refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)
+        if refusal >= 0 or message.lns in self._full:
+            cause = "refused by the application" if refusal >= 0 else "the disk is full"
+            del self._refusals[max(refusal, 0) : refusal + 1]
             fields: dict[str, object] = {"topic": message.topic, "cause": cause}
             fields["message_id"] = message.message_id
             self._record("upstream", "upstream.failed", fields)
@@ -426,6 +475,10 @@ class Outboxes:
 
     def _fault(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         self._record("bench", kind, fault_fields("upstream", fault, detail))
+
+
+def _of(lns: str | None) -> dict[str, str]:
+    return {} if lns is None else {"lns": lns}
 
 
 class OutboxWire(Wire):
@@ -462,17 +515,20 @@ class MemoryApplication(Application):
         self._outboxes = outboxes
         self._utc_us = utc_us
         self._inboxes: dict[str, MemoryInboxStore] = {}
+        self._books: dict[str, ConsumerBooks] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
-        store = self._inboxes.setdefault(settings.store or settings.name, MemoryInboxStore())
-        consumer = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us)
-        self._consumers[settings.name] = consumer
-        return consumer
+        name = settings.store or settings.name
+        store = self._inboxes.setdefault(name, MemoryInboxStore())
+        books = self._books.setdefault(name, ConsumerBooks())
+        new = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us, books)
+        self._consumers[settings.name] = new
+        return new
 
     async def ready(self) -> None:
-        for consumer in self._consumers.values():
-            await consumer.start()
+        for one in self._consumers.values():
+            await one.start()
 
     async def publish(self, topic: str, body: dict[str, object]) -> None:
         self._broker.publish(topic, body, injected=True)
@@ -484,12 +540,18 @@ class MemoryApplication(Application):
         self._broker.start()
         self._outboxes.send_again()
 
-    def delay(self, us: int, messages: int) -> None:
-        self._outboxes.delay(us, messages)
+    def delay(self, us: int, messages: int, lns: str | None) -> None:
+        self._outboxes.delay(us, messages, lns)
 
-    def refuse(self, messages: int) -> None:
-        self._outboxes.refuse(messages)
+    def refuse(self, messages: int, lns: str | None) -> None:
+        self._outboxes.refuse(messages, lns)
 
     async def end(self) -> None:
-        for consumer in self._consumers.values():
-            await consumer.kill()
+        for name, books in self._books.items():
+            seen = await figures_of(self._inboxes[name])
+            ids = seen.remembered[Detector.WINDOW].count
+            remembered = books.remembered(ids, self._utc_us())
+            for text in (*books.figures(_figures(seen)), *remembered):
+                self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
+        for one in self._consumers.values():
+            await one.kill()

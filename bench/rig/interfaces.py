@@ -519,12 +519,12 @@ class Application(Protocol):
     async def start_broker(self) -> None:
         """Start the broker again, with what it had acknowledged."""
 
-    def delay(self, us: int, messages: int) -> None:
-        """Take each of the next messages only after so long."""
+    def delay(self, us: int, messages: int, lns: str | None) -> None:
+        """Take each of the next messages of a server, or of any, only after so long."""
         return None
 
-    def refuse(self, messages: int) -> None:
-        """Take none of the next messages."""
+    def refuse(self, messages: int, lns: str | None) -> None:
+        """Take none of the next messages of a server, or of any."""
         return None
 
     async def settle(self) -> None:

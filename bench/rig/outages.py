@@ -155,15 +155,15 @@ class Outages:
         self._parts.store.resume()
 
     @needs(Item.APPLICATION)
-    def delay_upstream(self, us: int, messages: int = 1) -> None:
-        """Let the application take each of the next messages only after so long."""
+    def delay_upstream(self, us: int, messages: int = 1, lns: str | None = None) -> None:
+        """Let the application take the next messages, of one server or any, each after so long."""
         self.longest_delay_us = max(self.longest_delay_us, us)
-        self._parts.application.delay(us, messages)
+        self._parts.application.delay(us, messages, lns)
 
     @needs(Item.APPLICATION)
-    def refuse_upstream(self, messages: int = 1) -> None:
-        """Let the application take none of the next messages."""
-        self._parts.application.refuse(messages)
+    def refuse_upstream(self, messages: int = 1, lns: str | None = None) -> None:
+        """Let the application take none of the next messages, of one server or of any."""
+        self._parts.application.refuse(messages, lns)
 
     async def fill_disk(self, lns: str = LNS) -> None:
         """Let a network server's disk take nothing more that it promises the application."""

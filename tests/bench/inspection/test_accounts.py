@@ -196,6 +196,22 @@ def test_an_answer_has_the_counter_of_its_claim() -> None:
         assert len(said(books, told, event("lns.downlink", **SCHEDULED))) == wrong
 
 
+@pytest.mark.parametrize("kind", ["upstream.published", "upstream.status"])
+def test_what_nobody_verified_is_marked_so_and_nothing_else(kind: str) -> None:
+    outcome = {"dev_eui": ALPHA, "f_cnt": 10, "answer": "NotAsked", "frame_id": FRAME}
+    claim = {"dev_eui": ALPHA, "dev_addr": "26000001", "f_cnt": 10, "frame_id": FRAME}
+    body = {"lns": "lns-a", "station": WEST, "devEui": ALPHA, "fCnt": 10, "messageId": "m"}
+    for word in ("Unavailable", "Owner"):
+        for unverified in (True, False):
+            books = accounts()
+            told = {**body, "unverified": True} if unverified else body
+            decided = event("lns.claim", decision=word, owner="lns-a", **claim)
+            assert said(books, event(kind, body=told), decided) == []
+            assert said(books, event("lns.outcome", level2=word, **outcome)) == []
+            wrong = [found.text.split(": ")[1] for found in books.end()]
+            assert wrong == ([] if unverified is (word == "Unavailable") else ["unverified"])
+
+
 def test_what_cannot_be_read_is_to_be_told() -> None:
     books = accounts()
     books.unreadable(WEST, "version")

@@ -1,0 +1,206 @@
+"""Is what a consumer decides what its detectors must decide, and does it count that rightly?
+
+Worked out anew from the three seeds (message id within a window, sequence number, Remove Duplicates
+key), with nothing of the consumer but its settings and what it was brought.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from bench.verdict.owner import Found, Owner, told
+
+FIRST_WAIT_US, WAIT_MAX_US = 100_000, 10_000_000
+"""How long an effect that failed is not tried again: twice as long after each failure."""
+Said = Mapping[str, object]
+By = tuple[str, int]
+"""Which detector recognises a message, and the position of what it repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings of a consumer; times in µs. `window_us` None: ids are not compared.
+
+    `oldest_us` says when the oldest message was sent that nobody has consumed, where it is asked.
+    """
+
+    name: str
+    window_us: int | None
+    partitioned: bool
+    sequence: bool
+    keys: bool
+    retention_us: int
+    late_us: int
+    oldest_us: Callable[[], int | None] | None = None
+
+    def cut_off_us(self, now_us: int) -> int:
+        """What was consumed before may be consumed again, as nobody sends it any more."""
+        oldest_us = None if self.oldest_us is None else self.oldest_us()
+        return (now_us - self.retention_us if oldest_us is None else oldest_us) - self.late_us
+
+
+@dataclass(slots=True)
+class ConsumerBooks:
+    """What the consumers of one store were brought and have decided, and what follows from that.
+
+    `is_blind`: one of them ended with decisions that it had kept and not told.
+    """
+
+    is_blind: bool = False
+    positions: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    _ids: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
+    _numbers: dict[object, tuple[int, int]] = field(default_factory=dict)
+    _keys: dict[object, tuple[int, int]] = field(default_factory=dict)
+    _parked: set[tuple[object, ...]] = field(default_factory=set)
+    _failures: dict[tuple[str, object], tuple[int, int]] = field(default_factory=dict)
+    _newest: tuple[Rules, int] | None = None
+    _brought: defaultdict[tuple[str, object], deque[object]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+    _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
+
+    def brought(self, consumer: str, topic: str, message_id: object) -> None:
+        """The broker brings a message; those of a topic are decided on in this order."""
+        self._brought[consumer, topic].append(message_id)
+
+    def gone(self, consumer: str) -> None:
+        """A consumer has ended: what it was brought comes again."""
+        for key in [key for key in self._brought if key[0] == consumer]:
+            del self._brought[key]
+
+    def acknowledged(self, consumer: str, topic: str) -> Iterator[str]:
+        """A message is acknowledged: only what was decided on may be."""
+        self._decided[consumer, topic] -= 1
+        if self._decided[consumer, topic] < 0:
+            yield f"{consumer}: {topic}: a message is acknowledged that nothing was decided on"
+
+    def tried(self, consumer: str, message_id: object, now_us: int) -> Iterator[str]:
+        """The effect of a message is asked for, perhaps once more."""
+        failures, failed_us = self._failures.get((consumer, message_id), (0, 0))
+        wait_us = min(FIRST_WAIT_US << max(failures - 1, 0), WAIT_MAX_US)
+        if failures and now_us - failed_us < wait_us:
+            waited_us = now_us - failed_us
+            yield (
+                f"{consumer}: {message_id}: expected {wait_us} µs from failure {failures} to the"
+                f" next try, observed {waited_us} µs"
+            )
+
+    def failed(self, consumer: str, message_id: object, now_us: int) -> None:
+        """It could not be had."""
+        failures, _ = self._failures.get((consumer, message_id), (0, 0))
+        self._failures[consumer, message_id] = failures + 1, now_us
+        self.counts["failed"] += 1
+
+    def told(self, rules: Rules, kind: str, said: Said, now_us: int) -> Iterator[str]:
+        """A consumer has decided on a message."""
+        where = rules.name, said["channel"]
+        self._decided[where] += 1
+        self.counts[kind] += 1
+        waiting = self._brought[where]
+        due = waiting.popleft() if waiting else None
+        self._newest = rules, now_us
+        if kind == "inbox.unreadable" or self.is_blind:
+            return
+        name = f"{rules.name}: {said['message_id']} on {said['channel']}"
+        if due not in (None, said["message_id"]):
+            yield f"{name}: expected {due} before it"
+        by = self._recognised(rules, said, now_us)
+        if kind == "inbox.ignored":
+            yield from self._ignored(rules, said, by, name)
+        elif by is not None:
+            yield f"{name}: expected ignored by {by[0]} of {by[1]}, observed {kind}"
+        if kind == "inbox.parked":
+            yield from self._put_aside(rules, said, name)
+        if kind == "inbox.accepted":
+            yield from self._accepted(rules, said, now_us, name)
+
+    def figures(self, seen: Mapping[str, int]) -> Iterator[str]:
+        """The figures of the store, when all consumers have come to rest."""
+        if self.is_blind:
+            return
+        ignored = {f"ignored by {by}": 0 for by in ("window", "sequence", "key")}
+        due = {**ignored, "failed": 0, "NumDupMsgsRcvd": 0, **self.counts}
+        due["inbox.parked"] = len(self._parked)
+        for name in sorted(seen):
+            if seen[name] != due.get(name, 0):
+                yield f"figure {name}: expected {due.get(name, 0)}, observed {seen[name]}"
+
+    def remembered(self, ids: int, now_us: int) -> Iterator[str]:
+        """So many ids are remembered: what is over leaves with the next decision."""
+        if self.is_blind or self._newest is None:
+            return
+        rules, decided_us = self._newest
+        least, most = self._within(rules, now_us), self._within(rules, decided_us)
+        if rules.window_us is not None and not least <= ids <= most:
+            yield f"ids that are remembered: expected {least} to {most}, observed {ids}"
+
+    def _within(self, rules: Rules, now_us: int) -> int:
+        window_us = rules.window_us or 0
+        return sum(now_us - at_us < window_us for at_us, _ in self._ids.values())
+
+    def _recognised(self, rules: Rules, said: Said, now_us: int) -> By | None:
+        at_us, position = self._ids.get(_id(rules, said), (0, 0))
+        if rules.window_us is not None and position and now_us - at_us < rules.window_us:
+            return "window", position
+        if (by := self._by_number(rules, said)) is not None:
+            return by
+        at_us, position = self._keys.get(said.get("key"), (0, 0))
+        if rules.keys and position and at_us >= rules.cut_off_us(now_us):
+            return "key", position
+        return None
+
+    def _by_number(self, rules: Rules, said: Said) -> By | None:
+        number = said.get("sequence_number")
+        newest, position = self._numbers.get(said["channel"], (0, 0))
+        if not rules.sequence or not isinstance(number, int) or not 1 < number <= newest:
+            return None
+        return "sequence", position
+
+    def _ignored(self, rules: Rules, said: Said, by: By | None, name: str) -> Iterator[str]:
+        observed = str(said["by"]), said["first_position"]
+        if by != observed:
+            due = "accepted" if by is None else f"ignored by {by[0]} of {by[1]}"
+            yield f"{name}: expected {due}, observed ignored by {observed[0]} of {observed[1]}"
+        self.counts[f"ignored by {observed[0]}"] += 1
+        number, first = said.get("sequence_number"), said["first_position"]
+        if self._by_number(rules, said) is not None:
+            self.counts["NumDupMsgsRcvd"] += 1
+        elif isinstance(number, int) and isinstance(first, int):  # it was received all the same
+            _, position = self._numbers.get(said["channel"], (0, 0))
+            self._numbers[said["channel"]] = number, max(position, first)
+
+    def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
+        self._parked.add(_identity(said))
+        failures, _ = self._failures.pop((rules.name, said["message_id"]), (0, 0))
+        if said["tries"] != failures or str(said["message_id"]) not in str(said["reason"]):
+            observed = f"{told(said['tries'])}: {told(said['reason'])}"
+            yield f"{name}: expected parked after {failures} tries, observed {observed}"
+
+    def _accepted(self, rules: Rules, said: Said, now_us: int, name: str) -> Iterator[str]:
+        self.positions += 1
+        if said["position"] != self.positions:
+            yield f"{name}: expected position {self.positions}, observed {told(said['position'])}"
+        mark = now_us, self.positions
+        self._failures.pop((rules.name, said["message_id"]), None)
+        self._parked.discard(_identity(said))
+        self._ids[_id(rules, said)] = mark
+        if rules.keys and said.get("key") is not None:
+            self._keys[said["key"]] = mark
+        number = said.get("sequence_number")
+        if isinstance(number, int):
+            self._numbers[said["channel"]] = number, self.positions
+
+
+def found(text: str, t_us: int) -> Found:
+    """What is wrong with a consumer."""
+    return Found(owner=Owner.APPLICATION, rule="consumer", text=f"consumer {text}", t_us=t_us)
+
+
+def _id(rules: Rules, said: Said) -> tuple[object, ...]:
+    partition = said.get("partition_key", "") if rules.partitioned else None
+    return said["channel"], partition, said["message_id"]
+
+
+def _identity(said: Said) -> tuple[object, ...]:
+    return said["channel"], said["message_id"], said.get("partition_key", "")

@@ -1,0 +1,161 @@
+"""The books of a consumer find every decision that its detectors must not take."""
+
+import random
+from typing import Any
+
+import pytest
+
+from bench.inspection.consumer import ConsumerBooks, Rules, found
+from bench.verdict.owner import Owner
+from lns.delivery import Incoming
+from lns.delivery.detectors import (
+    Detectors,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+)
+from lns.store.inbox_store import MemoryEntries
+
+SECOND_US = 1_000_000
+RULES = Rules("shop", 20 * SECOND_US, False, True, True, 60 * SECOND_US, 40 * SECOND_US)
+
+
+def said(name: str, channel: str = "up", **fields: object) -> dict[str, Any]:
+    return {"channel": channel, "message_id": name, "partition_key": "", **fields}
+
+
+def accepted(
+    books: ConsumerBooks, name: str, position: int, *, at_us: int = 0, **fields: object
+) -> list[str]:
+    told = said(name, position=position, **fields)
+    return list(books.told(RULES, "inbox.accepted", told, at_us))
+
+
+def ignored(
+    books: ConsumerBooks, name: str, by: str, first: int, *, at_us: int = 0, **fields: object
+) -> list[str]:
+    told = said(name, by=by, first_position=first, **fields)
+    return list(books.told(RULES, "inbox.ignored", told, at_us))
+
+
+def test_each_detector_is_worked_out_anew() -> None:
+    books = ConsumerBooks()
+    assert accepted(books, "a", 1, sequence_number=1, key="k") == []
+    assert accepted(books, "b", 2, sequence_number=5) == []
+    assert ignored(books, "a", "window", 1, at_us=20 * SECOND_US - 1, sequence_number=3) == []
+    assert ignored(books, "c", "sequence", 2, sequence_number=5) == []
+    assert ignored(books, "d", "key", 1, at_us=100 * SECOND_US, key="k") == []
+    assert accepted(books, "a", 3, at_us=20 * SECOND_US) == []
+    assert accepted(books, "e", 4, at_us=100 * SECOND_US + 1, key="k", sequence_number=1) == []
+    seen = {"ignored by window": 1, "ignored by sequence": 1, "ignored by key": 1}
+    counted = {"inbox.accepted": 4, "NumDupMsgsRcvd": 2, "inbox.parked": 0, "evicted": 0}
+    assert list(books.figures({**seen, **counted, "failed": 0})) == []
+    assert list(books.figures({**seen, "NumDupMsgsRcvd": 3})) == [
+        "figure NumDupMsgsRcvd: expected 2, observed 3"
+    ]
+    assert list(books.remembered(1, 100 * SECOND_US + 1)) == []
+    assert len(list(books.remembered(2, 100 * SECOND_US + 1))) == 1
+
+
+def test_another_decision_is_told_with_the_right_one() -> None:
+    books = ConsumerBooks()
+    assert accepted(books, "a", 2) == ["shop: a on up: expected position 1, observed 2"]
+    assert accepted(books, "a", 2) == [
+        "shop: a on up: expected ignored by window of 1, observed inbox.accepted"
+    ]
+    assert ignored(books, "b", "window", 1) == [
+        "shop: b on up: expected accepted, observed ignored by window of 1"
+    ]
+    assert ignored(books, "a", "window", 1) == [
+        "shop: a on up: expected ignored by window of 2, observed ignored by window of 1"
+    ]
+    told = found("shop: x", 7)
+    assert (told.owner, told.text, told.t_us) == (Owner.APPLICATION, "consumer shop: x", 7)
+
+
+def test_what_was_ignored_was_received_all_the_same() -> None:
+    books = ConsumerBooks()
+    accepted(books, "a", 1, sequence_number=1)
+    assert ignored(books, "a", "window", 1, sequence_number=9) == []
+    assert ignored(books, "b", "sequence", 1, sequence_number=8) == []
+
+
+def test_a_topic_is_decided_on_in_its_order_and_then_acknowledged() -> None:
+    books = ConsumerBooks()
+    for name in ("a", "b", "c"):
+        books.brought("shop", "up", name)
+    assert list(books.acknowledged("shop", "up")) == [
+        "shop: up: a message is acknowledged that nothing was decided on"
+    ]
+    books = ConsumerBooks()
+    for name in ("a", "b", "c"):
+        books.brought("shop", "up", name)
+    assert accepted(books, "a", 1) + list(books.acknowledged("shop", "up")) == []
+    assert accepted(books, "c", 2) == ["shop: c on up: expected b before it"]
+    books.gone("shop")
+    assert accepted(books, "d", 3) == []
+
+
+@pytest.mark.parametrize(("after_us", "wrong"), [(199_999, 1), (200_000, 0)])
+def test_an_effect_is_tried_again_after_its_wait(after_us: int, wrong: int) -> None:
+    books = ConsumerBooks()
+    for at_us in (0, 100_000):
+        assert list(books.tried("shop", "a", at_us)) == []
+        books.failed("shop", "a", at_us)
+    assert len(list(books.tried("shop", "a", 100_000 + after_us))) == wrong
+    assert len(list(books.tried("shop", "b", 0))) == 0
+
+
+@pytest.mark.parametrize(
+    ("tries", "reason", "wrong"), [(2, "Refused: a", 0), (3, "Refused: a", 1), (2, "R", 1)]
+)
+def test_what_is_put_aside_has_failed_so_often(tries: int, reason: str, wrong: int) -> None:
+    books = ConsumerBooks()
+    for at_us in (0, 100_000):
+        books.failed("shop", "a", at_us)
+    told = said("a", tries=tries, reason=reason)
+    assert len(list(books.told(RULES, "inbox.parked", told, 0))) == wrong
+    seen = {"inbox.parked": 1, "failed": 2}
+    assert list(books.figures(seen)) == []
+    accepted(books, "a", 1)
+    assert list(books.figures({**seen, "inbox.parked": 0})) == []
+
+
+def test_who_ended_before_it_told_is_not_judged() -> None:
+    books = ConsumerBooks(is_blind=True)
+    assert accepted(books, "a", 7) == []
+    assert list(books.figures({"inbox.accepted": 9})) + list(books.remembered(9, 0)) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_books_and_detectors_agree_on_whatever_comes(seed: int, partitioned: bool) -> None:
+    chance = random.Random(seed)
+    rules = Rules("shop", 20 * SECOND_US, partitioned, True, True, 60 * SECOND_US, 40 * SECOND_US)
+    window = MessageIdWindow(20 * SECOND_US, partitioned=partitioned)
+    keys = RemoveDuplicatesKeys(
+        retention_us=60 * SECOND_US, retry_us=30 * SECOND_US, network_us=10 * SECOND_US
+    )
+    detectors = Detectors(window=window, sequence=SequenceTracker(), keys=keys)
+    books, entries, now_us, position = ConsumerBooks(), MemoryEntries(), 0, 0
+    for _ in range(300):
+        now_us += chance.choice((0, 1, SECOND_US, 20 * SECOND_US - 1, 20 * SECOND_US))
+        fields = {
+            "channel": chance.choice("uv"),
+            "message_id": chance.choice("abcd"),
+            "partition_key": chance.choice("pq"),
+            "sequence_number": chance.choice((None, 1, 2, 3, 4, 9)),
+        }
+        key = chance.choice((None, "k", "l"))
+        message = Incoming(**fields, remove_duplicates_key=key)
+        duplicate = detectors.judge(entries, message, now_us)
+        if duplicate is None:
+            position += 1
+            detectors.remember(entries, message, now_us, position)
+            told = {**fields, "key": key, "position": position}
+            assert list(books.told(rules, "inbox.accepted", told, now_us)) == []
+        else:
+            first = duplicate.first_position
+            detectors.ignore(entries, message, now_us, duplicate)
+            told = {**fields, "key": key, "by": str(duplicate.by), "first_position": first}
+            assert list(books.told(rules, "inbox.ignored", told, now_us)) == []
