@@ -101,3 +101,13 @@ async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
         rig.expect(frame, ASKED, asked="west")
     rig.expect(knowing, FIRST, first="west")
     rig.expect_status(device)
+
+
+async def test_a_device_is_told_the_dwell_times_until_it_says_so(rig):
+    """It may not have heard the first time; whoever knows is left alone, in that session."""
+    rig.in_region("AS923-1")
+    device = rig.provision("listener", f_cnt=10)
+    rig.only("west")
+    for commands, words in ((b"", ASKED), (b"\x02", ASKED), (b"\x09", FIRST), (b"", FIRST)):
+        frame = await heard(rig, device, dr=5, f_opts=commands)
+        rig.expect(frame, words, **{"first" if words is FIRST else "asked": "west"})

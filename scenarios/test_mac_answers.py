@@ -191,7 +191,7 @@ async def test_only_an_answer_that_left_has_asked_for_the_status(rig):
     clock = await say_crafted(rig, rig.charlie, "", port=2)
     rig.expect(clock, FIRST, first="west")
     for late_ms, words in ((2_000, TOO_LATE), *((900, ASKS_LATE),) * 3, (0, FIRST)):
-        frame = await rig.craft(rig.alpha, adr_ack_req=bool(late_ms))
+        frame = await rig.craft(rig.alpha, adr_ack_req=words is TOO_LATE)
         text = rig.told(frame, by="west")
         await rig.wait(milliseconds(late_ms))
         await rig.say(text, by="west")

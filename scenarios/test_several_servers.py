@@ -164,7 +164,7 @@ async def test_a_device_of_one_server_is_ignored_by_the_other(rig, strategy, con
     Catalogue: G16.
     """
     rig.put_on("lns-b", "east")
-    pinned = rig.provision("pinned", f_cnt=10, server="lns-a")
+    pinned = rig.provision("pinned", f_cnt=70_010, server="lns-a")
     rig.west.delay_uplinks(milliseconds(150))
     uplink = await pinned.send(confirmed=confirmed)
     rig.expect(uplink, NOT_HERE + FIRST, elsewhere="east", first="west")

@@ -47,9 +47,9 @@ def outcome(
             due["dev_eui"] = frame.dev_eui
     elif told.get("reason") in _NAMELESS:
         yield from check.same("dev_eui", None, told.get("dev_eui"))
-    if sender is not None and "status" in told:
+    if sender is not None and ("status" in told or told.get("reason") == "BelongsToAnotherServer"):
         due |= {"dev_eui": sender.device.dev_eui, "strategy": strategy}
-        if isinstance(frame, DataFrame) and told["upstream"] != "dropped":
+        if isinstance(frame, DataFrame):
             due["f_cnt"] = sender.f_cnt
     for name, value in due.items():
         yield from check.same(name, _plain(value), _plain(told.get(name)))

@@ -127,8 +127,8 @@ def wishes(
         wanted.append(
             repetitions(device.nb_trans, dr=reception.dr, region=region, more_channels=more)
         )
-    if region.dwell_times is not None and not session.knows_dwell_times:
-        dwell = region.dwell_times
+    dwell = region.dwell_times
+    if dwell is not None and wants_dwell_times(session, region):
         wanted.append(TxParamSetupReq(dwell.downlink, dwell.uplink, region.max_eirp_dbm))
     return wanted
 
