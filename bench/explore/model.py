@@ -4,6 +4,9 @@ Written from ADR 007 and the architecture alone; it shares no code with the netw
 everything at once: one record of a session that all servers see alike, and for each server what
 that one heard itself. What is decided, is decided when a reception arrives; a message that takes
 its time makes the answer later. What nobody outside can know is *unknowable*, with the reason.
+
+The rules are `_join`, `_data`, `_decide` and `_ask`. Whatever raises only keeps the model from
+saying what it cannot know: the rules are whole without it.
 """
 
 from collections import defaultdict
@@ -195,8 +198,8 @@ class Model:
         if session.opened in server.ended:
             if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
                 raise Harmless(ENDED)  # the frame that ends it is on its way
-            if not session.is_over and session.doubt:
-                raise (Harmless if session.doubt == ENDED else Unknowable)(session.doubt)
+            if not session.is_over:
+                session.raise_doubt()
             return False
         if session.opened in server.knows:
             return True
@@ -216,8 +219,7 @@ class Model:
         if session.doubt and until is not None and f_cnt > until:
             if f_cnt - (session.newest or 0) <= GAP_MAX:
                 session.doubt = ""  # whatever it was about, this is newer
-        if session.doubt:
-            raise (Harmless if session.doubt == ENDED else Unknowable)(session.doubt)
+        session.raise_doubt()
         turn, newest = r.frame.f_cnt // TURN, session.newest
         _, heard = session.heard.get(r.server, (0, None))
         is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
@@ -249,19 +251,18 @@ class Model:
         if server.is_away(r.at_us) and (shared or not used):
             del server.sightings[frame.number]
             return Words("NonDuplicate", "dropped", "StoreUnavailable", "Suppressed", "NotAsked")
-        if server.lateness_us(r.at_us) and self._shared:
-            if frame.f_cnt not in nonces:  # whoever was first with it, it opens a session
-                nonces.add(frame.f_cnt)
-                self._sessions[frame.device, frame.number] = Session(frame.number, None)
-            raise Unknowable("a join between servers with a slow store")
-        if shared:
-            self._learn(r.server, frame.device)
-        if used:
-            return Words("NonDuplicate", "dropped", "DevNonceUsed", "Suppressed", "NotAsked")
-        nonces.add(frame.f_cnt)
-        self._sessions[frame.device, frame.number] = Session(frame.number, None)
-        server.knows.add(frame.number)
         late_us = 3 * server.lateness_us(r.at_us)
+        is_sure = not (late_us and self._shared)
+        if shared and is_sure:
+            self._learn(r.server, frame.device)
+        if used and is_sure:
+            return Words("NonDuplicate", "dropped", "DevNonceUsed", "Suppressed", "NotAsked")
+        if frame.f_cnt not in nonces:  # whoever was first with it, it opens a session
+            nonces.add(frame.f_cnt)
+            self._sessions[frame.device, frame.number] = Session(frame.number, None)
+        if not is_sure:
+            raise Unknowable("a join between servers with a slow store")
+        server.knows.add(frame.number)
         answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
 
@@ -301,14 +302,12 @@ class Model:
         if refused and self._shared and server.lateness_us(at_us):
             raise Unknowable("a frame is given back by way of a slow store")
         if refused:
+            is_more = copy != "first" or self._answers.is_overtaken(r, begins_us + slow_us)
+            if slow_us and is_more:
+                raise Unknowable("a message under way that is refused when more has come")
             give_up = partial(self._give_up, r, session, before, decided)
-            if slow_us:
-                if copy != "first" or self._answers.is_overtaken(r, begins_us + slow_us):
-                    raise Unknowable("a message under way that is refused when more has come")
-                self._refusals.append((begins_us + slow_us, give_up))
-                self._refusals.sort(key=lambda refusal: refusal[0])
-            else:
-                give_up()
+            self._refusals.append((begins_us + slow_us, give_up))
+            self._refusals.sort(key=lambda refusal: refusal[0])
             return Words(decided.status, "dropped", "UpstreamUnavailable", withheld, decided.level2)
         done_us = begins_us + slow_us
         if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
@@ -341,27 +340,24 @@ class Model:
             if session.denied.get(r.server) != frame.number and not is_far:
                 raise Unknowable("a server was told of a frame that its owner has given back since")
             where = EQUAL if where == NEWER else where
+        is_told = session.is_told(r.server)
+        life, heard = session.heard.get(r.server, (session.life, None))
         if copy == "other":
-            life, heard = session.heard.get(r.server, (session.life, None))
-            is_told = session.is_told(r.server)
             is_odd = where == TOO_FAR or f_cnt < (heard or 0) or not is_told
             is_missed = not is_told and (where == NEWER or f_cnt - (heard or 0) > GAP_MAX)
             if shared and (is_missed or (life != session.life and is_odd)):
                 raise Harmless("a copy at a server that was not told what came since")
             return self._of_other_station(strategy, where, restarts=restarts)
-        if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same":
-            if not session.is_told(r.server):
-                life, heard = session.heard.get(r.server, (session.life, None))
-                if life == session.life or heard is None:
-                    raise Unknowable("a repetition from a life before that of the others")
-                if f_cnt <= heard:
-                    where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
+        if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same" and not is_told:
+            if life == session.life or heard is None:
+                raise Unknowable("a repetition from a life before that of the others")
+            if f_cnt <= heard:
+                where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
         may_repeat = where == EQUAL and confirmed
         if copy == "first":
             advances = where in (NEWER, UNTOLD) or restarts
             decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
-            is_asked = shared and where == TOO_FAR and not server.is_away(r.at_us)
-            if is_asked and is_claimed:
+            if shared and where == TOO_FAR and is_claimed and not server.is_away(r.at_us):
                 advances = decided.advances = True  # of a former life, heard there a moment ago
             if not advances and not may_repeat:
                 if shared:
@@ -379,7 +375,7 @@ class Model:
         mine = session.owner in (None, r.server)
         spent = session.spent.get(f_cnt, 0) if mine else 0
         given = session.given[r.server, f_cnt]
-        is_told = session.is_told(r.server)
+        is_told = session.is_told(r.server)  # by now
         if shared and decided.spends and given >= ANSWERS_AGAIN_MAX and not is_told:
             raise Harmless("all answers are spent by a server that was not told of a newer frame")
         if decided.spends and spent >= ANSWERS_AGAIN_MAX:

@@ -152,6 +152,11 @@ class Session:
             relaxed = relaxed or self.doubt_until is None
         self.doubt, self.doubt_until = why, None if relaxed else max(known)
 
+    def raise_doubt(self) -> None:
+        """Say nothing of it as long as it is in doubt."""
+        if self.doubt:
+            raise (Harmless if self.doubt == ENDED else Unknowable)(self.doubt)
+
     def hear(self, server: int, f_cnt: int, life: int) -> None:
         """A server has heard a counter itself."""
         known = self.heard.get(server)
