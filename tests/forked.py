@@ -27,6 +27,10 @@ SERVER = ("lns.__main__",)
 """What a network server has."""
 CONSUMER = ("bench.__main__", "bench.cli.inbox")
 """What `lorabench inbox` has."""
+SERVER_COMMAND = ("bench.__main__", "bench.cli.lns")
+"""What `lorabench lns` has."""
+BOARDS = ("bench.cli.program", "bench.cli.devices", "tests.firmware_scripts.as_program")
+"""What scripts have that are commands of the bench."""
 
 IMPORTED_BEFORE = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
 """For a pytest of which every warning is an error: it would like to see first what it imports."""
@@ -58,18 +62,26 @@ def run(
 
 
 class Piped:
-    """A network server whose output is read here, as `subprocess.Popen` has it.
+    """A program whose output is read here, as `subprocess.Popen` has it.
 
-    A warning is an error in it. `stderr`: where its log goes; a pipe that nobody reads holds 64 kB.
+    In a network server a warning is an error. `stderr`: where its log goes; a pipe that nobody
+    reads holds 64 kB.
     """
 
-    def __init__(self, words: Sequence[str], stderr: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        stderr: TextIO | None = None,
+        *,
+        imports: tuple[str, ...] = SERVER,
+    ) -> None:
         out, said = os.pipe()
         log, logged = os.pipe() if stderr is None else (None, os.dup(stderr.fileno()))
         self.stdout = os.fdopen(out, encoding="utf-8")
         self.stderr = None if log is None else os.fdopen(log, encoding="utf-8")
         try:
-            self._process = _Forks.of(SERVER).fork(words, ROOT, os.environ, (said, logged))
+            forks = _Forks.of(imports)
+            self._process = forks.fork(words, Path.cwd(), os.environ, (said, logged))
         finally:
             os.close(said)
             os.close(logged)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.firmware_scripts.running import SCRIPTS, script
+from tests.firmware_scripts.running import BY_THE_BENCH, SCRIPTS, script
 
 ALONE = (
     *("flash.py", "make_udev_rules.py", "gateway/configure.py", "gateway/install.sh"),
     *("gateway/reset_lgw.sh", "gateway/wisgate.sh", "systemd/install.sh"),
 )
-BY_THE_BENCH = ("identify.py", "provision.py", "replay.py", "factory_reset.py")
 PROGRAMS = (*ALONE, *BY_THE_BENCH)
 PYTHON = sorted(file for file in SCRIPTS.rglob("*.py") if file.name not in BY_THE_BENCH)
 SHELL = sorted(SCRIPTS.rglob("*.sh"))
@@ -21,7 +20,7 @@ SHELL = sorted(SCRIPTS.rglob("*.sh"))
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_help_has_examples_and_a_dry_run(name: str) -> None:
-    ended = script(name, "--help")
+    ended = script(name, "--help", anew=name == "identify.py")
     assert ended.code == 0
     assert "examples:" in ended.out.lower()
     assert "--dry-run" in ended.out or name == "identify.py"  # it only asks

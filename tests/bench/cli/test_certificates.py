@@ -30,6 +30,7 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from lns.startup import prepare
 from lns.station.cups import NO_CHANGE, StationFiles
+from tests import forked
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_S = 60
@@ -145,9 +146,10 @@ async def serving(*words: str) -> AsyncIterator[tuple[Program, int, int]]:
     """`lorabench lns` on what was made with these words."""
     port, cups_port = free_port(), free_port()
     assert make("--port", str(port), "--cups-port", str(cups_port), *words) == 0
-    server = Program("lorabench lns", Path("lns.log"))
+    starter = forked.Starter(forked.SERVER_COMMAND)
+    server = Program("lorabench lns", Path("lns.log"), starter=starter)
     command = [sys.executable, "-m", "bench", "lns", "certificates/lns.toml"]
-    server.launch(command, speaks=True, env={"PYTHONPATH": str(ROOT)})
+    await server.begin(command, speaks=True, env={"PYTHONPATH": str(ROOT)})
     line = await server.first_line(PATIENCE_S)
     assert line == f"listening wss://127.0.0.1:{port}/router-info"
     try:

@@ -20,10 +20,12 @@ from bench.cli.program import main
 from bench.host.lns_process import Valkey
 from lns.delivery.detectors import statement
 from lns.delivery.mqtt_session import broker, post
+from tests import forked
 from tests.broker import Listener, Mosquitto
+from tests.forked import Piped
 from tests.lns.delivery.sending import message, way
 
-RUN = [sys.executable, "-m", "bench", "inbox"]
+RUN = ["bench", "inbox"]
 WAIT_S = 60
 Once = Callable[..., "Done"]
 
@@ -43,17 +45,25 @@ def asked(mosquitto: Mosquitto, tmp_path: Path) -> list[str]:
 
 
 @contextmanager
-def running(*words: str) -> Iterator["subprocess.Popen[str]"]:
+def started(*words: str) -> Iterator[Piped]:
+    """A consumer as a process."""
+    process = Piped([*RUN, *words], imports=forked.CONSUMER)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def running(*words: str) -> Iterator[Piped]:
     """A consumer that is connected."""
-    with subprocess.Popen([*RUN, *words], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            until_it_says(process, " brings ")
-            yield process
-        finally:
-            process.kill()
+    with started(*words) as process:
+        until_it_says(process, " brings ")
+        yield process
 
 
-def until_it_says(process: "subprocess.Popen[str]", words: str) -> str:
+def until_it_says(process: Piped, words: str) -> str:
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
@@ -61,7 +71,7 @@ def until_it_says(process: "subprocess.Popen[str]", words: str) -> str:
     raise AssertionError(f"it never said {words}")
 
 
-def stop(process: "subprocess.Popen[str]", how: signal.Signals = signal.SIGTERM) -> str:
+def stop(process: Piped, how: signal.Signals = signal.SIGTERM) -> str:
     """The rest of what it says, after a clean end."""
     process.send_signal(how)
     _, rest = process.communicate(timeout=WAIT_S)
@@ -178,7 +188,10 @@ def test_who_reads_no_more_ends_it_and_loses_nothing(
     once(*asked)
     send(mosquitto.url, tmp_path, 1, 2)
     with subprocess.Popen(
-        [*RUN, *asked], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", *RUN, *asked],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as inbox:
         assert inbox.stdout is not None and inbox.stderr is not None
         inbox.stdout.close()
@@ -237,13 +250,9 @@ def test_a_command_says_of_what_time_the_oldest_message_is(
 
 @pytest.mark.broker
 def test_a_command_that_fails_is_told(asked: list[str]) -> None:
-    command = [*RUN, *asked, "--keys", "--min-msg-time", "command:exit 3"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as inbox:
-        try:
-            until_it_says(inbox, "--min-msg-time: exit 3: it ended with 3")
-            stop(inbox)
-        finally:
-            inbox.kill()
+    with started(*asked, "--keys", "--min-msg-time", "command:exit 3") as inbox:
+        until_it_says(inbox, "--min-msg-time: exit 3: it ended with 3")
+        stop(inbox)
 
 
 @pytest.mark.broker
@@ -372,8 +381,8 @@ def test_a_mistake_in_the_file_is_answered_in_words(
 @pytest.mark.broker
 def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) -> None:
     server = Mosquitto(tmp_path)
-    command = [*RUN, "--broker", server.url, "--store", str(tmp_path / "inbox.sqlite")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as inbox:
+    words = ["--broker", server.url, "--store", str(tmp_path / "inbox.sqlite")]
+    with started(*words) as inbox:
         try:
             until_it_says(inbox, "cannot be reached: Connection refused; lorawan/+/+/up is not")
             server.start()
@@ -381,7 +390,6 @@ def test_a_broker_that_is_away_is_waited_for_with_one_message(tmp_path: Path) ->
             assert " brings lorawan/+/+/up" in inbox.stderr.readline()
             stop(inbox)
         finally:
-            inbox.kill()
             server.stop()
 
 

@@ -14,6 +14,7 @@ from bench.station.link import LinkClosed
 from bench.station.web_socket import StationLinks, discover
 from lns.lorawan.identifiers import Eui
 from lns.station.spelling import version_text
+from tests import forked
 
 WEST = Eui("0016C001F1500001")
 KEY = "00112233445566778899AABBCCDDEEFF"
@@ -30,8 +31,10 @@ ALPHA = {
 PATIENCE_S = 60
 
 
-def lns(folder: Path, **sections: dict[str, object]) -> LnsProcess:
-    return LnsProcess(folder, {"lns": {"id": "lns-a"}, **sections}, [ALPHA])
+def lns(folder: Path, *, anew: bool = False, **sections: dict[str, object]) -> LnsProcess:
+    """A fork; `anew`: as the operating system starts it."""
+    starter = None if anew else forked.Starter()
+    return LnsProcess(folder, {"lns": {"id": "lns-a"}, **sections}, [ALPHA], starter=starter)
 
 
 async def configured(links: StationLinks, uri: str) -> str:
@@ -43,7 +46,7 @@ async def configured(links: StationLinks, uri: str) -> str:
 
 def test_it_comes_back_on_the_same_port_after_sigkill(tmp_path: Path) -> None:
     async def main() -> None:
-        server, links = lns(tmp_path), StationLinks()
+        server, links = lns(tmp_path, anew=True), StationLinks()
         await server.start()
         uri = server.uri
         assert uri.startswith("ws://127.0.0.1:")

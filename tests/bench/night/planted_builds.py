@@ -46,7 +46,9 @@ def played(build: Build, folder: Path, scenarios: Sequence[str]) -> Path:
     tree = tree_of(build, folder / "tree")
     words = [sys.executable, "-m", "pytest", *scenarios, "-q", "-p", "no:cacheprovider"]
     words += ["--capture-dir", str(folder), *(["-k", build.chosen] if build.chosen else [])]
+    words += ["-p", "lorabench", "-p", "pytest_timeout"]
     environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take longer than the scenarios
     subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=600, check=False)
     [run] = folder.glob("*/manifest.json")
     return run.parent.rename(run.parent.with_name(f"build-{build.since:02d}"))

@@ -52,8 +52,14 @@ def told(line: Line) -> dict[str, dict[str, int]]:
 
 @pytest.mark.timeout(900)
 def test_every_event_of_sixty_nights_of_a_server_is_found_at_its_night(tmp_path: Path) -> None:
-    folders = {build: played(build, tmp_path / f"b{build.since}", [SCENARIO]) for build in BUILDS}
-    judge(list(folders.values()), tmp_path / "lake")
+    # The same server gives the same bytes: what was mended is played once.
+    runs = {
+        (build.mutant, build.chosen): played(build, tmp_path / f"b{build.since}", [SCENARIO])
+        for build in BUILDS
+        if build.since != MENDED
+    }
+    folders = {build: runs[build.mutant, build.chosen] for build in BUILDS}
+    judge(list(runs.values()), tmp_path / "lake")
     sound, broken, other, mended, _ = (record_of(folder) for folder in folders.values())
     assert sound and broken and other and mended
     for number in range(NIGHTS):
