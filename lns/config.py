@@ -4,12 +4,10 @@ Reads `lns.toml`, `devices.toml` and `tokens.toml`. Every mistake is one sentenc
 and key. No value of a key is ever repeated.
 """
 
-import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -18,16 +16,19 @@ from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.session import Listening
 from lns.dedup.strategy import Strategy
 from lns.delivery.detectors import RETRY_US
-from lns.lorawan import identifiers
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868, Region, region
 from lns.server.access import TOKEN, Tokens
-from lns.server.address import host_and_port, public_uri
+from lns.server.address import address, public_uri
 from lns.toml_file import (
     ConfigError,
+    DevAddrText,
+    EuiText,
+    Key,
     RegionName,
     Section,
+    eui_written,
     line_of,
     mistake,
     read_model,
@@ -39,43 +40,17 @@ from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersi
 __all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
 
 
-def _key(value: object, info: Any) -> bytes:
-    """A 128-bit key: 32 hex digits, `env:NAME` or `file:PATH`; never shown in an error."""
-    if not isinstance(value, str):
-        raise ValueError("a key is text: 32 hex digits, env:NAME or file:PATH")
-    digits = secret(value, info.context)
-    if not re.fullmatch(r"[0-9A-Fa-f]{32}", digits):
-        raise ValueError("a key is 32 hex digits, env:NAME or file:PATH")
-    return bytes.fromhex(digits)
-
-
-def _eui(value: object) -> str:
-    """An EUI in any spelling; what was written is not repeated, it could be a key."""
-    with suppress(ValueError):
-        return identifiers.eui(value if isinstance(value, str) else "")
-    raise ValueError("an EUI is text: 16 hex digits")
-
-
-def _dev_addr(value: object) -> str:
-    with suppress(ValueError):
-        return identifiers.dev_addr(value if isinstance(value, str) else "")
-    raise ValueError("a DevAddr is text: 8 hex digits")
-
-
 def _stations(value: object) -> object:
     if value != "any" and not isinstance(value, list):
         raise ValueError('either "any" or a list of station EUIs')
-    return [_eui(station) for station in value] if isinstance(value, list) else value
+    return [eui_written(station) for station in value] if isinstance(value, list) else value
 
 
 # JoinNonce has 24 bits, DevNonce 16: there is one left for every join that can still come.
 JOIN_NONCE_MIN_MAX = 0xFF0000
 
-Key = Annotated[bytes, BeforeValidator(_key)]
-EuiText = Annotated[Eui, BeforeValidator(_eui)]
-DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
 StationsAllowed = Annotated[Literal["any"] | list[Eui], BeforeValidator(_stations)]
-Address = Annotated[str, AfterValidator(lambda text: host_and_port(text) and text)]
+Address = Annotated[str, AfterValidator(address)]
 PublicUri = Annotated[str, AfterValidator(public_uri)]
 
 
@@ -354,7 +329,7 @@ def load_tokens(path: Path) -> Tokens:
     mistakes = []
     for station, written in table.items():
         try:
-            eui = Eui(_eui(station))
+            eui = Eui(eui_written(station))
             token = secret(written, path.parent) if isinstance(written, str) else ""
             if eui in tokens:
                 raise ValueError("this station has a token already")

@@ -8,11 +8,21 @@ import difflib
 import os
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
+from lns.lorawan import identifiers
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import REGIONS, region
 
 
@@ -85,6 +95,37 @@ def secret(value: str, folder: Path) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"cannot read the key file {path}") from error
     return value.strip()
+
+
+def _key(value: object, info: Any) -> bytes:
+    """A 128-bit key: 32 hex digits, `env:NAME` or `file:PATH`; never shown in an error."""
+    if not isinstance(value, str):
+        raise ValueError("a key is text: 32 hex digits, env:NAME or file:PATH")
+    digits = secret(value, info.context)
+    if not re.fullmatch(r"[0-9A-Fa-f]{32}", digits):
+        raise ValueError("a key is 32 hex digits, env:NAME or file:PATH")
+    return bytes.fromhex(digits)
+
+
+def eui_written(value: object) -> str:
+    """An EUI in any spelling; what was written is not repeated, it could be a key."""
+    with suppress(ValueError):
+        return identifiers.eui(value if isinstance(value, str) else "")
+    raise ValueError("an EUI is text: 16 hex digits")
+
+
+def _dev_addr(value: object) -> str:
+    with suppress(ValueError):
+        return identifiers.dev_addr(value if isinstance(value, str) else "")
+    raise ValueError("a DevAddr is text: 8 hex digits")
+
+
+Key = Annotated[bytes, BeforeValidator(_key)]
+"""A key, from its digits or from where they are kept."""
+EuiText = Annotated[Eui, BeforeValidator(eui_written)]
+"""An EUI in any spelling."""
+DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
+"""A DevAddr in any spelling."""
 
 
 def line_of(text: str, where: list[str | int]) -> int:

@@ -29,6 +29,12 @@ def host_and_port(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def address(text: str) -> str:
+    """An address as it was written; ValueError if it is none."""
+    host_and_port(text)
+    return text
+
+
 def uri(scheme: str, host: str, port: int) -> str:
     """A URI without a path, with brackets where an IPv6 address needs them."""
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

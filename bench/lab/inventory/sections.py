@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
-from lns.config import Address, DevAddrText, EuiText, Key
-from lns.server.address import tc_uri
-from lns.toml_file import RegionName, Section
+from lns.server.address import address, tc_uri
+from lns.toml_file import DevAddrText, EuiText, Key, RegionName, Section
 
 TABLE = Path(__file__).with_name("gateway_boards.toml")
 _DEVICES = {"spi": "/dev/spidev0.0", "usb": "usb:/dev/ttyACM0"}
@@ -174,7 +173,7 @@ class BenchSection(Section):
     """What the bench is called in reports and on its lock."""
     region: RegionName
     """Where it stands."""
-    tap: Address
+    tap: Annotated[str, AfterValidator(address)]
     """Host and port where the gateways connect to the bench."""
     tap_uri: TapUri | None = None
     """What stands in `tc.uri` of the gateways, if that is not `tap`."""
