@@ -134,9 +134,20 @@ def modules() -> dict[str, ast.Module]:
     return {module_name(file): ast.parse(file.read_text("utf-8")) for file in source_files()}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements, wherever they stand, and none of their expressions, which are many more."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, name, ())
+            waiting += inner if isinstance(inner, list) else ()
+
+
 def imported_by(tree: ast.Module, known: frozenset[str]) -> Iterator[str]:
     """The modules that a tree imports; `from package import module` is a module if it is known."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
