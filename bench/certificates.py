@@ -69,7 +69,6 @@ class Authority:
         return self.issue([name], usages=[SERVER], alternatives=x509.SubjectAlternativeName(names))
 
     def client(self, station: Eui) -> Pair:
-        """A certificate whose common name is the EUI of a station."""
         return self.issue([station], usages=[CLIENT])
 
     def issue(

@@ -18,7 +18,6 @@ from lns.clock import now_us
 
 
 def microseconds(number: int) -> int:
-    """That many microseconds."""
     return number
 
 
@@ -78,7 +77,6 @@ class VirtualTimeLoop(AbstractEventLoop):
         self._failure: BaseException | None = None
 
     def time(self) -> float:
-        """The virtual time in seconds."""
         return self._now_us / MICROSECONDS
 
     def run_forever(self) -> None:
@@ -142,19 +140,15 @@ class VirtualTimeLoop(AbstractEventLoop):
         self.stop()
 
     def stop(self) -> None:
-        """Stop after the callbacks that are ready now."""
         self._stopping = True
 
     def is_running(self) -> bool:
-        """Whether the loop runs."""
         return self._running
 
     def is_closed(self) -> bool:
-        """Whether the loop was closed."""
         return self._closed
 
     def close(self) -> None:
-        """Forget everything scheduled."""
         self._closed = True
         self._ready.clear()
         self._timers.clear()
@@ -171,7 +165,6 @@ class VirtualTimeLoop(AbstractEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Handle:
-        """Run a callback at the same time, after those already ready."""
         handle = Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -227,7 +220,6 @@ class VirtualTimeLoop(AbstractEventLoop):
             self._timers_cancelled = 0
 
     def create_future(self) -> Future[Any]:
-        """A future of this loop."""
         return Future(loop=self)
 
     def create_task(
@@ -238,7 +230,6 @@ class VirtualTimeLoop(AbstractEventLoop):
         context: Context | None = None,
         **_: Any,
     ) -> Task[T]:
-        """A task of this loop."""
         return Task(coro, loop=self, name=name, context=context)
 
     def get_debug(self) -> bool:
@@ -255,7 +246,6 @@ class VirtualTimeLoop(AbstractEventLoop):
             self._failure = failure
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """The same as any other."""
         self.call_exception_handler(context)
 
 

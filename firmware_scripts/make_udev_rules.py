@@ -26,13 +26,10 @@ EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class BenchFile:
-    """bench.toml as it was read."""
-
     path: Path
     content: Mapping[str, Any]
 
     def radios(self) -> list[Mapping[str, Any]]:
-        """All devices, then all replayers."""
         return [*self.content.get("device", []), *self.content.get("replayer", [])]
 
 

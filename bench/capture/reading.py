@@ -238,7 +238,6 @@ class CaptureFollower:
         self.torn = 0
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         while True:
             self.read()
             await asyncio.sleep(_AGAIN_S)

@@ -85,8 +85,6 @@ Verbose = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a board is, what it speaks, and what the inventory has of it."""
-
     url: str
     dialect: str
     baud: int | None = None
@@ -448,8 +446,6 @@ def _key(what: str, file: Path | None, variable: str | None) -> bytes | None:
 
 
 def dialogue(verbose: bool) -> Callable[[str, str, dict[str, object]], None]:
-    """The dialogue on stderr, as the driver writes it into captures."""
-
     def record(source: str, kind: str, fields: dict[str, object]) -> None:
         if verbose and "text" in fields:
             print_error(f"{'>' if kind.endswith('.command') else '<'} {fields['text']}")

@@ -84,7 +84,6 @@ class KeyTimes:
 
     @property
     def command(self) -> str | None:
-        """The command that tells the time, if it is one."""
         oldest = self.oldest or ""
         return oldest.removeprefix(_COMMAND) if oldest.startswith(_COMMAND) else None
 

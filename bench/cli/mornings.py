@@ -52,7 +52,6 @@ def morning_of(runs: Path, folder: Path, known: Sequence[Known], how: str) -> Mo
 
 
 def states_of(morning: Morning, known: Sequence[Known]) -> dict[str, CaseState]:
-    """How each case stands, for the reports of the runs."""
     over = {one for one in known if one.is_over(morning.night.night)}
     found = {}
     for case, series in morning.line.series.items():
@@ -74,7 +73,6 @@ def states_of(morning: Morning, known: Sequence[Known]) -> dict[str, CaseState]:
 
 
 def write_nights(runs: Path, known: Sequence[Known]) -> Path:
-    """Write the page of all nights, beside the runs."""
     return write_page(runs, remembered(runs).lines, known, f"{utc_of_this_host():%Y-%m-%d}")
 
 

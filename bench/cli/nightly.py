@@ -160,7 +160,6 @@ class Night:
     label: str = ""
 
     def origin(self, *, explores: bool = False) -> Origin:
-        """What its runs say that they are part of."""
         part = [self.pattern or "", f"first {self.cases_max}" if self.cases_max else ""]
         return Origin(
             night=self.label,

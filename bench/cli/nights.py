@@ -256,7 +256,6 @@ def compare(
 def comparison_document(
     found: Any, labels: Sequence[str], both: Sequence[Sequence[Recorded]]
 ) -> dict[str, Any]:
-    """A comparison as a program reads it."""
     return {
         "old": {"name": labels[0], "runs": [run.run for run in both[0]]},
         "new": {"name": labels[1], "runs": [run.run for run in both[1]]},

@@ -150,7 +150,6 @@ def _examples(examples: Sequence[str], name: str) -> list[str]:
 
 
 def _with_whole_lines(doc: str) -> str:
-    """A docstring in which what is said of a parameter is one line: help is wrapped later."""
     return re.sub(r"\n +(?=\S)", " ", cleandoc(doc))
 
 

@@ -75,7 +75,6 @@ class ProgressDisplay:
             self._console.print(f"{text}{counted}", markup=False)
 
     def line(self, text: str) -> None:
-        """A line that stays, above the bar where there is one."""
         self._console.print(without_controls(text), markup=False)
 
     def _due(self, text: str, done: int, total: int) -> bool:
@@ -111,7 +110,6 @@ def print_styled(lines: Iterable[Sequence[Span]]) -> None:
 
 
 def printable(text: str) -> str:
-    """The text in characters that stdout can encode."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)

@@ -129,7 +129,6 @@ def exit_code_of(verdicts: Sequence[CaseVerdict], *, whole: bool = True) -> Exit
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """The totals as a person reads them: `41 PASS, 1 FAIL`; words that did not occur left out."""
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
 
 

@@ -82,8 +82,6 @@ class NothingToRun(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to run, where, and from which seed."""
-
     pattern: str | None
     rig: str
     seed: int

@@ -115,7 +115,6 @@ async def check(of: Asked) -> Told:
 
 
 async def check_with_roll_call(asked: Sequence[Asked], wait_us: int) -> list[Told]:
-    """Listen at the tap, wait for the gateways, then check them."""
     stations = [of.gateway.eui for of in asked]
     with tempfile.TemporaryDirectory(prefix="lorabench-") as folder, ProgressDisplay() as progress:
         try:

@@ -263,7 +263,6 @@ class Console:
         self._write("command", text)
 
     def line(self, text: str) -> None:
-        """What the device printed."""
         self._write("line", text)
 
     def refuse(self, line: str) -> CommandRefused:
@@ -335,7 +334,6 @@ class AtCommand:
                 future.set_result(why)
 
     def refuses(self, status: Line) -> bool:
-        """Whether this status says that the device will not."""
         return self._reply.refused.fullmatch(status.text) is not None
 
     @property

@@ -43,7 +43,6 @@ class MacCycle:
         self.is_open = True
 
     def end(self) -> None:
-        """Its end was told, or the device has started anew."""
         self.is_open = False
         self._over.set()
 

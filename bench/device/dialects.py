@@ -133,7 +133,6 @@ class UsbPort:
 
 
 def serial_ports() -> tuple[UsbPort, ...]:
-    """The serial ports of USB devices, by path."""
     ports = (
         UsbPort(
             path=found.device,

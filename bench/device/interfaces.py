@@ -13,16 +13,12 @@ from lns.lorawan.region import Channel, DataRate, Region, us915_sub_band
 
 @dataclass(frozen=True, slots=True)
 class Otaa:
-    """A device that joins."""
-
     join_eui: Eui
     app_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Abp:
-    """A device whose one session was written into it."""
-
     dev_addr: DevAddr
     keys: SessionKeys = field(repr=False)
 

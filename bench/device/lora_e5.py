@@ -98,13 +98,11 @@ class LoraE5Settings:
         return tuple(changes)
 
     async def restarted(self) -> None:
-        """Write again what it may have forgotten in a restart."""
         told, self._told = self._told, {}
         for command in told.values():
             await self._write_once(command)
 
     def forget(self) -> None:
-        """It was reset to its factory state."""
         self._keys.clear()
         self._told.clear()
 

@@ -37,7 +37,6 @@ E5_LINES = LineSpelling(
 
 
 def reply_to(command: str) -> Reply:
-    """The lines that end the reply to this command."""
     found = _COMMAND.fullmatch(command)
     name = (found[1] or "AT").upper() if found else "AT"
     value = (found[2] or "").strip() if found else ""
@@ -171,7 +170,6 @@ class LoraE5Board(AttachedBoard):
         return found
 
     async def reboot(self) -> None:
-        """Reset it, and ask until it answers again."""
         with contextlib.suppress(DeviceRestarted):
             await self._run(RESET)
         await self.returned(self._deadlines.boot_us)

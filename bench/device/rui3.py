@@ -253,7 +253,6 @@ def power_index(rules: Region, power_dbm: int) -> int:
 
 
 def power_dbm(rules: Region, index: int) -> int:
-    """The EIRP of a step of AT+TXP."""
     return rules.max_eirp_dbm - _TXP_STEP_DB * index
 
 

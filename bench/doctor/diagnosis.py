@@ -82,7 +82,6 @@ _SHOWN_MAX = 6
 
 
 def serial_ports(root: Path) -> list[Path]:
-    """The serial ports of USB, by name."""
     return sorted(port for pattern in _PATTERNS for port in (root / "dev").glob(pattern))
 
 
@@ -160,7 +159,6 @@ def look_at_folders(folders: Sequence[Path | str]) -> Looked:
 
 
 def look_at_disk(folder: Path) -> Looked:
-    """Room for captures, Spark's tables and Java's archive."""
     free_mb = shutil.disk_usage(_existing(folder)).free // 1_000_000
     told = f"{free_mb / 1000:.1f} GB free"
     if free_mb < DISK_MIN_MB:
@@ -249,7 +247,6 @@ def look_at_ptys(root: Path) -> Looked:
 
 
 def look_at_open_files() -> Looked:
-    """How many files and sockets one process may have open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     told = f"{_limit(soft)} at once" + (f", {_limit(hard)} if asked for" if hard != soft else "")
     if 0 <= soft < FILES_MIN:
@@ -384,7 +381,6 @@ def diagnosis(places: Places) -> list[Check]:
 
 
 def conclusion(checks: Sequence[Check]) -> str:
-    """Which kinds of runs work now, and what the others lack, in one sentence."""
     ready = [f"the {purpose}" for purpose in Purpose if works(checks, purpose)]
     said = [f"{_listed(ready)} can run"] if ready else []
     for purpose in Purpose:

@@ -81,13 +81,11 @@ def checked(name: str, purpose: Purpose, look: Look) -> Check:
 
 
 def obstacles(checks: Sequence[Check], purpose: Purpose) -> list[Check]:
-    """The missing things that keep this kind of run from working."""
     needed = list(Purpose)[: list(Purpose).index(purpose) + 1]
     return [check for check in checks if check.purpose in needed and check.state is State.MISSING]
 
 
 def works(checks: Sequence[Check], purpose: Purpose) -> bool:
-    """Whether nothing is missing for this kind of run."""
     return not obstacles(checks, purpose)
 
 
@@ -106,7 +104,6 @@ _INSTALLERS = {
 
 
 def look_at_broker(root: Path) -> Looked:
-    """Mosquitto, the MQTT broker."""
     named = os.environ.get("MOSQUITTO")
     path = program(named or "mosquitto", root)
     if path is None and named:
@@ -241,7 +238,6 @@ def module_folder(name: str) -> Path | None:
 
 
 def look_at_rig(name: str) -> Looked:
-    """Whether this version of the bench can drive the rig of that name."""
     if importlib.util.find_spec(f"bench.run.{name}") is not None:
         return ok("part of this version")
     return missing("not part of this version", "lorabench run --rig simulated")

@@ -429,7 +429,6 @@ class FollowedLns(LnsProcess):
         return self._relays[1]
 
     async def start_with(self, devices: Sequence[EndDevice], sessions: Sequence[Session]) -> None:
-        """Start it with these devices and the sessions they begin with."""
         for relay in self._relays:
             await relay.start()
         self._known = [device.dev_eui for device in devices]
@@ -465,7 +464,6 @@ class FollowedLns(LnsProcess):
         limit_file_size(self.pid, allowed)
 
     def free_disk(self) -> None:
-        """Let all its files grow again."""
         limit_file_size(self.pid, None)
 
     async def release_parked(self) -> None:

@@ -286,7 +286,6 @@ class Program:
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let it go on."""
         self._send(signal.SIGCONT)
 
     def tail(self, lines: int = _TAIL_LINES) -> str:

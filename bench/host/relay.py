@@ -51,7 +51,6 @@ class Connection:
 
 
 async def until_ended(connection: Connection) -> None:
-    """Wait for the end of a connection, then raise Ended."""
     await connection.ended.wait()
     raise Ended
 
@@ -174,7 +173,6 @@ class Relay:
             self._end(fault)
 
     async def clear(self) -> None:
-        """Undo every fault."""
         for way in self._ways.values():
             way.delay_us = 0
         self._end("delay")

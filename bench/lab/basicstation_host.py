@@ -276,12 +276,10 @@ class Health:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the station started, whatever went wrong on the way."""
         return self.missing is None
 
 
 def health(lines: Sequence[str]) -> Health:
-    """What the lines of a log say, oldest first."""
     starts = [number for number, line in enumerate(lines) if _STARTED.search(line)]
     lines = lines[starts[-1] :] if starts else lines
     reached, own = 0, None

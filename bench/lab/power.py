@@ -368,8 +368,6 @@ class Attenuator(Protocol):
 
 
 class CommandAttenuator:
-    """An attenuator that a program of this host sets; "{db}" in its words is the number."""
-
     def __init__(self, entry: AttenuatorEntry) -> None:
         assert entry.set_command is not None, f"{entry.name} has no command"
         self._name = entry.name
@@ -382,8 +380,6 @@ class CommandAttenuator:
 
 
 class PersonAttenuator:
-    """An attenuator that a person sets."""
-
     def __init__(self, entry: AttenuatorEntry) -> None:
         self._name = entry.name
 

@@ -159,7 +159,6 @@ class LastingLedger(AirtimeLedger):
         aside.replace(file)
 
     def note(self, transmitter: str, freq_hz: int, airtime_us: int, start_us: int) -> None:
-        """Book what was sent, also for the runs that follow."""
         super().note(transmitter, freq_hz, airtime_us, start_us)
         line = _Line(transmitter, freq_hz, airtime_us, start_us + self._ahead_us)
         with self._file.open("a", encoding="utf-8") as file:

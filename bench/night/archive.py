@@ -141,7 +141,6 @@ LIMIT_US = 10_000_000
 
 
 def topic(bench: str) -> str:
-    """Where a broker has the summaries of a bench."""
     return f"lorabench/{bench}/night"
 
 

@@ -73,7 +73,6 @@ class Comparison:
 
     @property
     def evidence(self) -> float:
-        """How strongly the pairs so far speak for "worse"."""
         return evidence(self.worse, self.better)
 
     @property

@@ -154,8 +154,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOfNight(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a night."""
-
     run: str
     seed: int | None = None
     explores: bool = False
@@ -362,7 +360,6 @@ def _change(
 
 
 def repeat_command(line: Line, series: Series, seed: int | None) -> str:
-    """The command that plays a scenario again as it was played."""
     if not series.scenario or not series.file.endswith(".py"):
         return ""
     words = ["pytest", f"{series.file}::{series.scenario}", "--rig", line.rig]

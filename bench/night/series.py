@@ -126,7 +126,6 @@ class Series(msgspec.Struct, kw_only=True):
 
     @property
     def confirmed(self) -> bool:
-        """Whether what was mended has passed often enough since."""
         return not self.signature or self.passes >= PASSES_CONFIRM
 
 

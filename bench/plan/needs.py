@@ -143,12 +143,10 @@ class PlannedCase:
 
     @property
     def replays(self) -> bool:
-        """Whether a second radio sends what it has heard."""
         return "replay" in self.verbs
 
     @property
     def takes_stations(self) -> bool:
-        """Whether it does something to a whole station."""
         return not WHOLE_STATION.isdisjoint(self.station_verbs)
 
     @property
@@ -158,12 +156,10 @@ class PlannedCase:
 
     @property
     def weakened(self) -> int:
-        """How many stations are to hear less than they do."""
         return sum(verb == f"{name}.weaken" for name in self.stations for verb in self.verbs)
 
     @property
     def own_servers(self) -> bool:
-        """Whether it gets network servers that no other case uses."""
         faulty = not OWN_SERVERS.isdisjoint(self.faults)
         return faulty or bool(self.consumers) or len(self.servers) > 1
 
@@ -283,7 +279,6 @@ def usual_bench(dialects: Iterable[str] = ("rui3", "rui3", "lora-e5")) -> Abilit
 
 
 def fits(board: Board, device: PlannedDevice) -> bool:
-    """Whether a board can do what the scenario asks of this device."""
     return (
         _repeats(board, device)
         and (board.sets_counters or not device.wants_counter(board.traits.first_f_cnt))
@@ -310,7 +305,6 @@ def _repeats(board: Board, device: PlannedDevice) -> bool:
 
 
 def is_choosy(planned: PlannedCase) -> bool:
-    """Whether some device of a case cannot be played by just any board."""
     return any(
         not device.repetitions <= {1} or device.explicit_counter or device.expects_downlink
         for device in planned.on_air

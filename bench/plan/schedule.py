@@ -43,7 +43,6 @@ class Bound:
 
 
 def bound(cases: Iterable[PlannedCase], bench: Abilities) -> Bound:
-    """The bound of cases that this bench can play."""
     listed = list(cases)
     beside = [case for case in listed if not case.takes_stations]
     taken = [(device, case.duration_us) for case in beside for device in case.on_air]
@@ -93,7 +92,6 @@ class Overheads:
     injected_max: int = 4
 
     def occupied_us(self, planned: PlannedCase) -> int:
-        """For how long a case takes its boards."""
         servers_us = len(planned.servers) * self.lns_start_us
         before_us = max(self.setup_us if planned.on_air else 0, servers_us)
         return before_us + planned.duration_us + self.settle_us

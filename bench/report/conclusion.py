@@ -24,7 +24,6 @@ class Conclusion:
 
 
 def conclusion(score: Score) -> Conclusion:
-    """How the run went, in plain words."""
     words = Counter(word(v.verdict, v.attempt) for v in score.verdicts)
     cases = len(score.verdicts)
     if not score.wholeness.whole:

@@ -36,8 +36,6 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A number at the axis."""
-
     x: float
     ms: int
 

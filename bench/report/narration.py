@@ -30,7 +30,6 @@ def text_in_words(text: object) -> str:
 
 
 def msgtype(text: object) -> str:
-    """The msgtype of a station's text, or "unreadable"."""
     message = _message(text)
     return "unreadable" if message is None else shown(str(message.get("msgtype")), 20)
 
@@ -112,7 +111,6 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def downlink(phy: object) -> str:
-    """A downlink's PHYPayload (hex) in words."""
     try:
         frame = parse(bytes.fromhex(str(phy)))
     except (ValueError, MalformedFrame):
@@ -251,7 +249,6 @@ def lines(excerpt: Excerpt, cast: Cast, begin_us: int, pointed_at: frozenset[int
 
 
 def in_words(event: Event, cast: Cast) -> str:
-    """One event as a short sentence, without keys."""
     tell = _SENTENCES.get(str(event.get("kind")), _any)
     return shown(tell(event, cast))
 

@@ -290,8 +290,6 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Excused:
-    """A failure that somebody knows of."""
-
     known: Known
     days: int | None
     cases: int
@@ -330,7 +328,6 @@ class Chapter:
 
 
 def write_nights(runs: Path, lines: Sequence[Line], known: Sequence[Known], today: str) -> Path:
-    """Write the page beside the run folders; its path. The same nights give the same bytes."""
     path = runs / PAGE
     replace(path, nights_page(lines, known, today).encode("utf-8", errors="replace"))
     return path

@@ -126,8 +126,6 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """How many receptions were forwarded, marked or dropped."""
-
     upstream: str
     count: int
 
@@ -409,8 +407,6 @@ class CaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What Spark made of a case, once it has scored the run."""
-
     verdict: str
     findings: tuple[Finding, ...]
 

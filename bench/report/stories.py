@@ -424,7 +424,6 @@ def places(findings: Sequence[Finding], events: Sequence[Event]) -> frozenset[in
 
 
 def repeat_command(verdict: Verdict, score: Score) -> str:
-    """The shell command that runs this one scenario again, with the same rig, seed and strategy."""
     if not verdict.file:
         return ""
     words = ["pytest", f"{verdict.file}::{verdict.scenario}"]

@@ -242,7 +242,6 @@ class Situation:
 
     @property
     def is_green(self) -> bool:
-        """Whether every case passed at the first attempt."""
         return {word for word, _ in self.totals} == {"PASS"}
 
 
@@ -266,8 +265,6 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Due against observed, with the number of agreements."""
-
     columns: tuple[str, ...]
     rows: tuple[HeatRow, ...]
     agree: int
@@ -276,8 +273,6 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """The answers to one kind of reception, in the order of ANSWERS."""
-
     strategy: str
     confirmed: str
     counts: tuple[int, ...]
@@ -326,7 +321,6 @@ def heat(counts: Iterable[tuple[str, str, int]]) -> Heat:
 
 
 def answer_rows(answers: Sequence[Answers]) -> list[AnswerRow]:
-    """The answers per strategy and confirmation."""
     summed: Counter[tuple[str, str, str]] = Counter()
     for row in answers:
         confirmed = {True: "confirmed", False: "unconfirmed", None: "join or unknown"}

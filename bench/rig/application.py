@@ -119,7 +119,6 @@ class MemoryBroker:
         self._sessions[consumer].loses_acks = True
 
     def redeliver(self, consumer: str) -> None:
-        """Bring again what was not acknowledged."""
         session = self._sessions[consumer]
         session.connection += 1
         session.loses_acks = False
@@ -132,7 +131,6 @@ class MemoryBroker:
             session.connection += 1
 
     def start(self) -> None:
-        """Go on with what was not acknowledged."""
         self.is_up = True
         for session in self._sessions.values():
             self._bring_all(session)
@@ -399,7 +397,6 @@ class Outboxes:
         self._kept: list[_Published] = []
 
     def refuse(self, messages: int = 1, lns: str | None = None) -> None:
-        """Take none of the next messages."""
         self._refusals += [lns] * messages
         self._fault("refuse", messages=messages, **_of(lns))
 
@@ -414,7 +411,6 @@ class Outboxes:
         self._fault("disk full", lns=lns)
 
     def free_disk(self, lns: str) -> None:
-        """Take what it has to tell again."""
         self._full.discard(lns)
         self._fault("disk full", "fault.end", lns=lns)
 
@@ -429,7 +425,6 @@ class Outboxes:
         self._fault("hold", lns=lns)
 
     def find_broker(self, lns: str) -> None:
-        """Publish what was not acknowledged to a server."""
         self._away.pop(lns, None)
         self.send_again()
 
@@ -443,7 +438,6 @@ class Outboxes:
                 self._send(topic, body)
 
     def wipe(self, lns: str) -> None:
-        """Forget the messages and the numbers of a server."""
         self._kept = [(topic, body) for topic, body in self._kept if body["lns"] != lns]
         for topic in [topic for topic in self._numbers if topic.split("/")[1] == lns]:
             del self._numbers[topic]
@@ -482,8 +476,6 @@ def _of(lns: str | None) -> dict[str, str]:
 
 
 class OutboxWire(Wire):
-    """The wire between one of them and the broker."""
-
     def __init__(self, outboxes: Outboxes, lns: str) -> None:
         self._outboxes = outboxes
         self._lns = lns
@@ -499,8 +491,6 @@ class OutboxWire(Wire):
 
 
 class MemoryApplication(Application):
-    """The broker and the consumers of one simulated case."""
-
     capabilities = frozenset({"slow application", "crash in a transaction"})
 
     def __init__(

@@ -142,7 +142,6 @@ class CaseSetup:
         return self.servers[lns]
 
     def some_servers(self, lns: str | None) -> list[NetworkServer]:
-        """One network server by its id, or all of them."""
         return list(self.servers.values()) if lns is None else [self.server(lns)]
 
     def will_hear(self, stations: Iterable[str]) -> None:

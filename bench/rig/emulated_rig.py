@@ -102,8 +102,6 @@ class PtyDevice(MemoryDevice):
 
 
 class PtyDevices(MemoryDevices):
-    """The virtual devices of one case, behind pseudo-terminals."""
-
     capabilities = frozenset()
 
     def new(self, provisioned: Provisioned) -> CaseDevice:

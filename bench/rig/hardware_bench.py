@@ -78,7 +78,6 @@ class Audibility:
         self._only = None if stations is None else tuple(stations)
 
     def schedule(self, entries: Iterable[tuple[str, ...]]) -> None:
-        """Let the next transmissions be heard by these."""
         self._schedule = list(entries)
 
     def expect_injected(self, phy: bytes, stations: tuple[str, ...]) -> None:
@@ -101,7 +100,6 @@ class Audibility:
         return one
 
     def is_audible(self, station: str, one: HeardTransmission) -> bool:
-        """Whether this station is meant to have heard it."""
         return one.audible is None or station in one.audible
 
     def _begin(self, phy: bytes, at_us: int) -> HeardTransmission:
@@ -118,8 +116,6 @@ class Audibility:
 # until nobody else is there; and those wait until all others are through.
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """What a case has of the bench: boards by the names of its devices, or the gateways alone."""
-
     boards: Mapping[str, LabBoard]
     alone: bool
 
@@ -155,7 +151,6 @@ class BoardPool:
             return place
 
     async def give_back(self, place: Place) -> None:
-        """The case is over."""
         async with self._changed:
             self._playing.remove(place)
             self._changed.notify_all()
@@ -402,7 +397,6 @@ class HardwareBench(ProcessBench):
     # --- what is heard of no case ---------------------------------------------------------------
 
     def note_strength(self, station: str, text: str) -> None:
-        """Remember how strong a frame of a board was heard."""
         message = parse_up(text)
         if isinstance(message, Updf | Jreq):
             info = message.upinfo

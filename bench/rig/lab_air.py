@@ -73,7 +73,6 @@ class LabAir:
         return None
 
     def owns(self, text: str) -> bool:
-        """Whether a reception is of a device of this case."""
         return self._known(text) is not None
 
     def is_audible(self, station: str, text: str) -> bool:
@@ -282,12 +281,10 @@ class GatewayStation(TappedStation):
         await self._restarts()
 
     def shut_out(self) -> None:
-        """Refuse it, whatever it is connected to."""
         if self._alone:
             self._switchboard.shut()
 
     def let_in(self) -> None:
-        """Serve it again."""
         self._switchboard.open()
 
 

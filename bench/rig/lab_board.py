@@ -333,7 +333,6 @@ class LabBoard:
             self._begin_session(self.driver.traits.first_f_cnt, None)
 
     async def silence(self) -> None:
-        """Let it transmit no more, whatever state it is in."""
         async with asyncio.timeout(RETURN_US / 1_000_000):
             await self.driver.silence()
 

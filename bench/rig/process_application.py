@@ -68,7 +68,6 @@ class OwnBroker:
         await self._mosquitto.stop()
 
     async def start(self) -> None:
-        """Start it again."""
         await self._mosquitto.start()
         self._watch(self._mosquitto)
 
@@ -83,7 +82,6 @@ class OwnBroker:
         await self.post(topic, payload)
 
     async def end(self) -> None:
-        """End it for good."""
         self._over.set()
         if self._hearing is not None:
             await asyncio.wait({self._hearing})
@@ -205,7 +203,6 @@ class ProcessConsumer(Consumer):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it has said nothing for a while."""
         return now_us() - self._said_us > QUIET_US
 
     @property
@@ -214,7 +211,6 @@ class ProcessConsumer(Consumer):
 
     @property
     def died(self) -> Exception | None:
-        """How it ended, if nobody asked for that."""
         return None if self._program is None else self._program.died
 
     async def stop(self) -> None:

@@ -308,7 +308,6 @@ class ProcessBench:
         )  # fmt: skip
 
     def new_folder(self, name: str) -> Path:
-        """A new folder for one case alone."""
         self._folders += 1
         return subfolder(self.folder, f"{name}-{self._folders}")
 
@@ -395,7 +394,6 @@ def by_way_of(url: str, port: int) -> str:
 
 
 def subfolder(folder: Path, name: str) -> Path:
-    """A new folder in another one, for its owner only."""
     made = folder / name
     made.mkdir(mode=0o700)
     return made

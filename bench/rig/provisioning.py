@@ -63,7 +63,6 @@ class Provisioned:
 
     @property
     def identity(self) -> Identity:
-        """What it takes to build join requests in its name."""
         return Identity(self.dev_eui, self.join_eui, self.app_key)
 
     def session(self) -> Session | None:
@@ -196,8 +195,6 @@ _RX2_DR = 0
 
 
 class Answer(StrEnum):
-    """What a downlink is to the device that asked for it."""
-
     JOIN_ACCEPT = "join accept"
     ACK = "acknowledgement"
     OTHER = "downlink"
@@ -304,7 +301,6 @@ class DeviceBook:
         return None
 
     def sent(self, known: Known) -> None:
-        """Take note that the device has sent this frame."""
         if known.session is not None:
             known.session.f_cnt_up = known.f_cnt + 1
         elif isinstance(known.frame, JoinRequest):

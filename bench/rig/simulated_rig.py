@@ -64,7 +64,6 @@ class SharedStore:
         self._begin_anew()
 
     def lose_everything(self) -> None:
-        """Know nothing any more."""
         self._stores = {}
         self._begin_anew()
 
@@ -111,7 +110,6 @@ class StoreWire(Wire):
         self.mend()
 
     def mend(self) -> None:
-        """Let everything pass at once again."""
         self._is_cut, self._delay_us = False, 0
         for fault in list(self._faults):
             self._end(fault)
@@ -330,8 +328,6 @@ def _record_event(record: Record, lns: str, event: Event) -> None:
 
 
 class MemoryServers(Servers):
-    """The network servers of one simulated case."""
-
     capabilities = frozenset({"virtual time", "wall clock"})
 
     def __init__(self, setup: CaseSetup, store: SharedStore, outboxes: Outboxes) -> None:

@@ -157,7 +157,6 @@ class SoftwareStation(TappedStation):
 
     @property
     def station(self) -> VirtualStation:
-        """The station itself, once it is switched on."""
         assert self._station is not None, "stations are switched on by the first act"
         return self._station
 
@@ -235,8 +234,6 @@ def _ppm(eui: Eui) -> int:
 
 
 class MemoryDevices(Devices):
-    """The virtual devices of one case."""
-
     capabilities = frozenset({"any port", "session kept by a failed join"})
 
     def __init__(self, setup: CaseSetup) -> None:

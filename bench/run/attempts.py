@@ -78,7 +78,6 @@ class Turn:
     def follows(
         self, verdict: Verdict, cause: BaseException | None, *, stalled: bool = False
     ) -> bool:
-        """Whether another attempt follows one that ended so."""
         if self._is_too_long(cause):
             return False
         if verdict.result is Result.INCONCLUSIVE:
@@ -90,7 +89,6 @@ class Turn:
         return is_of_host(cause) or (stalled and isinstance(cause, LATE_ERRORS))
 
     def excuses(self, cause: BaseException | None) -> bool:
-        """Whether this proves nothing on a host that was late."""
         is_late = isinstance(cause, LATE_ERRORS) and not self._is_too_long(cause)
         return self.is_played and is_late
 
@@ -179,7 +177,6 @@ async def repeated(
 
 
 def owner_of(error: BaseException) -> Owner:
-    """Who has to see to an error that kept the bench from playing a case."""
     if isinstance(error, ServerDied | ServerSilent):
         return Owner.LNS
     if isinstance(error, ConsumerDied):
@@ -212,7 +209,6 @@ def innermost(failure: BaseException) -> str:
 
 
 def first_cause(failure: BaseException) -> BaseException:
-    """The first exception in a group of groups."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure

@@ -61,6 +61,5 @@ def _has_own_server(play: Play) -> bool:
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[ProcessBench]:
-    """A run on this rig."""
     rigs = EmulatedRigs(record, settings)
     return WallClockRun(record, rigs, retention_us=rigs.retention_us)

@@ -198,7 +198,6 @@ def _locked(inventory: Inventory) -> Iterator[None]:
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[HardwareBench]:
-    """A run on this rig, of the scenarios that pytest was asked for."""
     assert settings.inventory is not None
     rigs = HardwareRigs(record, settings.inventory, settings)
     return WallClockRun(record, rigs, retention_us=rigs.retention_s * 1_000_000)

@@ -181,7 +181,6 @@ class ScenarioSession:
     # --- how it ends --------------------------------------------------------------------------
 
     def finish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-        """Note how the run ended, for its last line."""
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             self._ending = Ending.INTERRUPTED, ""
         elif self._ending is None:

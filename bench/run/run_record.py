@@ -157,7 +157,6 @@ class RunRecord:
 
 
 def describe(record: RunRecord, inventory: Inventory) -> None:
-    """Say which bench a run is on."""
     record.devices = ", ".join(entry.name for entry in inventory.devices)
     record.stations = ", ".join(entry.name for entry in inventory.gateways)
     record.bench = inventory.name

@@ -85,7 +85,6 @@ class SimulatedRun:
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> SimulatedRun:
-    """A run on this rig; none of the settings is about it."""
     return SimulatedRun(record)
 
 
@@ -151,7 +150,6 @@ class Notes:
             self.servers[given[0]] = None
 
     def provisioned(self, name: str, facts: dict[str, Any]) -> None:
-        """Note what a scenario itself says of a device."""
         device = self.devices[name]
         device.explicit_counter = any(facts.get(fact) is not None for fact in _COUNTERS)
         device.explicit_identity = any(facts.get(fact) is not None for fact in _IDENTITY)

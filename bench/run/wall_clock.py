@@ -73,15 +73,12 @@ class SideBySide(Generic[B]):
             self._plays.discard(task)
 
     def call(self, action: Callable[[B], T]) -> T:
-        """Do something on the bench's own thread, and wait for it."""
-
         async def act(bench: B) -> T:
             return action(bench)
 
         return self.result(self.play(act))
 
     def close(self) -> None:
-        """End what still runs, and close the bench."""
         is_open = self._opened.done() and self._opened.exception() is None
         if is_open and self._loop is not None and self._over is not None:
             with suppress(RuntimeError):  # the bench broke, and its loop is gone

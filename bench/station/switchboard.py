@@ -40,7 +40,6 @@ class StationClock:
         self._xtime = 0
 
     def learn(self, text: str) -> None:
-        """Take a text of the station."""
         fields = json_of(text)
         if fields is None:
             return
@@ -145,7 +144,6 @@ class Switchboard:
 
     @property
     def is_up(self) -> bool:
-        """Whether it is there and its radio runs."""
         return self.connected and self.clock.is_told
 
     async def accept(self, link: TextLink) -> None:
@@ -180,7 +178,6 @@ class Switchboard:
             self._tasks.create_task(self._keep_line(party))
 
     def leave(self, party: Party) -> None:
-        """The case is over."""
         if party not in self._parties:
             return
         self._parties.remove(party)

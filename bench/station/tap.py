@@ -89,7 +89,6 @@ class Faults:
         self._active: list[Fault] = []
 
     def begin(self, fault: Fault) -> Fault:
-        """Inject a fault from now on."""
         self._active.append(fault)
         self._note("fault.begin", fault)
         return fault
@@ -196,7 +195,6 @@ class Tap:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the station cannot connect."""
         return self._tasks is None or self._faults.active(FaultKind.CUT) is not None
 
     @property

@@ -199,7 +199,6 @@ class WebSocketLink:
         await asyncio.shield(self._connection.connection_lost_waiter)
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Call back as soon as the socket is closed."""
         self._connection.connection_lost_waiter.add_done_callback(lambda _: callback())
 
     def _end(self, why: str) -> None:

@@ -15,8 +15,6 @@ from lns.uplink.registry import EndDevice
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """What a case is, for people and for the score."""
-
     case: str
     scenario: str
     file: str
@@ -73,7 +71,6 @@ class Case:
         self.repeated = False
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        """Write one event of any source that happens now."""
         if self._begun:
             self._write(source, kind, fields, None)
         else:
@@ -151,11 +148,9 @@ class Case:
         self._fact("case.device", fields)
 
     def station(self, eui: Eui, name: str) -> None:
-        """Tell the name of a station."""
         self._fact("case.station", {"eui": eui, "name": name})
 
     def lns(self, lns: str, event: str, **facts: object) -> None:
-        """Tell that a network server starts or restarts."""
         self._fact("case.lns", {"lns": lns, "event": event, **facts})
 
     def expect_outcome(

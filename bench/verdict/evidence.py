@@ -287,7 +287,6 @@ class Evidence:
 
     @property
     def heard(self) -> dict[str, list[Heard]]:
-        """The receptions of each frame in order of arrival."""
         by_frame: defaultdict[str, list[Heard]] = defaultdict(list)
         for reception in self.receptions:
             if reception.frame_id is not None:
@@ -296,7 +295,6 @@ class Evidence:
 
     @property
     def expects_anything(self) -> bool:
-        """Whether the scenario said anything of what was due."""
         return bool(
             self.expected
             or self.expected_lines

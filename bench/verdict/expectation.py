@@ -235,17 +235,14 @@ class Table:
             self._rows |= dict.fromkeys(_keys(which), row)
 
     def __add__(self, other: "Table") -> "Table":
-        """The receptions of this table, then those of the other."""
         shared = [key for key in self._rows if key in other._rows]
         rows = {key: self._rows[key] + other._rows[key] for key in shared}
         return _table(self._roles + other._roles, rows)
 
     def __mul__(self, times: int) -> "Table":
-        """The receptions of this table, several times over."""
         return _table(self._roles * times, {key: row * times for key, row in self._rows.items()})
 
     def only(self, role: str) -> "Table":
-        """The one column of that role."""
         column = self._column(role)
         return _table((role,), {key: (row[column],) for key, row in self._rows.items()})
 

@@ -98,7 +98,6 @@ class Scrutiny:
     frame_id: str | None = None
 
     def wrong(self, field: str, expected: object, observed: object) -> Found:
-        """A field that is not as it has to be."""
         due, seen = told(expected), told(observed)
         return Found(
             rule=self.rule, text=f"{self.of}: {field}: expected {due}, observed {seen}",
@@ -116,7 +115,6 @@ class Scrutiny:
             yield self.wrong(field, expected, observed)
 
     def about(self, rule: str) -> "Scrutiny":
-        """The same of another rule."""
         return replace(self, rule=rule)
 
 

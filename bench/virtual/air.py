@@ -99,7 +99,6 @@ class Caught:
 def modulated(
     data_rate: Modulated, freq_hz: int, *, inverted: bool, sync_word: str = PUBLIC
 ) -> Modulation:
-    """A data rate of a region on a frequency."""
     if isinstance(data_rate, Fsk):
         return Modulation(freq_hz=freq_hz, sf=0, bw_hz=0, inverted=inverted, sync_word=sync_word)
     return Modulation(
@@ -116,7 +115,6 @@ def on_air_us(
     coding_rate: int = 1,
     preamble: int = PREAMBLE,
 ) -> int:
-    """The airtime of a frame in microseconds."""
     data_rate = modulation.data_rate
     if isinstance(data_rate, Lora):
         data_rate = Lora(max(data_rate.sf, _SF_MIN), data_rate.bw_hz)
@@ -281,7 +279,6 @@ class Medium:
         self._listeners[hears].pop(id(listener), None)
 
     def ongoing(self, direction: Direction) -> list[Transmission]:
-        """The transmissions of one direction under way."""
         on_air = (frame.transmission for frame in self._on_air.values())
         return [transmission for transmission in on_air if transmission.direction == direction]
 

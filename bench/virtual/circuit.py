@@ -56,8 +56,6 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """An answer that was believed, in which window, and how strong."""
-
     content: T
     slot: str
     caught: Caught
@@ -400,7 +398,6 @@ class Nvm:
         self._write()
 
     def erase(self, *kept: str) -> None:
-        """Forget everything but these."""
         self._values = {name: self._values[name] for name in kept if name in self._values}
         self._write()
 
@@ -438,7 +435,6 @@ class Circuit:
 
     @property
     def raw(self) -> Radio:
-        """The radio for a mode without MAC."""
         assert self.chip is not None, f"{self.name}: nothing but LoRaWAN is on this air"
         return self.chip
 

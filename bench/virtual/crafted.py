@@ -102,7 +102,6 @@ def facts_of(sent: Sent, attempt: int) -> dict[str, object]:
 
 
 def forged(sent: Sent) -> Sent:
-    """The same frame with a wrong MIC."""
     spoilt = found(sent.dev_eui, _spoilt(sent.phy), sent.f_cnt)
     return replace(sent, phy=spoilt.phy, frame_id=spoilt.frame_id, transmissions=[])
 

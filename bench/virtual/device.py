@@ -237,7 +237,6 @@ class VirtualDevice:
 
     @property
     def retries(self) -> int:
-        """How often a confirmed frame without acknowledgement is repeated."""
         return int(self._nvm.get("RETY"))
 
     @property
@@ -258,7 +257,6 @@ class VirtualDevice:
         self._type(f"AT+ADR={int(adr)}")
 
     def ask(self, asked: Asked) -> None:
-        """Ask the network with the next message."""
         self._type(asked)
 
     def set_nb_trans(self, nb_trans: int) -> None:

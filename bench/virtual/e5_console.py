@@ -57,7 +57,6 @@ class E5TestMode:
         self._listens = self._sends = False
 
     def use(self, is_test: bool) -> None:
-        """Whether the module is in this mode now."""
         self._listens = False
         if is_test:
             self._circuit.raw.unasked = self._caught
@@ -185,7 +184,6 @@ class E5Traffic:
         return (session.f_cnt_up, session.counters()["down"] + 1) if session else (0, 0)
 
     def set_counters(self, up: int, down: int) -> None:
-        """Count on from here."""
         session = self._mac.session
         if session is None:
             raise E5Refusal(Error.MODE)
@@ -196,7 +194,6 @@ class E5Traffic:
         return self._mac.max_payload(self._mac.settings.dr)
 
     def join(self, text: str) -> list[str]:
-        """AT+JOIN, AT+JOIN=FORCE."""
         mode = self._memory.get("mode")
         require(mode != "TEST", Error.MODE)
         if mode != "LWOTAA":

@@ -284,8 +284,6 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[T]):
-    """An answer that was believed, in which window, and how strong."""
-
     content: T
     slot: str
     heard: Heard
@@ -398,7 +396,6 @@ class Mac:
         return min((self._wait_us(hz) for hz in self._channels_hz(dr)), default=0)
 
     def max_payload(self, dr: int) -> int:
-        """How many bytes of an application fit a frame now."""
         return self.plan.payload_max[dr] - (self.session.owed() if self.session else 0)
 
     async def join(

@@ -82,8 +82,6 @@ class Value:
 
 
 def number(low: int, high: int) -> Check:
-    """A decimal number in a range."""
-
     def check(text: str) -> str | None:
         known = text.isascii() and text.isdecimal() and low <= int(text) <= high
         return str(int(text)) if known else None
@@ -92,8 +90,6 @@ def number(low: int, high: int) -> Check:
 
 
 def hexadecimal(octets: int, *, upper: bool = True) -> Check:
-    """So many bytes in hexadecimal, either case."""
-
     def check(text: str) -> str | None:
         if not re.fullmatch(rf"[0-9A-Fa-f]{{{2 * octets}}}", text):
             return None
@@ -192,7 +188,6 @@ class Rui3Memory:
 
     @property
     def echoes(self) -> bool:
-        """Whether the console repeats what it hears."""
         return bool(self._nvm.get("echo", False))
 
     @echoes.setter
@@ -206,7 +201,6 @@ class Rui3Memory:
         return int(self.get(name))
 
     def set(self, name: str, argument: str) -> Status:
-        """Keep a setting, if it may be that."""
         kept = VALUES[name].check(argument)
         if kept is None:
             return Status.PARAM_ERROR
@@ -238,7 +232,6 @@ class JoinTimes:
         self._joins_us = 0
 
     def note(self, sent: Transmission) -> None:
-        """A join-request goes out."""
         self._joins_us += sent.airtime_us
 
     def wait_us(self) -> int:
@@ -313,7 +306,6 @@ class Rui3Traffic:
         return wait_us > 0
 
     def tell_restricted(self, wait_us: int) -> None:
-        """How long nothing may be sent."""
         self._say(f"Restricted_Wait_{-(-wait_us // 1000)}_ms")
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -456,7 +448,6 @@ class Rui3Join:
         self._round = 0  # of the attempts that belong to one command
 
     def boot(self) -> None:
-        """Join by itself, where that was asked for."""
         if self._parameters()[1] and self._memory.number("NJM"):
             self._start()
 

@@ -210,7 +210,6 @@ def last_down(counters: dict[str, int]) -> int | None:
 def joined(
     app_key: bytes, accept: JoinAccept, *, dev_nonce: int, first_f_cnt: int, number: int = 0
 ) -> Session:
-    """The session that a join-accept opens."""
     more = [UpChannel(hz, range(6)) if hz else None for hz in accept.more_channels_hz]
     return Session(
         dev_addr=accept.dev_addr,

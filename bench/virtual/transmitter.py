@@ -59,7 +59,6 @@ class ConcentratorClock:
         self._apart = clocks
 
     def start(self, now_us: int) -> None:
-        """Begin a new session."""
         taken = [clock._session for clock in self._apart]
         session = self._chance.choice([byte for byte in _SESSIONS if byte not in taken])
         drawn_us = self._chance.randrange(_START_COUNTER_MAX_US)

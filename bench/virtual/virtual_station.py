@@ -118,7 +118,6 @@ class ReceiveQueue:
         return True
 
     def take_all(self) -> list[RadioFrame]:
-        """All frames in order, the queue being empty then."""
         frames = list(self._frames)
         self._frames.clear()
         self._bytes = 0
@@ -220,7 +219,6 @@ class VirtualStation:
 
     @property
     def connected(self) -> bool:
-        """Whether the link to the server is up."""
         return self._link is not None
 
     @property
@@ -233,7 +231,6 @@ class VirtualStation:
         return self.clock.xtime(now_us())
 
     async def run(self) -> None:
-        """Connect, serve and connect again, until cancelled."""
         try:
             while True:
                 link = await self._find_server()

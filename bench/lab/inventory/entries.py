@@ -11,16 +11,12 @@ from lns.lorawan.identifiers import DevAddr, Eui
 
 
 class GatewayKind(StrEnum):
-    """What a gateway is, and so how it is configured and restarted."""
-
     RASPBERRY_PI = "raspberry-pi"
     WISGATE = "wisgate"
     PROGRAM = "program"  # a station process on this host
 
 
 class PowerKind(StrEnum):
-    """How a power switch, or a reset button, is worked."""
-
     UHUBCTL = "uhubctl"
     RELAY = "relay"
     SHELLY = "shelly"
@@ -30,8 +26,6 @@ class PowerKind(StrEnum):
 
 
 class AttenuatorKind(StrEnum):
-    """How a step attenuator is set."""
-
     COMMAND = "command"
     PERSON = "person"
 
@@ -75,8 +69,6 @@ class DeviceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayerEntry:
-    """A radio that sends captured frames again."""
-
     radio: Radio
 
     @property

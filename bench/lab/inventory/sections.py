@@ -66,8 +66,6 @@ BOARDS = _read()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one kind."""
-
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
@@ -325,7 +323,6 @@ class PowerSection(Section):
         return self
 
     def settings(self) -> dict[str, object]:
-        """The keys that were given, without name and kind."""
         written = self.model_dump(exclude={"name", "kind"}, exclude_none=True)
         return {key: tuple(v) if isinstance(v, list) else v for key, v in written.items()}
 
@@ -364,8 +361,6 @@ class ReportSection(Section):
 
 
 class BenchFile(Section):
-    """`bench.toml`: one bench."""
-
     rig: Literal["hardware"]
     """What the file describes: always `"hardware"`."""
     bench: BenchSection

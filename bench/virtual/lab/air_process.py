@@ -68,7 +68,6 @@ class Air:
         self._radios[radio] = tell
 
     def detach(self, radio: str) -> None:
-        """A radio is gone, and what it was sending ends here."""
         self._radios.pop(radio, None)
         for frame in self._on_air.values():
             if frame.emission.sender == radio:
@@ -98,7 +97,6 @@ class Air:
         loop.call_at(emission.end_us / 1_000_000, self._end, emission.key)
 
     def stop(self, key: str) -> None:
-        """A sender was switched off before the end."""
         if key in self._on_air:
             self._on_air[key].is_cut_off = True
 

@@ -55,7 +55,6 @@ class Board:
         self._starts = asyncio.Event()
 
     async def run(self) -> None:
-        """Have power until the process is ended."""
         line = await open_air(self._folder, self._name)
         async with await lab_folder.listen(self._home, self._control):
             await self.have_power(line)

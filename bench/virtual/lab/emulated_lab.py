@@ -37,8 +37,6 @@ class BoardEntry:
 
 @dataclass(frozen=True, slots=True)
 class StationEntry:
-    """One station of the lab."""
-
     name: str
     eui: str
 

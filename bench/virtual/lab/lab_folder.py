@@ -41,7 +41,6 @@ def port_link(folder: Path, name: str) -> Path:
 
 
 def log_file(folder: Path, name: str) -> Path:
-    """What a process says, for people."""
     return home(folder, name) / "log"
 
 
@@ -60,8 +59,6 @@ Accept = Callable[["Wire"], Awaitable[None]]
 
 
 class Wire:
-    """One end of a connection."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -81,7 +78,6 @@ class Wire:
         return None
 
     async def close(self) -> None:
-        """End it for both ends."""
         self._writer.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()

@@ -18,8 +18,6 @@ SUB_BAND_2 = (*range(8, 16), 65)
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """Spreading factor and bandwidth."""
-
     sf: int
     bw_hz: int
 
@@ -118,7 +116,6 @@ class ChannelPlan:
         return self.downlinks_hz[channels.index(up_freq_hz) % len(self.downlinks_hz)]
 
     def up_dr(self, modulated: Modulated) -> int | None:
-        """The data rate of an uplink with this modulation."""
         for dr in self.up_drs:
             if self.data_rates[dr] == modulated:
                 return dr
