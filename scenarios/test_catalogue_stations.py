@@ -111,6 +111,28 @@ async def test_a_station_that_draws_its_session_byte_again_is_answered(rig, stra
         rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("virtual time")
+async def test_a_frame_of_an_earlier_session_of_the_same_byte_is_not_answered(rig, strategy):
+    """It names a moment that the new session has yet to come to; it does not set the clock.
+
+    Catalogue: beside H10.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(30))
+    late = await rig.craft(rig.charlie, confirmed=True)
+    text = rig.told(late, by="west")
+    rig.west.repeat_session()
+    rig.west.restart()
+    await rig.wait(seconds(5))
+    await rig.say(text, by="west")
+    after = await rig.alpha.send(confirmed=True)
+    rig.expect(late, TOO_LATE, first="west")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
 async def test_a_station_without_a_clock_leaves_what_it_hears_first_unanswered(rig, strategy):
     """The first station owns the answer (ADR 007); the report names the one that cannot give any.
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST, WITH_DOWNLINK
+from scenarios.words import FIRST, IN_RX2, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -111,3 +111,16 @@ async def test_a_device_is_told_the_dwell_times_until_it_says_so(rig):
     for commands, words in ((b"", ASKED), (b"\x02", ASKED), (b"\x09", FIRST), (b"", FIRST)):
         frame = await heard(rig, device, dr=5, f_opts=commands)
         rig.expect(frame, words, **{"first" if words is FIRST else "asked": "west"})
+
+
+async def test_what_rx1_has_no_room_for_goes_in_a_faster_rx2(rig):
+    """A second later than RX1 would have been; the server knows how long it has until then."""
+    device = rig.provision("listener", activation="otaa", rx2_dr=5, dr=0)
+    rig.only("west")
+    join = await device.join()
+    await rig.queue_downlink(device, payload=bytes(100), port=9)
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(uplink, IN_RX2, first="west")
+    rig.expect_answer(uplink, f_port=9, rx1_dr=None, rx2_dr=5)
+    rig.expect_downlink(device, bytes(100), port=9, window="2")

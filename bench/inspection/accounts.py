@@ -201,7 +201,9 @@ def scheduled(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
         yield from check.same("f_port", frame.f_port, event.get("f_port"))
         confirmed = frame.confirmed if of_application else None
         yield from check.same("confirmed", confirmed, event.get("confirmed"))
-    if told.opens_us is not None:
+    if "xtime" not in fields:
+        yield from check.same("margin_us", None, event.get("margin_us"))
+    elif told.opens_us is not None:
         due_us = told.opens_us - event["t_us"]
         if abs(due_us - event.get("margin_us", 0)) > _MARGIN_US:
             yield check.wrong("margin_us", due_us, event.get("margin_us"))
