@@ -7,6 +7,7 @@ in whole microseconds. Under the bench's virtual-time loop it is virtual, elsewh
 
 import asyncio
 import logging
+from asyncio import get_running_loop
 from collections.abc import Callable, Coroutine, Generator
 from datetime import UTC, datetime, timedelta
 from types import coroutine
@@ -17,7 +18,7 @@ Utc = Callable[[], datetime]
 
 def now_us() -> int:
     """The monotonic time in microseconds; RuntimeError outside a running event loop."""
-    return round(asyncio.get_running_loop().time() * 1_000_000)
+    return round(get_running_loop().time() * 1_000_000)
 
 
 def utc_counted_from(start: datetime) -> Utc:

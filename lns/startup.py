@@ -66,7 +66,7 @@ async def _opened(
 
 
 def _memory_upstream(config: Config) -> OpenUpstream:
-    return lambda acknowledge: nullcontext(MemoryUpstream())
+    return lambda acknowledge: nullcontext(MemoryUpstream(messages_max=0))
 
 
 def _mqtt(config: Config) -> OpenUpstream:

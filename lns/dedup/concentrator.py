@@ -30,6 +30,9 @@ class Copy(StrEnum):
     OTHER_STATION = "other station"
 
 
+FIRST, SAME_STATION, OTHER_STATION = Copy
+
+
 class DataKey(Struct, frozen=True, gc=False, cache_hash=True):
     """Identity of a data frame (ADR 007, 1a): device whose MIC fits, MIC, counter on the wire."""
 
@@ -89,11 +92,10 @@ class _Frames(TTLCache[Key, Sighting]):
         self._marks_us: deque[float] = deque()
         self._unmarked = 0
 
-    def __missing__(self, key: Key) -> Sighting:
-        return _NOBODY
-
     def known(self, key: Key, now_us: int) -> Sighting:
         """What was heard of a frame and is not due yet: `self[key]` at a third of its price."""
+        if not Cache.__contains__(self, key):
+            return _NOBODY
         found = Cache.__getitem__(self, key)
         return found if now_us - found.heard_us < self._retention_us else _NOBODY
 
@@ -158,8 +160,8 @@ class Sightings:
         first = known.station or station
         self._frames[key] = Sighting(first, now_us, known.lived)  # sliding: a hit writes
         if known is _NOBODY:
-            return Copy.FIRST
-        return Copy.SAME_STATION if station == first else Copy.OTHER_STATION
+            return FIRST
+        return SAME_STATION if station == first else OTHER_STATION
 
     def place(self, key: Key, lived: Lived) -> None:
         """Remember of a frame in which life it lies, for its copies; it renews nothing."""

@@ -10,8 +10,8 @@ from itertools import product
 from msgspec import Struct
 
 from lns.dedup.claim import Level2, OnOutage
-from lns.dedup.concentrator import Copy
-from lns.dedup.session import Standing
+from lns.dedup.concentrator import FIRST, SAME_STATION, Copy
+from lns.dedup.session import EQUAL, NEWER, Standing
 
 RESUBMISSIONS_MAX = 3  # answers per counter value beyond the first one
 
@@ -33,12 +33,18 @@ class Status(StrEnum):
     RESUBMISSION = "DuplicateDueToResubmission"
 
 
+NON_DUPLICATE, DUPLICATE, SOFT_DUPLICATE, RESUBMISSION = Status
+
+
 class Upstream(StrEnum):
     """What the application gets of a reception."""
 
     FORWARDED = "forwarded"
     MARKED = "marked"
     DROPPED = "dropped"
+
+
+FORWARDED, MARKED, DROPPED = Upstream
 
 
 class Reason(StrEnum):
@@ -80,11 +86,11 @@ def _with(done: Disposition, *, advances: bool = False, spends: bool = False) ->
 
 def status_of(copy: Copy, strategy: Strategy) -> Status:
     """The status of a data frame (ADR 007, 1a); only Drop turns a copy into a hard duplicate."""
-    if copy is Copy.FIRST:
-        return Status.NON_DUPLICATE
-    if copy is Copy.SAME_STATION:
-        return Status.RESUBMISSION
-    return Status.DUPLICATE if strategy is Strategy.DROP else Status.SOFT_DUPLICATE
+    if copy is FIRST:
+        return NON_DUPLICATE
+    if copy is SAME_STATION:
+        return RESUBMISSION
+    return DUPLICATE if strategy is Strategy.DROP else SOFT_DUPLICATE
 
 
 _UP = Disposition(Upstream.FORWARDED, answers=True)
@@ -102,21 +108,21 @@ _COPY_OF = {
 # The table of ADR 007: (status, strategy, confirmed) -> what is done with a frame whose counter
 # is admitted. `Duplicate` is met only under Drop and `SoftDuplicate` never under Drop.
 DISPOSITIONS: dict[tuple[Status, Strategy, bool], Disposition] = {
-    **{(Status.NON_DUPLICATE, s, c): _UP for s, c in product(Strategy, (True, False))},
-    **{(Status.DUPLICATE, Strategy.DROP, c): _COPY_DROPPED for c in (True, False)},
+    **{(NON_DUPLICATE, s, c): _UP for s, c in product(Strategy, (True, False))},
+    **{(DUPLICATE, Strategy.DROP, c): _COPY_DROPPED for c in (True, False)},
     **{
-        (Status.SOFT_DUPLICATE, s, c): Disposition(_COPY_OF[s])
+        (SOFT_DUPLICATE, s, c): Disposition(_COPY_OF[s])
         for s, c in product((Strategy.MARK, Strategy.NONE), (True, False))
     },
-    (Status.RESUBMISSION, Strategy.DROP, True): Disposition(
+    (RESUBMISSION, Strategy.DROP, True): Disposition(
         Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True
     ),
-    (Status.RESUBMISSION, Strategy.MARK, True): Disposition(Upstream.MARKED, answers=True),
-    (Status.RESUBMISSION, Strategy.NONE, True): Disposition(Upstream.FORWARDED, answers=True),
+    (RESUBMISSION, Strategy.MARK, True): Disposition(Upstream.MARKED, answers=True),
+    (RESUBMISSION, Strategy.NONE, True): Disposition(Upstream.FORWARDED, answers=True),
     # Unconfirmed: only a first message gets here, see `decide`.
-    (Status.RESUBMISSION, Strategy.DROP, False): _SUPPRESSED,
-    (Status.RESUBMISSION, Strategy.MARK, False): Disposition(Upstream.MARKED),
-    (Status.RESUBMISSION, Strategy.NONE, False): Disposition(Upstream.FORWARDED),
+    (RESUBMISSION, Strategy.DROP, False): _SUPPRESSED,
+    (RESUBMISSION, Strategy.MARK, False): Disposition(Upstream.MARKED),
+    (RESUBMISSION, Strategy.NONE, False): Disposition(Upstream.FORWARDED),
 }
 
 
@@ -138,22 +144,22 @@ def decide(
     `resubmissions` counts the answers already repeated for this counter value.
     """
     done = DISPOSITIONS[status, strategy, confirmed]
-    if status is Status.DUPLICATE:
+    if status is DUPLICATE:
         return done
-    if status is Status.NON_DUPLICATE:
-        if standing is Standing.NEWER or may_have_restarted:
+    if status is NON_DUPLICATE:
+        if standing is NEWER or may_have_restarted:
             return _NEWEST[status, strategy, confirmed]
-        repeats = standing is Standing.EQUAL and confirmed
-    elif status is Status.SOFT_DUPLICATE:
+        repeats = standing is EQUAL and confirmed
+    elif status is SOFT_DUPLICATE:
         # A late copy of an older frame says nothing new; a restarted device might. One of a life
         # before may be newer than this life, and takes it nowhere.
-        admitted = standing in (Standing.EQUAL, Standing.NEWER) or may_have_restarted
+        admitted = standing in (EQUAL, NEWER) or may_have_restarted
         return done if admitted else _INVALID
-    elif standing is Standing.NEWER:
+    elif standing is NEWER:
         # A relaxed device has restarted and sends an equal frame again.
         return _NEWEST[status, strategy, confirmed]
     else:
-        repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)
+        repeats = may_have_restarted or (standing is EQUAL and confirmed)
     if not repeats:
         return _INVALID
     if not confirmed:

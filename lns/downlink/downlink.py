@@ -29,7 +29,15 @@ from lns.downlink.downlink_queue import (
     StatusRequests,
     Waiting,
 )
-from lns.downlink.receive_window import RX2_AFTER_RX1_US, Answer, Offer, Window, first_window, offer
+from lns.downlink.receive_window import (
+    RX2_AFTER_RX1_US,
+    SENT,
+    Answer,
+    Offer,
+    Window,
+    first_window,
+    offer,
+)
 from lns.events import Downlink, Request
 from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -55,7 +63,7 @@ class Connected(Protocol):
 
 
 class ClassC:
-    """Sends what waits for class C devices; remembers which station heard each device last.
+    """Sends what waits for class C devices, through the station that heard each of them last.
 
     `send` hands one over to a station, if it fits, and tells whether it did.
     """
@@ -71,13 +79,8 @@ class ClassC:
         self._stations = stations
         self._queues = queues
         self._send = send
-        self._last_heard: dict[Eui, Eui] = {}
         self._sending: set[Eui] = set()
         self._on_air_until_us: dict[Eui, int] = {}
-
-    def heard(self, dev_eui: Eui, station: Eui) -> None:
-        """A new frame of a device was accepted through this station."""
-        self._last_heard[dev_eui] = station
 
     def on_air(self, dev_eui: Eui, airtime_us: int) -> None:
         """A downlink of a device is on the air from now on: it hears no other one meanwhile."""
@@ -88,7 +91,7 @@ class ClassC:
     def stir(self, dev_eui: Eui) -> None:
         """Something may be due: begin to send, unless that is under way already."""
         device = self._registry.device(dev_eui)
-        station = self._last_heard.get(dev_eui)
+        station = self._queues.last_heard(dev_eui)
         if device is None or device.device_class is not DeviceClass.C or station is None:
             return
         if dev_eui in self._queues and dev_eui not in self._sending:
@@ -295,19 +298,19 @@ class Downlinks:
         self._record = record
         self._utc = utc
         self._diid = 0
-        self._queues = DownlinkQueues(lns, record)
-        self._frames = DownlinkFrames(registry, claiming, self._queues)
+        self.queues = DownlinkQueues(lns, record)
+        self._frames = DownlinkFrames(registry, claiming, self.queues)
         self.statuses = StatusRequests(lns, record)
         self._unreported = Unreported(lns, record)
-        self._class_c = ClassC(registry, stations, self._queues, self._send_at_once)
+        self._class_c = ClassC(registry, stations, self.queues, self._send_at_once)
 
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> str | None:
         """Send a device something of the application when it can be; or why it is refused."""
         reason = self._refusal(dev_eui, downlink)
         if reason is not None:
-            self._queues.refuse(reason, dev_eui, downlink)
+            self.queues.refuse(reason, dev_eui, downlink)
             return reason
-        if not self._queues.add(dev_eui, downlink):
+        if not self.queues.add(dev_eui, downlink):
             return QUEUE_FULL
         self._class_c.stir(dev_eui)
         return None
@@ -323,17 +326,7 @@ class Downlinks:
 
     def refuse(self, reason: str) -> None:
         """Tell of a request that could not be read."""
-        self._queues.refuse(reason)
-
-    def wait_for(self, dev_eui: Eui) -> bool:
-        """Whether something of the application waits for this device."""
-        return dev_eui in self._queues
-
-    def heard(self, dev_eui: Eui, station: Eui, *, ack: bool) -> None:
-        """A new frame of a device was accepted; `ack`: it acknowledges a downlink."""
-        self._class_c.heard(dev_eui, station)
-        if ack:
-            self._queues.acknowledge(dev_eui)
+        self.queues.refuse(reason)
 
     async def answer(
         self, reception: Reception, session: Session, frame_id: str, content: Content
@@ -351,7 +344,7 @@ class Downlinks:
             return Answer.TOO_LATE if content.due else Answer.NOT_ASKED
         if carried:
             to_rx2_us = RX2_AFTER_RX1_US if window.answer is Answer.RX1 else 0
-            self._queues.take(carried, now_us() + window.margin_us + to_rx2_us)
+            self.queues.take(carried, now_us() + window.margin_us + to_rx2_us)
         sent = Answer.SUPPRESSED
         try:
             built = await self._frames.build(session, content, carried)
@@ -370,8 +363,8 @@ class Downlinks:
             )
             sent = await self._send(reception, window, pdu, scheduled, session.listening)
         finally:
-            if carried and sent not in (Answer.RX1, Answer.RX2):
-                self._queues.put_back(carried)
+            if carried and sent not in SENT:
+                self.queues.put_back(carried)
         return sent
 
     async def accept(
@@ -394,7 +387,7 @@ class Downlinks:
         if scheduled.carries is None:
             return
         if not scheduled.carries.downlink.confirmed:
-            self._queues.prove(scheduled.dev_eui, scheduled.carries)
+            self.queues.prove(scheduled.dev_eui, scheduled.carries)
         self._class_c.stir(scheduled.dev_eui)
 
     def _airtime_us(self, dr: int, pdu_bytes: int) -> int:
@@ -439,7 +432,7 @@ class Downlinks:
         MAC commands go first. One that would not even fit RX1 without them is given up.
         """
         dev_eui, listening = session.dev_eui, session.listening
-        due = self._queues.due(dev_eui, now_us())
+        due = self.queues.due(dev_eui, now_us())
         if due is None:
             return None
         size, f_opts = len(due.downlink.payload), len(encode(content.commands))
@@ -447,7 +440,7 @@ class Downlinks:
             return due
         fits_none = self._offer(reception, window, size, listening).is_empty
         if window.answer is Answer.RX1 and fits_none:
-            self._queues.give_up(dev_eui, due, "TooLong")
+            self.queues.give_up(dev_eui, due, "TooLong")
         return None
 
     async def _send(

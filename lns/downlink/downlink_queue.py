@@ -181,12 +181,14 @@ class DownlinkQueues:
 
     One is done when it is proven: an unconfirmed one by the station's report that it is on the air,
     a confirmed one by the device's acknowledgement. Sent three times without proof it is given up.
+    Remembers which station heard each device last.
     """
 
     def __init__(self, lns: str, record: Record) -> None:
         self._lns = lns
         self._record = record
         self._queues: dict[Eui, deque[Waiting]] = {}
+        self._last_heard: dict[Eui, Eui] = {}
 
     def add(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
         """Queue a downlink; False when too many wait already."""
@@ -203,6 +205,16 @@ class DownlinkQueues:
     ) -> None:
         """Tell of a downlink that was never queued."""
         self._tell("refused", dev_eui, downlink, reason)
+
+    def heard(self, dev_eui: Eui, station: Eui, *, ack: bool) -> None:
+        """A new frame of a device was accepted; `ack`: it acknowledges a downlink."""
+        self._last_heard[dev_eui] = station
+        if ack:
+            self.acknowledge(dev_eui)
+
+    def last_heard(self, dev_eui: Eui) -> Eui | None:
+        """The station through which the newest frame of a device was accepted."""
+        return self._last_heard.get(dev_eui)
 
     def __contains__(self, dev_eui: Eui) -> bool:
         return dev_eui in self._queues

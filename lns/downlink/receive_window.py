@@ -27,6 +27,9 @@ class Answer(StrEnum):
     NOT_ASKED = "NotAsked"
 
 
+SENT = (Answer.RX1, Answer.RX2)
+
+
 class Window(Struct, frozen=True):
     """The first window that can be met, and how long before it opens the choice was made (µs)."""
 

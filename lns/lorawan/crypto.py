@@ -88,11 +88,10 @@ def crypt_payload(
     length = len(payload)
     if not length:
         return b""
-    address = int(dev_addr, 16)
-    count = -(-length // _BLOCK_BYTES)
-    blocks = b"".join(
-        [_A.pack(0x01, direction, address, f_cnt, number) for number in range(1, count + 1)]
-    )
+    blocks = _A.pack(0x01, direction, int(dev_addr, 16), f_cnt, 1)
+    if length > _BLOCK_BYTES:
+        numbers = range(1, 1 - -length // _BLOCK_BYTES)
+        blocks = b"".join([blocks[:-1] + bytes([number]) for number in numbers])
     key_stream = int.from_bytes(encrypt_blocks(key, blocks)[:length], "little")
     return (int.from_bytes(payload, "little") ^ key_stream).to_bytes(length, "little")
 

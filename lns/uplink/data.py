@@ -18,6 +18,9 @@ from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
 from lns.dedup.session import Before, Lived, Standing
 from lns.dedup.strategy import (
+    DROPPED,
+    MARKED,
+    NON_DUPLICATE,
     Disposition,
     Reason,
     Status,
@@ -32,7 +35,7 @@ from lns.dedup.strategy import (
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of, status_of_device
 from lns.downlink.downlink import Content, Downlinks
-from lns.downlink.receive_window import Answer
+from lns.downlink.receive_window import SENT, Answer
 from lns.events import Outcome
 from lns.lorawan.frame import MIC_BYTES, Data
 from lns.lorawan.identifiers import Mic
@@ -43,12 +46,15 @@ from lns.uplink import mac_layer
 from lns.uplink.mac_layer import Requests
 from lns.uplink.registry import Match, Registry
 
+_OLD = (Standing.EQUAL, Standing.OLDER)
+_LOST = (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+
 
 class Facts(Struct, frozen=True):
     """All that was found out about one reception, and what the policy makes of it.
 
     `looks`: it is refused here, but perhaps not elsewhere. `lived` is which frame it is, where that
-    is known. `bid` is what level 2 was asked, if it was.
+    is known. `bid` is what level 2 was asked, if it was; `shared`: it is asked for this device.
     """
 
     reception: Reception
@@ -62,6 +68,7 @@ class Facts(Struct, frozen=True):
     looks: bool = False
     lived: Lived | None = None
     bid: Bid | None = None
+    shared: bool = False
 
     @property
     def carries_data(self) -> bool:
@@ -88,7 +95,7 @@ class Facts(Struct, frozen=True):
         """Whether nobody has delivered this frame before, as far as anybody can say."""
         if self.claim.level2 is Level2.NOT_OWNER:
             return False
-        advances = self.disposition.advances and self.status is Status.NON_DUPLICATE
+        advances = self.disposition.advances and self.status is NON_DUPLICATE
         return advances or self.claim.given_back
 
     @property
@@ -104,19 +111,19 @@ class Facts(Struct, frozen=True):
     def ends_here(self) -> bool:
         """Whether there is nothing to bring, to answer or to count."""
         done = self.disposition
-        return done.upstream is Upstream.DROPPED and not (done.answers or done.advances)
+        return done.upstream is DROPPED and not (done.answers or done.advances)
 
     @property
     def is_awaited(self) -> bool:
         """Whether copies of it wait for what becomes of it: it may be lost on its way up."""
-        goes_up = self.status is Status.NON_DUPLICATE and not self.ends_here
+        goes_up = self.status is NON_DUPLICATE and not self.ends_here
         return self.disposition.advances or self.looks or goes_up
 
     @property
     def is_refused(self) -> bool:
         """Whether level 2 lets nothing become of it, here or later."""
         done = self.disposition
-        return done.upstream is Upstream.DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER
+        return done.upstream is DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER
 
 
 @dataclass(slots=True)
@@ -141,7 +148,7 @@ class Fate:
 
     def of(self, became: Outcome) -> Outcome:
         """What became of the first copy is known."""
-        self.lost = became.reason in (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+        self.lost = became.reason in _LOST
         self.refused = became.reason is Reason.INVALID_FRAME_COUNTER
         return became
 
@@ -221,7 +228,7 @@ class Uplinks:
             return self._pass_by(facts)
         if facts.bid is None:
             facts = self._count(facts)
-            if self._claiming.is_asked_for(facts.match.device):
+            if facts.shared:
                 facts = await self._claim(facts)
         if facts.claim.outdated:
             self._registry.end(facts.match)
@@ -243,7 +250,7 @@ class Uplinks:
             return became
         finally:
             session.under_way.pop(facts.key.mic, None)
-        if facts.status is Status.NON_DUPLICATE:
+        if facts.status is NON_DUPLICATE:
             self._settle(facts)
         return self._became(facts, await self._keep_and_answer(facts))
 
@@ -281,29 +288,32 @@ class Uplinks:
         status = status_of(copy, device.strategy)
         shared = self._claiming.is_asked_for(device)
         standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
-        if waited and status is not Status.NON_DUPLICATE:
+        if waited and status is not NON_DUPLICATE:
             standing = Standing.EQUAL
         first_message = device.may_restart_counter and f_cnt <= 1
         disposition = self._decide(frame, match, status, standing)
         # A relaxed device may have begun a new life that only other servers heard of, and any
         # device may have come as far as they heard.
-        is_old = standing in (Standing.EQUAL, Standing.OLDER)
+        is_old = standing in _OLD
         # Of a counter that was kept without its frame, others may know whose it is.
         is_nameless = standing is Standing.EQUAL and session.mic is None
         looks = (
             shared
-            and status is Status.NON_DUPLICATE
+            and status is NON_DUPLICATE
             and not first_message
             and (
                 standing is Standing.TOO_FAR
                 or (is_old and device.may_restart_counter)
-                or (is_nameless and disposition.upstream is Upstream.DROPPED)
+                or (is_nameless and disposition.upstream is DROPPED)
             )
         )
         asked = mac_layer.requests(frame, session, f_cnt)
-        lived = None if status is Status.NON_DUPLICATE else self._sightings.lived(key)
+        lived = None if status is NON_DUPLICATE else self._sightings.lived(key)
         return Facts(
-            reception, frame, match, key, asked, status, disposition, looks=looks, lived=lived
+            *(reception, frame, match, key, asked, status, disposition),
+            looks=looks,
+            lived=lived,
+            shared=shared,
         )
 
     def _decide(self, frame: Data, match: Match, status: Status, standing: Standing) -> Disposition:
@@ -320,7 +330,7 @@ class Uplinks:
         )
 
     def _pass_by(self, facts: Facts) -> Outcome:
-        if facts.status is Status.NON_DUPLICATE and (
+        if facts.status is NON_DUPLICATE and (
             facts.looks or facts.match.device.may_restart_counter
         ):
             # The device may begin again before a copy of this one comes.
@@ -329,11 +339,11 @@ class Uplinks:
 
     def _lost(self, facts: Facts, before: Before | None, reason: Reason) -> Outcome:
         self._roll_back(facts, before)
-        return outcome(self._lns, facts, Upstream.DROPPED, reason, facts.withheld)
+        return outcome(self._lns, facts, DROPPED, reason, facts.withheld)
 
     def _became(self, facts: Facts, answer: Answer) -> Outcome:
         done = facts.disposition
-        upstream = done.upstream if facts.carries_data else Upstream.DROPPED
+        upstream = done.upstream if facts.carries_data else DROPPED
         return outcome(self._lns, facts, upstream, done.reason, answer)
 
     def _settle(self, facts: Facts) -> None:
@@ -343,7 +353,7 @@ class Uplinks:
         mac_layer.apply(facts.requests, device, facts.match.session)
         if facts.requests.status is not None:
             self._downlinks.statuses.told(device.dev_eui)
-        self._downlinks.heard(device.dev_eui, facts.reception.station, ack=facts.frame.ack)
+        self._downlinks.queues.heard(device.dev_eui, facts.reception.station, ack=facts.frame.ack)
 
     async def _keep_and_answer(self, facts: Facts) -> Answer:
         """Make the counters durable, with the FCntDown of the answer before that leaves.
@@ -357,7 +367,7 @@ class Uplinks:
             if facts.disposition.answers:
                 due = self._may_answer(facts)
                 answer = await self._answer(facts) if due else Answer.NOT_ASKED
-            if answer not in (Answer.RX1, Answer.RX2):
+            if answer not in SENT:
                 await self._registry.keep(facts.match.device.dev_eui)
             return answer
         except StoreUnavailable:
@@ -382,7 +392,7 @@ class Uplinks:
         done = facts.disposition
         if facts.status is Status.SOFT_DUPLICATE:
             return facts
-        if not done.answers and done.upstream is Upstream.DROPPED:
+        if not done.answers and done.upstream is DROPPED:
             return facts
         bid = self._bid(facts, takes_f_cnt_down=done.answers and self._may_answer(facts))
         frame_id = facts.frame.frame_id
@@ -390,7 +400,7 @@ class Uplinks:
         return self._after_claim(replace(facts, claim=claim, bid=bid))
 
     def _bid(self, facts: Facts, *, takes_f_cnt_down: bool) -> Bid:
-        is_first = facts.status is Status.NON_DUPLICATE
+        is_first = facts.status is NON_DUPLICATE
         return self._claiming.bid(
             facts.match.session,
             facts.match.f_cnt,
@@ -426,7 +436,7 @@ class Uplinks:
             return replace(facts, disposition=left)
         # Any other counter beyond the one that was kept is new yet: this server ended between its
         # claim and the application.
-        claimed_before = not claim.is_new and facts.status is Status.NON_DUPLICATE
+        claimed_before = not claim.is_new and facts.status is NON_DUPLICATE
         if done.advances and claimed_before and facts.is_first_message:
             left = known_before(done, confirmed=facts.frame.confirmed)
             return self._count(replace(facts, disposition=left))
@@ -434,24 +444,24 @@ class Uplinks:
 
     def _may_answer(self, facts: Facts) -> bool:
         device, session = facts.match.device, facts.match.session
-        asks = facts.status is Status.NON_DUPLICATE and (
+        asks = facts.status is NON_DUPLICATE and (
             mac_layer.has_wishes(facts.requests, device, session, self._region)
             or self._downlinks.statuses.is_due(device)
         )
-        return facts.requests.wants_answer or asks or self._downlinks.wait_for(device.dev_eui)
+        return facts.requests.wants_answer or asks or device.dev_eui in self._downlinks.queues
 
     def _count(self, facts: Facts) -> Facts:
         """Change what this server alone decides about, before anybody is asked."""
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
         if facts.disposition.spends:
             session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
-            if not self._claiming.is_asked_for(device):
+            if not facts.shared:
                 if session.mic is None and session.f_cnt_up == f_cnt:
                     session.mic = facts.key.mic  # a store of before knows none
                 self._sightings.place(facts.key, facts.named)  # before a newer frame comes
         if not facts.disposition.advances:
             return facts
-        if not self._claiming.is_asked_for(device):
+        if not facts.shared:
             return self._count_alone(facts)
         if not device.may_restart_counter:
             session.hear(f_cnt, session.life)
@@ -460,12 +470,11 @@ class Uplinks:
     def _count_alone(self, facts: Facts) -> Facts:
         """Advance the counter of a session that nobody else is asked about, or can be."""
         match, session = facts.match, facts.match.session
-        shared = self._claiming.is_asked_for(match.device)
-        is_old = session.standing(match.f_cnt) in (Standing.EQUAL, Standing.OLDER)
+        is_old = facts.shared and session.standing(match.f_cnt) in _OLD
         if is_old and not facts.is_first_message:
             session.hear(match.f_cnt, session.life)  # another server has heard it before
             return facts
-        lived = session.advance(match.f_cnt, facts.key.mic, self._lns if shared else None)
+        lived = session.advance(match.f_cnt, facts.key.mic, self._lns if facts.shared else None)
         self._sightings.place(facts.key, lived)
         return replace(facts, lived=lived)
 
@@ -483,7 +492,7 @@ class Uplinks:
                 unverified=facts.claim.level2 is Level2.UNAVAILABLE,
             )
             await self._application.publish(told)
-        if done.upstream is Upstream.DROPPED or not facts.carries_data:
+        if done.upstream is DROPPED or not facts.carries_data:
             return
         message = message_of(
             self._lns,
@@ -494,7 +503,7 @@ class Uplinks:
             lived=facts.named,
             received_at=self._utc(),
             first=facts.is_first,
-            dup_msg=done.upstream is Upstream.MARKED,
+            dup_msg=done.upstream is MARKED,
             unverified=facts.claim.level2 is Level2.UNAVAILABLE,
         )
         await self._application.publish(message)
@@ -503,7 +512,7 @@ class Uplinks:
         """What was not delivered was not heard: the next copy of it is a first one."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
         self._give_back(facts)
-        if facts.status is Status.NON_DUPLICATE:
+        if facts.status is NON_DUPLICATE:
             self._sightings.forget(facts.key)
         if before is None or not facts.disposition.advances:
             return
@@ -525,7 +534,7 @@ class Uplinks:
         asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
         said = mac_layer.answers(asked, reception, self._region, lambda: self._gps_us(reception))
         asks_status = False
-        if facts.status is Status.NON_DUPLICATE:
+        if facts.status is NON_DUPLICATE:
             said += mac_layer.wishes(asked, device, session, reception, self._region)
             asks_status = statuses.is_due(device)
             said = mac_layer.that_fit(said + [DevStatusReq()] * asks_status)
@@ -533,7 +542,7 @@ class Uplinks:
         due = asked.wants_answer or bool(said)
         content = Content(asked.ack, tuple(said), due, facts.claim.f_cnt_down)
         sent = await self._downlinks.answer(reception, session, facts.frame.frame_id, content)
-        if asks_status and sent in (Answer.RX1, Answer.RX2):
+        if asks_status and sent in SENT:
             statuses.asked(device.dev_eui)
         return sent
 
@@ -569,7 +578,7 @@ def refusal(
         mic=mic_of(frame),
         confirmed=frame.confirmed,
         strategy=match.device.strategy if match else None,
-        upstream=Upstream.DROPPED,
+        upstream=DROPPED,
         reason=reason,
         answer=Answer.SUPPRESSED if asked and asked.wants_answer else Answer.NOT_ASKED,
         xtime=reception.xtime,

@@ -6,10 +6,10 @@ the same one.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -251,9 +251,9 @@ class Registry:
         left = tuple(other for other in sessions if other is not match.session)
         self._set_sessions(match.device, left)
 
-    async def keep(self, dev_eui: Eui) -> None:
+    def keep(self, dev_eui: Eui) -> Coroutine[Any, Any, None]:
         """Make counters and sessions of a device durable; StoreUnavailable when that fails."""
-        await self._patience.wait_for(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
+        return self._patience.wait_for(self._store.keep_sessions(dev_eui, self._sessions[dev_eui]))
 
     def _set_sessions(self, device: EndDevice, sessions: tuple[Session, ...]) -> None:
         for old in self._sessions.get(device.dev_eui, ()):

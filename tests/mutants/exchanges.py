@@ -88,12 +88,12 @@ MUTANTS = (
     Mutant(
         "application downlink never done",
         "lns/downlink/downlink.py",
-        "            self._queues.prove(scheduled.dev_eui, scheduled.carries)",
+        "            self.queues.prove(scheduled.dev_eui, scheduled.carries)",
         "            pass",
     ),
     Mutant(
         "class C through another station",
-        "lns/downlink/downlink.py",
+        "lns/downlink/downlink_queue.py",
         "        self._last_heard[dev_eui] = station",
         "        self._last_heard.setdefault(dev_eui, station)",
     ),

@@ -51,16 +51,16 @@ MUTANTS = (
     Mutant(
         "payload encrypted as an uplink",
         CIPHERS,
-        "_A.pack(0x01, direction, address",
-        "_A.pack(0x01, 0, address",
+        "_A.pack(0x01, direction, int",
+        "_A.pack(0x01, 0, int",
         ANSWERS,
     ),
-    Mutant("payload blocks from 0", CIPHERS, "in range(1, count + 1)", "in range(count)", ANSWERS),
+    Mutant("payload blocks from 0", CIPHERS, "16), f_cnt, 1)", "16), f_cnt, 0)", ANSWERS),
     Mutant(
         "payload encrypted with 16 bits of the counter",
         CIPHERS,
-        "address, f_cnt, number)",
-        "address, f_cnt & 0xFFFF, number)",
+        "16), f_cnt, 1)",
+        "16), f_cnt & 0xFFFF, 1)",
         APPLICATION_PATH,
     ),
     Mutant(

@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "unconfirmed resubmission forwarded",
         "lns/dedup/strategy.py",
-        "repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)",
-        "repeats = may_have_restarted or standing is Standing.EQUAL",
+        "repeats = may_have_restarted or (standing is EQUAL and confirmed)",
+        "repeats = may_have_restarted or standing is EQUAL",
     ),
     Mutant(
         "resubmission sends data under Drop",
@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "no gap check",
         "lns/dedup/session.py",
-        "return Standing.NEWER if gap <= MAX_GAP else Standing.TOO_FAR",
-        "return Standing.NEWER",
+        "return NEWER if gap <= MAX_GAP else TOO_FAR",
+        "return NEWER",
     ),
     Mutant(
         "counter rollover at 65 535",

@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         "Duplicate asks",
         UPLINK,
-        "if not done.answers and done.upstream is Upstream.DROPPED:",
+        "if not done.answers and done.upstream is DROPPED:",
         "if False:",
         SERVERS,
     ),
@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         "waiting copy made old",
         UPLINK,
-        "if waited and status is not Status.NON_DUPLICATE:",
+        "if waited and status is not NON_DUPLICATE:",
         "if False:",
         "tests/lns/uplink/test_data_upstream.py",
     ),

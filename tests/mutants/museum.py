@@ -58,15 +58,15 @@ MUTANTS = (
     Mutant(
         "museum: a gateway in a loop is heard again",
         STRATEGY,
-        "repeats = may_have_restarted or (standing is Standing.EQUAL and confirmed)",
-        "repeats = may_have_restarted or standing is Standing.EQUAL",
+        "repeats = may_have_restarted or (standing is EQUAL and confirmed)",
+        "repeats = may_have_restarted or standing is EQUAL",
         MUSEUM,
     ),
     Mutant(
         "museum: FCnt 0 right after FCnt 0 is dropped",
         STRATEGY,
-        "if standing is Standing.NEWER or may_have_restarted:",
-        "if standing is Standing.NEWER:",
+        "if standing is NEWER or may_have_restarted:",
+        "if standing is NEWER:",
         MUSEUM,
     ),
     Mutant(

@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "restart gives new answers",
         END_DEVICE,
-        "kept.resubmissions, kept.copies = dict(kept.resubmissions), dict(kept.copies)",
-        "kept.resubmissions, kept.copies = {}, dict(kept.copies)",
+        "kept.resubmissions, kept.copies = {**kept.resubmissions}, {**kept.copies}",
+        "kept.resubmissions, kept.copies = {}, {**kept.copies}",
         COUNTERS,
     ),
     Mutant(
@@ -138,8 +138,8 @@ MUTANTS = (
     ),
     Mutant(
         "acknowledgement of the device ignored",
-        DOWNLINK,
-        "            self._queues.acknowledge(dev_eui)",
+        QUEUE,
+        "            self.acknowledge(dev_eui)",
         "            pass",
         ANSWERS,
     ),
@@ -274,8 +274,8 @@ MUTANTS = (
     Mutant(
         "refused repeat is spent",
         UPLINK,
-        "        self._give_back(facts)\n        if facts.status is Status.NON_DUPLICATE:\n",
-        "        if facts.status is Status.NON_DUPLICATE:\n",
+        "        self._give_back(facts)\n        if facts.status is NON_DUPLICATE:\n",
+        "        if facts.status is NON_DUPLICATE:\n",
         APPLICATION,
     ),
     Mutant(
