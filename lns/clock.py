@@ -85,18 +85,13 @@ class Trouble:
 
     def __init__(self, log: logging.Logger, state: str | None = None) -> None:
         self._log = log
-        self._state = state
-
-    @property
-    def state(self) -> str | None:
-        """What is wrong; None when nothing is."""
-        return self._state
+        self.state = state
 
     def is_now(self, state: str | None, sentence: str, *facts: object) -> None:
         """Log the sentence if the state is another one: a warning, or good news if it is None."""
-        if state == self._state:
+        if state == self.state:
             return
-        self._state = state
+        self.state = state
         self._log.log(logging.INFO if state is None else logging.WARNING, sentence, *facts)
 
 

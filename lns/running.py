@@ -203,10 +203,10 @@ class Recorder:
         try:
             if self._unrecorded:
                 missing = Unrecorded(lns=self._lns, events=self._unrecorded)
-                self._write(self._capture, missing)
+                self._capture.record_event(self._source, missing.kind, missing)
                 log.info("%s is written again; %d events are missing", self._path, missing.events)
                 self._unrecorded = 0
-            self._write(self._capture, event)
+            self._capture.record_event(self._source, event.kind, event)
         except OSError as error:
             self._unrecorded += 1
             self._complaints.complain(
@@ -220,11 +220,9 @@ class Recorder:
             with suppress(OSError):
                 self._capture.close()
 
-    def _write(self, capture: Capture, event: Event) -> None:
-        capture.record_event(self._source, event.kind, event)
-
     def _turned(self, source: str) -> None:
         older = f"{self._path.name}.1"
         log.info("%s is full; it goes on in a new file, this one is %s now", self._path, older)
         if self._capture is not None:
-            self._write(self._capture, Turned(lns=self._lns, file=older))
+            turned = Turned(lns=self._lns, file=older)
+            self._capture.record_event(self._source, turned.kind, turned)

@@ -165,7 +165,7 @@ class Sightings:
 
     def place(self, key: Key, lived: Lived) -> None:
         """Remember of a frame in which life it lies, for its copies; it renews nothing."""
-        known = self._frames.known(key, self._now_us())
+        known = self._frames.known(key, 0)  # of one that is due nobody is told any more
         if known is not _NOBODY:
             known.lived = lived
 

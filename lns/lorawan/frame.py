@@ -53,7 +53,7 @@ class MType(IntEnum):
 
 
 UPLINKS = (MType.UNCONFIRMED_UP, MType.CONFIRMED_UP)
-_CONFIRMED = (MType.CONFIRMED_UP, MType.CONFIRMED_DOWN)
+_CONFIRMED_UP, _CONFIRMED_DOWN = MType.CONFIRMED_UP, MType.CONFIRMED_DOWN
 DATA_FRAMES = (*UPLINKS, MType.UNCONFIRMED_DOWN, MType.CONFIRMED_DOWN)
 
 
@@ -79,7 +79,7 @@ class Data(Struct, frozen=True, gc=False):
     @property
     def confirmed(self) -> bool:
         """Whether the frame asks for an acknowledgement."""
-        return self.m_type in _CONFIRMED
+        return self.m_type is _CONFIRMED_UP or self.m_type is _CONFIRMED_DOWN
 
     @property
     def is_uplink(self) -> bool:

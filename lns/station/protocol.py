@@ -183,12 +183,13 @@ class StationProtocol:
         self._region = region
         self._utc = utc
         self._xtime_now = xtime_now
+        self._is_lns = side is Side.LNS
         self._events: list[Event] = []
         self._texts: list[str] = []
 
     def receive_text(self, text: str) -> None:
         """Take one message of the other side."""
-        if self._side is Side.LNS:
+        if self._is_lns:
             self._receive_up(text)
         else:
             self._receive_down(text)
