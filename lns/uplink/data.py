@@ -64,16 +64,15 @@ class Facts(Struct, frozen=True):
     requests: Requests
     status: Status
     disposition: Disposition
+    looks: bool
+    lived: Lived | None
+    shared: bool
     claim: Claim = NOBODY_ASKED
-    looks: bool = False
-    lived: Lived | None = None
     bid: Bid | None = None
-    shared: bool = False
 
     @property
     def carries_data(self) -> bool:
-        """FPort 0 is for the network: nothing of it goes to the application."""
-        return self.frame.f_port != 0
+        return self.frame.f_port != 0  # FPort 0 is for the network
 
     @property
     def withheld(self) -> Answer:
@@ -109,7 +108,6 @@ class Facts(Struct, frozen=True):
 
     @property
     def ends_here(self) -> bool:
-        """Whether there is nothing to bring, to answer or to count."""
         done = self.disposition
         return done.upstream is DROPPED and not (done.answers or done.advances)
 
@@ -121,7 +119,6 @@ class Facts(Struct, frozen=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether level 2 lets nothing become of it, here or later."""
         done = self.disposition
         return done.upstream is DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER
 
@@ -142,12 +139,10 @@ class Fate:
         await self._decided.wait()
 
     def decide(self) -> None:
-        """Nothing more happens to it: whoever waits goes on."""
         if self._decided is not None:
             self._decided.set()
 
     def of(self, became: Outcome) -> Outcome:
-        """What became of the first copy is known."""
         self.lost = became.reason in _LOST
         self.refused = became.reason is Reason.INVALID_FRAME_COUNTER
         return became
@@ -309,12 +304,7 @@ class Uplinks:
         )
         asked = mac_layer.requests(frame, session, f_cnt)
         lived = None if status is NON_DUPLICATE else self._sightings.lived(key)
-        return Facts(
-            *(reception, frame, match, key, asked, status, disposition),
-            looks=looks,
-            lived=lived,
-            shared=shared,
-        )
+        return Facts(reception, frame, match, key, asked, status, disposition, looks, lived, shared)
 
     def _decide(self, frame: Data, match: Match, status: Status, standing: Standing) -> Disposition:
         device, session, f_cnt = match.device, match.session, match.f_cnt
