@@ -98,6 +98,19 @@ def command_line(command: str, *words: object) -> str:
     return shlex.join([PROGRAM, command, *(str(word) for word in words)])
 
 
+def options(**said: object) -> list[str]:
+    """Options as one types them: a flag for True, nothing for None, False and no text."""
+    words: list[str] = []
+    for name, value in said.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False and value != "":
+            each = value if isinstance(value, tuple) else (value,)
+            words += [word for one in each for word in (option, str(one))]
+    return words
+
+
 def shown_path(path: Path) -> str:
     """A path as short as it stays right from the current folder."""
     try:

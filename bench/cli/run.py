@@ -38,6 +38,7 @@ from bench.cli.output import (
     Without,
     command_line,
     labelled,
+    options,
     print_json,
     print_lines,
     shown_path,
@@ -100,22 +101,23 @@ class Selection:
 
     @property
     def repeat(self) -> str:
-        words: list[object] = [self.pattern] if self.pattern else []
-        words += ["--rig", self.rig, "--seed", self.seed]
-        words += ["--bench", shown_path(self.bench)] if self.bench else []
-        words += [word for name in self.without for word in ("--without", name)]
-        words += ["--strategy", self.strategy] if self.strategy else []
-        words += ["--each-once"] if self.each_once else []
-        words += ["--retention", self.retention_s] if self.retention_s else []
-        words += ["--tls"] if self.tls else []
-        words += ["--redis", without_login(self.redis_url)] if self.redis_url else []
-        words += ["--catalogue", shown_path(self.catalogue)] if self.catalogue else []
-        words += ["--limit", self.limit] if self.limit is not None else []
-        words += ["--line", self.origin.line] if self.origin.line else []
-        words += ["--dut", self.origin.dut] if self.origin.dut else []
-        if self.capture_dir != RUNS:
-            words += ["--capture-dir", shown_path(self.capture_dir)]
-        return command_line("run", *words)
+        said = options(
+            rig=self.rig,
+            seed=self.seed,
+            bench=self.bench and shown_path(self.bench),
+            without=tuple(self.without),
+            strategy=self.strategy,
+            each_once=self.each_once,
+            retention=self.retention_s or None,
+            tls=self.tls,
+            redis=self.redis_url and without_login(self.redis_url),
+            catalogue=self.catalogue and shown_path(self.catalogue),
+            limit=self.limit,
+            line=self.origin.line,
+            dut=self.origin.dut,
+            capture_dir=None if self.capture_dir == RUNS else shown_path(self.capture_dir),
+        )
+        return command_line("run", *filter(None, [self.pattern]), *said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,25 +282,22 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         *("-p", "no:hypothesispytest", "-p", "no:valkey"),
         # A look at the bench has imported what pytest would like to see first.
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
-        *("--rig", selection.rig, "--seed", str(selection.seed)),
-        *(["--strategy", selection.strategy] if selection.strategy else []),
-        *(["--each-once"] if selection.each_once else []),
-        *(["--explored", str(selection.explored)] if selection.explored else []),
-        *(["--retention", str(selection.retention_s)] if selection.retention_s else []),
-        *(["--tls"] if selection.tls else []),
-        *(["--redis", selection.redis_url] if selection.redis_url else []),
-        *(["--bench", str(selection.bench)] if selection.bench else []),
         *(f"--without={name}={why}" for name, why in selection.without.items()),
-        *(["--limit", str(selection.limit)] if selection.limit is not None else []),
-        *_origin_arguments(selection.origin),
-        *("--capture-dir", str(selection.capture_dir)),
+        *options(
+            rig=selection.rig,
+            seed=selection.seed,
+            strategy=selection.strategy,
+            each_once=selection.each_once,
+            explored=selection.explored,
+            retention=selection.retention_s or None,
+            tls=selection.tls,
+            redis=selection.redis_url,
+            bench=selection.bench,
+            limit=selection.limit,
+            capture_dir=selection.capture_dir,
+            **asdict(selection.origin),
+        ),
     ]
-
-
-def _origin_arguments(origin: Origin) -> list[str]:
-    said = {"night": origin.night, "line": origin.line, "dut": origin.dut, "part": origin.part}
-    words = [word for name, value in said.items() if value for word in (f"--{name}", value)]
-    return [*words, *(["--explores"] if origin.explores else [])]
 
 
 PAIRS_MAX = 8

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,7 @@ def _inventory(path: Path, file: BenchFile) -> Inventory:
     here, bench = path.parent, file.bench
     return Inventory(
         path=path,
-        name=bench.name,
-        region=bench.region,
-        tap=bench.tap,
-        tap_uri=bench.tap_uri,
-        conducted=bench.conducted,
+        **bench.model_dump(exclude={"lock"}),
         lock=here / (bench.lock or f"{bench.name}.lock"),
         limits=Limits(**file.limits.model_dump()),
         devices=tuple(_device(here, file, section) for section in file.device),
@@ -77,36 +73,20 @@ def _inventory(path: Path, file: BenchFile) -> Inventory:
         ),
         attenuators=tuple(
             AttenuatorEntry(
-                name=section.name,
-                kind=section.kind,
-                db=section.db,
+                **section.model_dump(exclude={"set"}),
                 set_command=None if section.set is None else tuple(section.set),
             )
             for section in file.attenuator
         ),
-        report=ReportTo(
-            mqtt=file.report.mqtt,
-            webhook=file.report.webhook,
-            only_on_change=file.report.only_on_change,
-        ),
+        report=ReportTo(**file.report.model_dump()),
     )
 
 
 def _radio(here: Path, section: RadioSection) -> Radio:
-    port = section.port
-    if port is not None and "://" not in port:
-        port = str(here / port)
-    return Radio(
-        name=section.name,
-        dialect=section.dialect,
-        port=port,
-        usb_serial=section.usb_serial,
-        usb_path=section.usb_path,
-        baud=section.baud,
-        dtr=section.dtr,
-        power=section.power,
-        reset=section.reset,
-    )
+    given = section.model_dump(include={field.name for field in fields(Radio)})
+    if section.port is not None and "://" not in section.port:
+        given["port"] = str(here / section.port)
+    return Radio(**given)
 
 
 def _device(here: Path, file: BenchFile, section: DeviceSection) -> DeviceEntry:
