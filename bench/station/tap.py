@@ -54,7 +54,6 @@ class FaultKind(StrEnum):
     DELAY = "delay"
     DROP = "drop"
     REPEAT = "repeat"
-    REORDER = "reorder"
     CUT = "cut"
     CLONE = "clone"
     REPLAY = "replay"
@@ -159,10 +158,10 @@ class Tap:
     """One station's tap; `run` it in a task, and give the station `connect` as its link factory.
 
     `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
-    `clone_to` and for a fresh xtime. Remembers the faults injected, the texts held back, and the
-    last 10 000 receptions. A delayed text whose link is down as it leaves is dropped. `audible` is
-    asked of each reception as it comes: one that the station was not to hear goes no further; the
-    others leave `lag_us` later.
+    `clone_to` and for a fresh xtime. Remembers the faults injected and the last 10 000 receptions.
+    A delayed text whose link is down as it leaves is dropped. `audible` is asked of each reception
+    as it comes: one that the station was not to hear goes no further; the others leave `lag_us`
+    later.
     """
 
     def __init__(
@@ -183,7 +182,6 @@ class Tap:
         self._faults = Faults(station, record)
         self._connection: Connection | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._held: list[tuple[str, int]] = []
         self._history: deque[str] = deque(maxlen=HISTORY_MAX)
 
     async def run(self) -> None:
@@ -253,17 +251,6 @@ class Tap:
         """Let the next `n` dnmsg reach the station so much later; None: until cleared."""
         return self._begin(FaultKind.DELAY_DOWNLINK, n, after_us=delay_us)
 
-    def hold(self) -> Fault:
-        """Keep receptions back until `release`."""
-        return self._begin(FaultKind.REORDER, None)
-
-    def release(self, *, reverse: bool = False) -> None:
-        """Let the receptions that were kept back leave now, the last one first if `reverse`."""
-        held, self._held = self._held, []
-        self._end(FaultKind.REORDER)
-        for text, since_us in reversed(held) if reverse else held:
-            self._leave(Leaving(text, "up", now_us() - since_us))
-
     def cut(self) -> Fault:
         """End the connection of the station, and let it not connect until `restore`."""
         fault = self._begin(FaultKind.CUT, None)
@@ -276,10 +263,9 @@ class Tap:
         self._end(FaultKind.CUT)
 
     def clear(self, fault: Fault | None = None) -> None:
-        """End one fault, or all; texts already delayed stay so, held ones are released."""
+        """End one fault, or all; texts already delayed stay so."""
         if fault is not None:
             return self._faults.end(fault)
-        self.release()
         self._faults.end_all()
 
     def replay(self, what: str, *, after_us: int = 0, fresh_xtime: bool = True) -> None:
@@ -333,8 +319,6 @@ class Tap:
             return self._note(Leaving(text, "up"), dropped=True)
         self._history.append(text)
         self._clone(text)
-        if self._faults.active(FaultKind.REORDER):
-            return self._held.append((text, now_us()))
         if self._faults.take(FaultKind.DROP):
             return self._note(Leaving(text, "up"), dropped=True)
         delay = self._faults.take(FaultKind.DELAY)

@@ -201,30 +201,14 @@ def test_a_repeated_reception_comes_again_with_the_same_words() -> None:
     assert [line.get("origin") for line in rig.noted] == [None, None, "injected", "injected"]
 
 
-@pytest.mark.parametrize(("reverse", "order"), [(False, [1, 2]), (True, [2, 1])])
-def test_held_receptions_leave_later_in_either_order(reverse: bool, order: list[int]) -> None:
+def test_clearing_everything_ends_every_fault() -> None:
     async def scene(rig: Rig) -> None:
-        rig.near.hold()
-        await rig.up(updf(1), DNTXED, updf(2))
-        await asyncio.sleep(0.999)
-        rig.near.release(reverse=reverse)
-        await rig.up(updf(3))
-
-    rig = play(scene)
-    assert rig.arrived == [DNTXED, *(updf(number) for number in order), updf(3)]
-    assert rig.noted[1] == {"direction": "up", "held_us": 1_000_000}
-    assert rig.faults == [("fault.begin", "reorder"), ("fault.end", "reorder")]
-
-
-def test_clearing_everything_releases_what_is_held() -> None:
-    async def scene(rig: Rig) -> None:
-        rig.near.hold()
         rig.near.drop_up(None)
         await rig.up(updf(1))
         rig.near.clear()
         await rig.up(updf(2))
 
-    assert play(scene).arrived == [updf(1), updf(2)]
+    assert play(scene).arrived == [updf(2)]
 
 
 def test_a_cut_ends_the_connection_until_it_is_restored() -> None:
@@ -250,9 +234,7 @@ def test_a_cut_ends_the_connection_until_it_is_restored() -> None:
 
 def test_a_text_on_its_way_out_when_the_link_is_cut_is_recorded_as_dropped() -> None:
     async def scene(rig: Rig) -> None:
-        rig.near.hold()
-        await rig.up(updf(1))
-        rig.near.release()
+        rig.near.inject(updf(1))
         rig.near.cut()
 
     rig = play(scene)
