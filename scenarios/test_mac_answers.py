@@ -185,6 +185,24 @@ async def test_a_device_that_never_tells_its_status_is_left_alone(rig, strategy)
         rig.expect(frame, ASKS if is_asked else FIRST, **{"asks" if is_asked else "first": "west"})
 
 
+async def test_whoever_wants_a_status_once_more_is_heard_anew(rig):
+    """Asked for twice in vain, and then three times more; nobody tells what nobody wanted."""
+    delta = rig.provision("delta", dev_status_s=3_600)
+    for turns, wanted in ((2, False), (2, True), (4, True)):
+        if wanted:
+            await rig.queue_status(delta)
+        for turn in range(turns):
+            frame = await say_crafted(rig, delta, "", port=2)
+            words = ASKS if turn < 3 else FIRST
+            rig.expect(frame, words, **{"asks" if turn < 3 else "first": "west"})
+    await rig.wait(minutes(61))
+    asked = await say_crafted(rig, delta, "", port=2)
+    telling = await say_crafted(rig, delta, "06FF01", port=2)
+    rig.expect(asked, ASKS, asks="west")
+    rig.expect(telling, FIRST, first="west")
+    rig.expect_status(delta)
+
+
 async def test_only_an_answer_that_left_has_asked_for_the_status(rig):
     """Three times, in whichever window; an answer that came too late does not count."""
     await rig.queue_status(rig.alpha)

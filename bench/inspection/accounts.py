@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
+from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of
 from bench.virtual.lorawan.channel_plan import channel_plan
@@ -38,6 +38,8 @@ class Requests:
     waiting: defaultdict[tuple[str, str], list[tuple[object, ...]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    statuses: set[tuple[str, str]] = field(default_factory=set)
+    """Whose status applications want, by server and device."""
     unreadable: int = 0
     proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
@@ -53,13 +55,16 @@ class Requests:
         """A server has ended: what waited there is lost."""
         for key in [key for key in self.waiting if key[0] == lns]:
             del self.waiting[key]
+        self.statuses = {key for key in self.statuses if key[0] != lns}
 
     def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says what has become of a request."""
         dev_eui, stage = event.get("dev_eui", ""), event["stage"]
         if stage in ("queued", "refused"):
             yield from self._taken(event, dev_eui, check)
-        elif event.get("wants") != "status":
+        elif event.get("wants") == "status":
+            yield from self._status(event, dev_eui, check)
+        else:
             waiting = self.waiting[event.get("lns", ""), dev_eui]
             if (this := _kind(event)) in waiting:
                 waiting.remove(this)
@@ -67,6 +72,10 @@ class Requests:
                 yield check.wrong(stage, "one of those that wait", this)
             if stage == "done":
                 yield from self._done(dev_eui, confirmed=bool(event.get("confirmed")), check=check)
+            elif dev_eui in self.devices:
+                was_sent = any(_kind_of(one) == this for one in self.devices[dev_eui].handed)
+                reason = "NotProven" if was_sent else "TooLong"
+                yield from check.same("reason", reason, event.get("reason"))
         if event.get("wants") != "status" and dev_eui and "waiting" in event:
             due = len(self.waiting[event.get("lns", ""), dev_eui])
             yield from check.same("waiting", due, event["waiting"])
@@ -82,6 +91,14 @@ class Requests:
             return
         self.proofs[dev_eui, confirmed] -= 1
 
+    def _status(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        key = event.get("lns", ""), dev_eui
+        if key not in self.statuses:
+            yield check.wrong(event["stage"], "a status that an application wants", "none")
+        self.statuses.discard(key)
+        due = None if event["stage"] == "done" else "NotAnswered"
+        yield from check.same("reason", due, event.get("reason"))
+
     def _taken(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
         if asked is None and event["stage"] == "refused" and not dev_eui:
@@ -96,6 +113,8 @@ class Requests:
         yield from check.same("wants", _wants(asked), event.get("wants"))
         if asked["wants"] == "downlink" and reason != "UnknownDevice":
             yield from check.same("request", _kind(asked), _kind(event))
+        if event["stage"] == "queued" and asked["wants"] == "status":
+            self.statuses.add((event.get("lns", ""), dev_eui))
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
 
@@ -116,6 +135,10 @@ class Requests:
 
 def _wants(event: Event) -> str | None:
     return "status" if event["wants"] == "status" else None
+
+
+def _kind_of(wanted: Wanted) -> tuple[object, ...]:
+    return wanted.f_port, wanted.confirmed, len(wanted.payload)
 
 
 def _kind(event: Event) -> tuple[object, ...]:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice
+from bench.inspection.downlink import KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.frames import DataFrame
 
 ACK_US = 8_000_000
 """How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
+REPORT_US = 3_000_000
+"""How long a station has to report a downlink that asks for no acknowledgement."""
 _ACK_EARLY_US = 500_000
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
@@ -28,10 +30,12 @@ class ClassC:
     accepted_by: dict[tuple[str, str], str] = field(default_factory=dict)
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
     unproven_us: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, tuple[int, Wanted | None]] = field(default_factory=dict)
 
     def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
         """A station has told a frame of a device."""
         self.told_by[dev_eui, station] = t_us
+        self.sent.pop(dev_eui, None)
         if frame.ack:
             self.unproven_us.pop(dev_eui, None)
 
@@ -61,6 +65,23 @@ class ClassC:
             yield check.wrong("time", due, f"{after_ms} ms")
         if frame is not None and frame.confirmed:
             self.unproven_us[dev_eui] = event["t_us"]
+
+    def again(
+        self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether what nobody has proven is sent once more when its time is over.
+
+        `device` sends nothing in between, and is to be sent the same only once.
+        """
+        before_us, before = self.sent.get(device.dev_eui, (0, None))
+        self.sent[device.dev_eui] = event["t_us"], sent
+        if sent is None or sent != before or device.wanted.count(sent) != 1:
+            return
+        due_us = ACK_US if sent.confirmed else REPORT_US
+        after_us = event["t_us"] - before_us
+        if abs(after_us - due_us) > _ACK_EARLY_US and after_us < 2 * due_us:
+            due = f"{due_us // 1000} ms after the one before"
+            yield check.wrong("time", due, f"{after_us // 1000} ms")
 
     def unsent(
         self,

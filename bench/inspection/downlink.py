@@ -118,6 +118,8 @@ class KnownDevice:
     """Whether a server has used each downlink counter for a frame that left."""
     told: list[Wanted] = field(default_factory=list)
     """What of `wanted` a station was handed for it, however often."""
+    handed: list[Wanted] = field(default_factory=list)
+    """The same, with what a tap kept from the station."""
     delivered: int = 0
     """How many of `wanted` came before the one that was sent last."""
 
@@ -348,6 +350,7 @@ def _content(
         return
     device.delivered += rest.index(sent)
     device.told.append(sent)
+    device.handed.append(sent)
     if len(device.wanted) <= _QUEUED_FOR_CERTAIN and all(len(w.payload) <= 51 for w in rest):
         yield from check.same(
             "FPending", device.wanted[-1] is not rest[rest.index(sent)], frame.bit_4

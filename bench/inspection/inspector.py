@@ -302,8 +302,10 @@ class Inspector:
             else:
                 known = len(device.told)
                 yield from downlink.at_once(told, device, self._network, check)
+                sent = device.told[-1] if len(device.told) > known else None
                 if event.get("dropped"):
                     del device.told[known:]
+                yield from self._class_c.again(event, device, sent, check)
                 yield from self._interrupted(event, told, check)
                 frame = read_data(bytes.fromhex(told["pdu"]))
                 yield from self._class_c.through(event, device.dev_eui, check)

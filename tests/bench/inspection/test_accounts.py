@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.accounts import Accounts, Told
-from bench.inspection.downlink import KnownDevice
+from bench.inspection.downlink import KnownDevice, Wanted
 
 WEST, ALPHA = "B827EBFFFE000001", "70B3D57ED0000001"
 FRAME = "26000001:10:0011223344"[:-2]
@@ -226,3 +226,26 @@ def test_a_server_that_ends_loses_what_waited_there() -> None:
     books = accounts()
     assert said(books, asks(), tells("queued", waiting=1), event("case.lns", event="kill")) == []
     assert said(books, asks(), tells("queued", waiting=1)) == []
+
+
+def test_why_a_request_is_given_up_follows_from_what_was_sent() -> None:
+    given_up = tells("given_up", waiting=0, reason="NotProven")
+    alpha = KnownDevice(ALPHA, bytes(16), [])
+    books = Accounts({ALPHA: alpha}, "EU868", lambda eui: "west", alone=True)
+    wrong = said(books, asks(), tells("queued", waiting=1), given_up)
+    assert [text.split(": ", 1)[1] for text in wrong] == [
+        "reason: expected TooLong, observed NotProven"
+    ]
+    alpha.handed.append(Wanted(2, b"\0", confirmed=False))
+    assert said(books, asks(), tells("queued", waiting=1), given_up) == []
+
+
+def test_only_a_status_that_somebody_wants_is_told_of() -> None:
+    books = accounts()
+    wants = {"wants": "status", "f_port": None, "confirmed": None, "payload_bytes": None}
+    queued, done = tells("queued", **wants), tells("done", **wants)
+    assert said(books, asks(wants="status"), queued, done) == []
+    assert any("a status that an application wants" in text for text in said(books, done))
+    assert said(books, asks(wants="status"), queued) == []
+    [wrong] = said(books, tells("given_up", **wants))
+    assert wrong.endswith("reason: expected NotAnswered, observed none")
