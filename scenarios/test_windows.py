@@ -144,3 +144,39 @@ async def test_a_report_of_a_downlink_for_somebody_else_proves_nothing(rig):
     await rig.say(text, by="west")
     rig.expect(uplink, FIRST, first="west")
     rig.expect_on_air(uplink, "RX1")
+
+
+async def test_a_station_that_tells_of_a_session_it_never_named_is_asked_each_time(rig):
+    """Its clock says which radio session runs; a frame of another one cannot be answered."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    strange = []
+    for _ in range(2):
+        frame = await rig.craft(rig.charlie, confirmed=True)
+        told = json.loads(rig.told(frame, by="west"))
+        told["upinfo"]["xtime"] ^= 3 << 48
+        await rig.say(json.dumps(told), by="west")
+        await rig.wait(seconds(5))
+        strange.append(frame)
+    after = await rig.alpha.send(confirmed=True)
+    for frame in strange:
+        rig.expect(frame, TOO_LATE, first="west")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.parametrize(("after_ms", "due"), [(1_500, TOO_LATE), (2_500, FIRST)])
+async def test_a_connection_has_a_second_to_introduce_itself(rig, after_ms, due):
+    """A version would end the radio session, so until then nobody knows if there is one to answer.
+
+    The station is back a second after its link was lost.
+    """
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.reconnect_without_version()
+    await rig.wait(milliseconds(after_ms))
+    frame = await rig.craft(rig.charlie, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, due, first="west")

@@ -12,7 +12,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
-from bench.verdict.wire import eui_of
+from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.lorawan.frames import read_data
 
@@ -21,6 +21,9 @@ ASKINGS_MAX = 3
 _IN_A_ROW = 5
 _MARGIN_US = 300_000
 """How much a server may err in how long before a window it decided."""
+_SESSION_SHIFT = 48
+_ASKED_WITHIN_US = 3_000_000
+"""How soon a server asks for a clock that it does not know."""
 Key = tuple[str, int]
 """A downlink: its station and its `diid`."""
 
@@ -323,6 +326,50 @@ class Unverified:
                 yield check.wrong("unverified", not seen, seen)
 
 
+@dataclass(slots=True)
+class Clocks:
+    """A station that tells of a radio session which it never named is asked for its clock.
+
+    Remembers by station the sessions that its newest answer to `getxtime` named, and since when it
+    ought to be asked. Whoever never answered is asked anyhow, again and again.
+    """
+
+    named: dict[str, frozenset[int]] = field(default_factory=dict)
+    due_us: dict[str, int] = field(default_factory=dict)
+
+    def text(self, event: Event) -> None:
+        """A text has passed a tap."""
+        station, text = event["station"], event["text"]
+        if event["direction"] == "down":
+            if '"getxtime"' in text or '"router_config"' in text:
+                self.due_us.pop(station, None)
+            if '"router_config"' in text:
+                self.named.pop(station, None)
+        elif event.get("dropped"):
+            return
+        elif '"getxtime"' in text:
+            told = (json_of(text) or {}).get("xtimes")
+            shown = [one for one in told if type(one) is int] if isinstance(told, list) else []
+            self.named[station] = frozenset(one >> _SESSION_SHIFT for one in shown if one > 0)
+        elif self.named.get(station) and is_reception(text):
+            uplink = uplink_of(station, 0, 0, text)
+            if uplink is None or not uplink.xtime:
+                return
+            if uplink.xtime >> _SESSION_SHIFT not in self.named[station]:
+                self.due_us.setdefault(station, event["t_us"])
+
+    def forget(self) -> None:
+        """A link or a server has ended: whoever comes back says what its clock shows."""
+        self.named.clear()
+        self.due_us.clear()
+
+    def unasked(self, end_us: int) -> Iterator[tuple[str, int]]:
+        """The stations that nobody has asked in time, and since when."""
+        for station, since_us in sorted(self.due_us.items()):
+            if end_us - since_us > _ASKED_WITHIN_US:
+                yield station, since_us
+
+
 class Accounts:
     """Compares what servers tell of their own doings with what the inspector has seen.
 
@@ -343,6 +390,8 @@ class Accounts:
         self._alone = alone
         self._owners = Claims()
         self._unverified = Unverified()
+        self._clocks = Clocks()
+        self._end_us = 0
         self._claims: defaultdict[tuple[object, ...], list[Event]] = defaultdict(list)
         self._scheduled: dict[Key, Event] = {}
         self._sent: dict[Key, Event] = {}
@@ -353,6 +402,7 @@ class Accounts:
 
     def take(self, event: Event) -> Iterator[Found]:
         """Read the next event; any kind."""
+        self._end_us = event["t_us"]
         match event["kind"]:
             case "application.request":
                 self._requests.ask(event)
@@ -373,7 +423,12 @@ class Accounts:
                 yield from self._downlink(event)
             case "lns.unreadable":
                 self._unread[event["station"], event["msgtype"]] += 1
+            case "station.text":
+                self._clocks.text(event)
+            case "station.link":
+                self._clocks.forget()
             case "case.lns":
+                self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
 
@@ -426,6 +481,12 @@ class Accounts:
                     station=station, expected=str(due), observed=str(seen),
                 )  # fmt: skip
         yield from self._unverified.wrong()
+        for station, since_us in self._clocks.unasked(self._end_us) if self._alone else ():
+            text = f"{self._name_of(station)} told of a radio session that it never named"
+            yield Found(
+                rule="account", text=f"{text}: expected getxtime, observed none", t_us=since_us,
+                station=station, expected="getxtime", observed="none",
+            )  # fmt: skip
         if self._alone:
             yield from self._downlinks()
 

@@ -1,5 +1,6 @@
 """Is a server believed that tells of itself what did not happen?"""
 
+import json
 from typing import Any
 
 import pytest
@@ -210,6 +211,42 @@ def test_what_nobody_verified_is_marked_so_and_nothing_else(kind: str) -> None:
             assert said(books, event("lns.outcome", level2=word, **outcome)) == []
             wrong = [found.text.split(": ")[1] for found in books.end()]
             assert wrong == ([] if unverified is (word == "Unavailable") else ["unverified"])
+
+
+def text(direction: str, t_us: int, **told: object) -> dict[str, Any]:
+    return {
+        "kind": "station.text", "t_us": t_us, "station": WEST, "direction": direction,
+        "text": json.dumps(told),
+    }  # fmt: skip
+
+
+def heard(session: int, t_us: int) -> dict[str, Any]:
+    fields = {
+        "msgtype": "updf", "MHdr": 64, "DevAddr": 1, "FCtrl": 0, "FCnt": 1, "FOpts": "",
+        "FPort": 1, "FRMPayload": "00", "MIC": 1, "DR": 5, "Freq": 868_100_000,
+    }  # fmt: skip
+    upinfo = {"rctx": 0, "xtime": session << 48 | t_us, "gpstime": 0, "rssi": -80, "snr": 7}
+    return text("up", t_us, **fields, upinfo=upinfo)
+
+
+def test_a_clock_that_was_never_named_is_to_be_asked_for() -> None:
+    named = text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1, 0])
+    asks = text("down", 2_000_000, msgtype="getxtime")
+    config = text("down", 2_000_000, msgtype="router_config")
+    lost = event("station.link", event="closed")
+    late = text("up", 9_000_000, msgtype="timesync", txtime=1)
+    for events, wrong in (
+        ([named, heard(8, 1_000_000), late], 1),
+        ([named, heard(7, 1_000_000), late], 0),
+        ([heard(8, 1_000_000), late], 0),
+        ([named, heard(8, 1_000_000), asks, late], 0),
+        ([named, heard(8, 1_000_000), config, heard(8, 3_000_000), late], 0),
+        ([named, heard(8, 1_000_000), lost, late], 0),
+        ([named, heard(8, 1_000_000), {**late, "t_us": 3_900_000}], 0),
+    ):
+        books = accounts()
+        assert said(books, *events) == []
+        assert [found.observed for found in books.end()] == ["none"] * wrong
 
 
 def test_what_cannot_be_read_is_to_be_told() -> None:
