@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.clock import milliseconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import COPY, ELSEWHERE, FIRST
+from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
 AGAIN = Table("""
@@ -15,6 +15,10 @@ AGAIN = Table("""
     Drop     unconfirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
     Mark     unconfirmed | DuplicateDueToResubmission marked NotAsked
     None     unconfirmed | DuplicateDueToResubmission forwarded NotAsked
+""")
+TOO_FAR = Table("""
+    strategy kind        | first
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 FAR = pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
 
@@ -194,3 +198,58 @@ async def test_the_same_first_measurement_within_a_minute_is_a_copy_for_all(
     else:
         rig.expect(first, FIRST + ELSEWHERE, first="west", elsewhere="east")
     rig.expect(after, FIRST, first="west")
+
+
+@pytest.mark.parametrize(("lives", "into"), [(8, 0), (9, 1)])
+async def test_a_session_goes_back_to_one_of_its_last_eight_lives(rig, lives, into):
+    """Each came less far than the one before; of nine the oldest is forgotten."""
+    device = rig.provision("relaxed", f_cnt=500)
+    counters = [f_cnt for life in range(1, lives) for f_cnt in (0, 400 - 10 * life)]
+    frames = []
+    for number, f_cnt in enumerate([500, *counters, 0, 501]):
+        frame = await rig.craft(device, f_cnt=f_cnt, payload=bytes([number]))
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(100))
+        frames.append(frame)
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+    key = key_of(device, 501, life=into)
+    rig.expect_upstream(frames[-1], through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_lives_before_the_one_that_goes_on_stay_and_those_after_it_are_over(rig, servers):
+    """A life goes on, then one before it; what begins next has a number that no life ever had."""
+    if servers == 2:
+        rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500)
+    lives = [(500, 0), (0, 1), (400, 1), (0, 2), (401, 1), (501, 0), (502, 0), (1, 3), (503, 0)]
+    for number, (f_cnt, life) in enumerate(lives):
+        by = "east" if life == 2 else "west"
+        frame = await rig.craft(device, f_cnt=f_cnt, payload=bytes([number]))
+        await rig.say(rig.told(frame, by=by), by=by)
+        key = key_of(device, f_cnt, life=life)
+        rig.expect_upstream(frame, through=by, removeDuplicatesKey=key)
+        if f_cnt <= 1:
+            rig.expect(frame, FIRST, first=by)
+            await rig.wait(seconds(1))
+            continue
+        await rig.replay(frame, by=by, after=seconds(60))
+        rig.expect(frame, FIRST + EXPIRED, first=by, again=by)
+
+
+@pytest.mark.parametrize("ahead", [16_384, 16_385])
+async def test_a_life_goes_on_as_far_as_its_own_counter_lets_it(rig, ahead):
+    """MAX_FCNT_GAP beyond where that life ended, however short the lives after it were."""
+    device = rig.provision("relaxed", f_cnt=20_000)
+    frames = []
+    for number, f_cnt in enumerate((20_000, 0, 100, 0, 20_000 + ahead)):
+        frame = await rig.craft(device, f_cnt=f_cnt, payload=bytes([number]))
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(100))
+        frames.append(frame)
+    *before, far = frames
+    for frame in before:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(far, FIRST if ahead == 16_384 else TOO_FAR, first="west")
