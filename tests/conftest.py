@@ -4,15 +4,14 @@
 Whoever names a folder, a file or `-m` gets all that fits, in one process unless `-n` says more.
 """
 
+import gc
 import os
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ LONG_FIRST = (
     "tests/bench/score/test_honesty.py",
     "tests/bench/run/test_emulated.py",
     "tests/bench/night/test_planted.py",
+    "tests/bench/explore",
     "tests/bench/test_pytest_plugin.py",
     "tests/bench/test_wheel.py",
     "tests/test_pages.py",
@@ -37,6 +37,7 @@ LONG_FIRST = (
     "tests/lns/test_running",
     "tests/bench/traffic",
     "tests/lns/test_race.py",
+    "tests/lns/test_histories.py",
     "tests/bench/report",
     "tests/lns/delivery",
     "tests/test_suite.py",
@@ -49,6 +50,10 @@ LONG_FIRST = (
     "tests/bench/host",
     "tests/contracts",
     "tests/fuzz",
+    "tests/test_layers.py",
+    "tests/lns/server",
+    "tests/lns/dedup",
+    "tests/lns/uplink",
 )
 """What takes longest begins first, so that at the end no worker is left alone with it."""
 STARTERS = (
@@ -68,7 +73,23 @@ START_NOTHING = frozenset(
     "HostGuard MachineGuard ProgramGuard _can_be_had away_us disk_us free_port is_answered"
     " stolen_us take_all_allowed toml_text".split()
 )
-"""But for these of them."""
+"""But for these of them, and constants."""
+
+_ROOMS = "|".join(
+    rf"from {room} import {name}\b|from {room}\.{name} import (\([^)]*|.*)|import {room}\.{name}\b"
+    for room, _, name in (starter.rpartition(".") for starter in STARTERS)
+)
+_STARTER = re.compile(rf"^(?:{_ROOMS}|import subprocess$)", re.MULTILINE)
+
+
+def imports_starters(source: str) -> bool:
+    """Whether a file may start programs; single tests say so with the marker."""
+    for found in _STARTER.finditer(source):
+        names = re.findall(r"\w+", next(filter(None, found.groups()), ""))
+        if not names or any(not name.isupper() for name in {*names} - START_NOTHING):
+            return True
+    return False
+
 
 # Every worker would compile what it imports anew, and every program that a test starts.
 sys.dont_write_bytecode = False
@@ -163,18 +184,40 @@ def pytest_configure_node(node: Any) -> None:
 
 
 _ALL_SPARK = re.compile(r"^pytestmark = .*\bpytest\.mark\.spark\b", re.MULTILINE)
+_SOME_SPARK = re.compile(r"\bmark\.spark\b")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What is all about Spark is not even imported where Spark is left out: that takes a second."""
-    if config.option.markexpr != "not spark" or collection_path.suffix != ".py":
+    """A file of which no test would run is not even imported: each worker would do it."""
+    if collection_path.suffix != ".py":
         return None
-    return True if _ALL_SPARK.search(collection_path.read_text("utf-8")) else None
+    if _left_out_programs(config) and _may_start_programs(collection_path):
+        return True
+    source = collection_path.read_text("utf-8")
+    if config.option.markexpr == "spark":
+        return None if _SOME_SPARK.search(source) else True
+    return True if config.option.markexpr == "not spark" and _ALL_SPARK.search(source) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """While thousands of tests are collected nothing is garbage, and they stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Now they may go."""
+    gc.unfreeze()
 
 
 def pytest_itemcollected(item: Any) -> None:
     """Mark what starts programs before `-m` chooses."""
-    if _may_start_programs(item.module):
+    if _may_start_programs(item.path):
         item.add_marker("programs")
     _prepare(item)
 
@@ -182,8 +225,7 @@ def pytest_itemcollected(item: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     """Say what is left out of the everyday run, and in which order the rest is."""
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    if worker.get("everyday", config.stash.get(EVERYDAY, False)):
+    if _left_out_programs(config):
         left_out = [item for item in items if item.get_closest_marker("programs")]
         items[:] = [item for item in items if not item.get_closest_marker("programs")]
         config.hook.pytest_deselected(items=left_out)
@@ -194,16 +236,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
         items.sort(key=_rank)  # a stable sort: within a file the order stays
 
 
+def _left_out_programs(config: pytest.Config) -> bool:
+    """Whether this is the everyday run, here or at the controller of this worker."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    return bool(worker.get("everyday", config.stash.get(EVERYDAY, False)))
+
+
 @cache
-def _may_start_programs(module: ModuleType) -> bool:
-    """Whether a file knows what starts programs; single tests say so with the marker."""
-    return any(
-        value is subprocess
-        or getattr(value, "__module__", None) in STARTERS
-        or (isinstance(value, ModuleType) and value.__name__ in STARTERS)
-        for name, value in vars(module).items()
-        if name not in START_NOTHING
-    )
+def _may_start_programs(file: Path) -> bool:
+    return imports_starters(file.read_text("utf-8"))
 
 
 def _prepare(item: pytest.Item) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import forked
+from tests.conftest import imports_starters
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = """
@@ -45,3 +46,22 @@ def test_another_seed_is_another_order_of_the_same_tests(tmp_path: Path) -> None
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
     assert len(orders[0]) == 9
+
+
+@pytest.mark.parametrize(
+    ("imports", "starts"),
+    [
+        ("import subprocess", True),
+        ("import subprocess_of_mine", False),
+        ("from tests import forked", True),
+        ("from tests import forking", False),
+        ("import bench.host.program", True),
+        ("from bench.host.program import Program", True),
+        ("from bench.host.program import LOOPBACK, free_port", False),
+        ("from bench.host.program import (\n    Program,\n    free_port,\n)", True),
+        ("from bench.host.program import (\n    LOOPBACK,\n    free_port,\n)", False),
+        ("def test() -> None:\n    import subprocess", False),
+    ],
+)
+def test_who_starts_programs_is_known_by_what_it_imports(imports: str, starts: bool) -> None:
+    assert imports_starters(f'"""A test."""\n\n{imports}\n\nNUMBER = 1\n') is starts

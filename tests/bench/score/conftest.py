@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.night.archive import compact
 from bench.report import write
-from bench.score.job import score
-from bench.spark import Profile, session
+
+if TYPE_CHECKING:  # whoever leaves Spark out reads this file too
+    from pyspark.sql import SparkSession
 
 TABLES = (
     "receptions", "outcomes", "expectations", "scores", "answers", "verdicts", "findings",
@@ -25,8 +24,10 @@ Line = tuple[str, int, str, dict[str, Any]]  # source, t_us, kind, fields
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> "Iterator[SparkSession]":
     """A session tuned for a quick start; `score` borrows it."""
+    from bench.spark import Profile, session
+
     with session("local[2]", profile=Profile.QUICK_START, compiled=False, records=False) as spark:
         yield spark
 
@@ -66,6 +67,8 @@ class Scored:
 
     def rows(self, table: str, name: str) -> list[dict[str, Any]]:
         """The rows of one run in a table of the lake, in order of time where they have one."""
+        import duckdb
+
         files = str(self.lake / table / "*" / "*" / "*.parquet")
         query = "SELECT * FROM read_parquet(?, hive_partitioning = true) WHERE run = ?"
         found = duckdb.execute(query, [files, self.folders[name].name])
@@ -89,8 +92,10 @@ def captures(write: Callable[[Path], dict[str, Path]]) -> Callable[[Path], dict[
 
 
 @pytest.fixture(scope="session")
-def scored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def scored(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Scored:
     """All captures of the modules that were collected, and of `_OF_RESCORED`, in one job."""
+    from bench.score.job import score
+
     root = tmp_path_factory.mktemp("scored")
     folders: dict[str, Path] = {}
     for module in _OF_RESCORED:
@@ -118,6 +123,8 @@ class Rescored:
 @pytest.fixture(scope="session")
 def rescored(scored: Scored) -> Rescored:
     """The second job of the suite; whatever is not scored again stays."""
+    from bench.score.job import score
+
     found = scored.rows("findings", "again")
     mended, compressed = scored.folders["again"], scored.folders["compacted"]
     (mended / "lns-a.jsonl").write_bytes((scored.folders["good"] / "lns-a.jsonl").read_bytes())
