@@ -33,7 +33,7 @@ ifneq ($(shell [ "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" ] && echo fresh),
 STALE := stale
 endif
 
-.PHONY: help install nightly test in_order lint lint_now types types_now coverage unit spark scenarios once emulated bench cluster soak mutants explored faults fuzz pages pictures lock mosquitto clean stale
+.PHONY: help install nightly test in_order lint lint_now types types_now coverage collected collected_now unit spark scenarios once emulated bench cluster soak mutants explored faults fuzz pages pictures lock mosquitto clean stale
 
 help: ## Show this list
 	@echo "Usage: make <target>"
@@ -53,18 +53,20 @@ nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the 
 	$(if $(filter --soak,$(NIGHTLY_ARGS)),$(MAKE) --no-print-directory soak || code=$$(($$code ? $$code : 1));) \
 	exit $$code
 
-# Two at a time: the tests wait for much, and so leave Spark its time; beside the real wires, which
-# need a host that is not late, only what takes one processor runs. `make -j2 test` is the same.
+# Two at a time, so that both processors have work and neither part waits for the other: beside the
+# real wires, which wait much but need a host that is not late, only what takes one processor runs.
+# `make -j2 test` is the same.
 test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
 	@parts=$$(mktemp); trap 'rm -f "$$parts"' EXIT; begun=$$SECONDS; \
 	$(MAKE) --no-print-directory PARTS_FILE="$$parts" $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j2) in_order; \
 	echo; awk '{ printf "  %-10s %4d s   (budget %3d s)\n", $$1, $$2, $$3 }' "$$parts"; \
 	echo "make test: everything passed in $$((SECONDS - begun)) s."
 
-in_order: lint types coverage unit spark scenarios once
+in_order: lint types coverage collected unit scenarios once spark
 ifneq ($(filter in_order,$(MAKECMDGOALS)),)
-unit spark: | lint types coverage
-once scenarios: | unit spark
+unit scenarios: | lint types coverage collected
+once spark: | unit scenarios
+ON_ONE := $(if $(shell command -v taskset),taskset -c $(shell taskset -cp $$$$ | sed 's/.*[-,: ]//'))
 endif
 
 install: $(STAMP) ## Create or update .venv, and nothing else
@@ -95,6 +97,12 @@ coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts
 	@.ci/part coverage 80 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
 	    --cov-report=term-missing --cov-fail-under=100
 
+collected: $(STAMP) ## Import every test once, so that its bytecode is there for all workers
+	@.ci/part collected 40 $(MAKE) --no-print-directory collected_now
+
+collected_now:
+	@told=$$($(VENV) -m pytest tests -m "" -n 0 --collect-only -qq) || { echo "$$told"; exit 1; }
+
 # Every test that asks tests/sizes.py.
 SOAKS = $(shell grep -rlE '^from tests(\.sizes import|.* import .*sizes)' tests --include=test_*.py --include=conftest.py | sed 's:/conftest.py::')
 
@@ -105,7 +113,7 @@ unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at onc
 	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 spark: $(STAMP) ## Tests of the score, which start Spark
-	@.ci/part spark 400 $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part spark 400 $(ON_ONE) $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
 	@.ci/part scenarios 60 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
