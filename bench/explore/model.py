@@ -50,6 +50,7 @@ from bench.explore.trace import (
 )
 
 ANSWERS_AGAIN_MAX = 3
+ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 JOIN_RX1_US = 5_000_000
 TURN = 1 << 16
 
@@ -182,8 +183,8 @@ class Model:
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
         if frame.forged:
-            server.has_asked(session, r.at_us)
-            return _refused("MicMismatch")
+            self._has_asked(r, server, session)
+            return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._look_for_doubt(r, server, session)
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
@@ -203,16 +204,28 @@ class Model:
             return False
         if session.opened in server.knows:
             return True
-        if server.has_asked(session, r.at_us):
+        if self._has_asked(r, server, session):
             raise Unknowable("a server looks for a DevAddr only now and then")
         if server.lateness_us(r.at_us):
             raise Unknowable("who sent it is looked up in a slow store")
         if r.frame.device in server.unsure_of:
             raise Unknowable("a join between servers with a slow store")
-        if not self._shared or server.is_away(r.at_us) or session.is_over:
-            return False  # nobody has that DevAddr any more
-        self._learn(r.server, r.frame.device)
         return session.opened in server.knows
+
+    def _has_asked(self, r: Reception, server: Server, session: Session) -> bool:
+        """Whether a server has just asked who has a DevAddr; else it does so now, and learns it."""
+        device = self._device(r.frame)
+        who = -1 if device.alike else r.frame.device, session.opened
+        if r.at_us - server.asked_us.get(who, -ASKED_AGAIN_US) < ASKED_AGAIN_US:
+            return True
+        server.asked_us[who] = r.at_us
+        is_slow = r.at_us <= server.store_us or r.frame.device in server.unsure_of
+        is_found = not session.is_over or session.opened in server.knows
+        if self._shared and not is_slow and is_found:
+            for number, one in enumerate(self._trace.history.devices):
+                if number == r.frame.device or (one.alike and device.alike):
+                    self._learn(r.server, number)
+        return False
 
     def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
         until, f_cnt = session.doubt_until, r.frame.f_cnt
@@ -230,7 +243,7 @@ class Model:
             raise Unknowable("a counter more than a turn of 16 bits away")
         is_far = turn and (heard is None or abs(turn - heard // TURN) > 1)
         if self._shared and pinned is None and is_far and not session.is_told(r.server):
-            if server.has_asked(session, r.at_us):
+            if self._has_asked(r, server, session):
                 raise Unknowable("a server looks for a DevAddr only now and then")
 
     def _join(self, r: Reception, server: Server) -> Words:
@@ -349,7 +362,7 @@ class Model:
                 raise Harmless("a copy at a server that was not told what came since")
             return self._of_other_station(strategy, where, restarts=restarts)
         if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same" and not is_told:
-            if life == session.life or heard is None:
+            if life == session.life or heard is None or f_cnt - heard > GAP_MAX:
                 raise Unknowable("a repetition from a life before that of the others")
             if f_cnt <= heard:
                 where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only

@@ -24,7 +24,6 @@ from bench.explore.trace import (
 GAP_MAX = 16_384
 LEAD_US = 400_000  # an answer is on its way so long before its window opens
 RX2_AFTER_US = 1_000_000
-ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
 
 
@@ -180,7 +179,7 @@ class Server:
     ended: set[int] = field(default_factory=set)
     unsure_of: set[int] = field(default_factory=set)  # devices that joined when nobody could know
     ending_us: dict[int, int] = field(default_factory=dict)
-    asked_us: dict[int, int] = field(default_factory=dict)
+    asked_us: dict[tuple[int, int], int] = field(default_factory=dict)
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     store_us: int = -1  # until when the store is disturbed
@@ -196,13 +195,6 @@ class Server:
     def is_away(self, at_us: int) -> bool:
         """Whether the store does not answer."""
         return at_us <= self.store_us and self.late_us == 0
-
-    def has_asked(self, session: Session, at_us: int) -> bool:
-        """Whether it has just asked who has the DevAddr of a session; else it does so now."""
-        asked_us = self.asked_us.get(session.opened, -ASKED_AGAIN_US)
-        has_asked = at_us - asked_us < ASKED_AGAIN_US
-        self.asked_us[session.opened] = asked_us if has_asked else at_us
-        return has_asked
 
     def lateness_us(self, at_us: int) -> int:
         """How late the store answers."""

@@ -57,6 +57,24 @@ ONCE_BLAMED = {
         "a=otaa/None : a join A1 ; A slow 120ms ; a confirm A2 ; A1 restart= 50ms ; a forge-join ;"
         " A2 restart 50ms"
     ),
+    "a forged frame lets a server learn of a life that began elsewhere": (
+        "servers=2 a=relaxed/None/from65534/16bit : a send ; a confirm B2 ; a again B2+599990us ;"
+        " a send A1 ; a forge B1"
+    ),
+    "a forged frame lets a server learn that a session is over": (
+        "servers=2 a=otaa/Drop/1.0.4 b=strict/Mark/from65533 : a join B1 B2+599990us ; wait 20ms ;"
+        " b again B1 ; B restart ; a forge A1 B1+2s ; a join A2 A1+1599990us B1+1599990us B2+50ms ;"
+        " a confirm A1 A2+2s"
+    ),
+    "a forged frame keeps a server from looking for a roll-over": (
+        "servers=2 a=strict/None : a forge B1 ; a skip16383 ; a send A1 B1+300ms ; a skip16383 ;"
+        " a send A1 B1+300ms ; a skip16383 ; a send A1 B1+300ms ; a skip16383 ;"
+        " a send A1 B1+300ms ; a send B2"
+    ),
+    "what a repetition continues at a server that knows a later life": (
+        "servers=2 a=relaxed/None/from16390 : a send A1 B1+1s ; a restart ; a send ; a send B1 ;"
+        " replay2 B1 ; a skip20000 ; a send A1"
+    ),
     "what its owner gives back was heard by nobody": (
         "servers=2 a=strict/None/from3 :"
         " A refuse 100ms ; a send A1 ; a again B1 ; a skip16383 ; a send A1"
