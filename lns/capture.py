@@ -134,7 +134,6 @@ class Capture:
         stream.size += len(line)
 
     def _turn(self, source: str, stream: _Stream) -> None:
-        """The file is as long as it may be: go on in a new one."""
         with suppress(FileNotFoundError):  # the new one could not be opened last time
             stream.path.replace(_older(stream.path))
         file = stream.path.open("ab", buffering=self._buffer_bytes)

@@ -344,7 +344,6 @@ def load_tokens(path: Path) -> Tokens:
 
 
 def _unheard_of(section: DeviceSection, listens_in: Region) -> Iterable[tuple[str, str]]:
-    """How a device is to listen, and no device of this region can."""
     offsets, sizes = len(listens_in.rx1_drs[0]), listens_in.max_payloads
     if (section.rx1_dr_offset or 0) >= offsets:
         yield "rx1_dr_offset", f"{listens_in.name} has 0 to {offsets - 1}"

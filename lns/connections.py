@@ -61,7 +61,6 @@ class ReceptionTasks:
             self._somebody_takes = True
 
     def _hand_over(self) -> None:
-        """This task has to wait: let another one take."""
         self._under_way += 1
         self._somebody_takes = self._under_way < self._under_way_max
         if self._somebody_takes:
@@ -227,7 +226,6 @@ class Connection:
             self.soon(self._ask_for_clock)
 
     async def _ask_for_clock(self) -> None:
-        """Ask again for a clock that the station did not show, or that its frames contradict."""
         try:
             while self._clock_wanted:
                 await asyncio.sleep(self._ask_after_us / 1_000_000)

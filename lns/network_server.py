@@ -204,7 +204,6 @@ class NetworkServer:
                 log.debug("%s: ignored message %s", station, printable(event.msgtype))
 
     def _reject(self, connection: Connection, event: Rejected) -> None:
-        """Every message that cannot be read is an event: an outcome if it was a reception."""
         station, why = connection.station, printable(event.why)
         if event.reception:
             self._record(self._malformed(station, None))

@@ -57,7 +57,6 @@ def _take_all_files_allowed() -> None:
 async def _serve(
     startup: Startup, record: Record, listening: Callable[[str], None], stopped: asyncio.Event
 ) -> None:
-    """Serve with store and upstream open; what is on its way upstream then drains."""
     async with (
         startup.open_store() as store,
         startup.open_claims() as claims,
@@ -151,7 +150,6 @@ async def _start_cups(startup: Startup, record: Record, listens_at: str) -> Cups
 
 
 def _with_uri(tc: Category, uri: str) -> Category:
-    """A station without a `tc.uri` of its own is sent here."""
     return Category(tc.uri or uri, tc.files, tc.segment)
 
 

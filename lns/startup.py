@@ -364,7 +364,6 @@ def _tls(config: Config) -> ssl.SSLContext | None:
 
 
 def _cups(config: Config) -> Mapping[Eui, StationSetup]:
-    """The setups in the folder of `[cups]`: one sub-folder per station EUI."""
     section = config.settings.cups
     if section is None:
         return {}

@@ -158,7 +158,6 @@ def _sentence(path: Path, text: str, model: type[BaseModel], found: dict[str, An
 
 
 def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
-    """The keys a section takes; `where` leads to it from the file."""
     for part in where:
         if isinstance(part, str):
             inner = model.model_fields[part].annotation

@@ -321,7 +321,6 @@ class SessionRefresh:
                 self._registry.catch_up(dev_eui)
 
     def _is_out_of_date(self, match: Match) -> bool:
-        """Whether claims that this server has not heard of may be forgotten by now."""
         learnt_us = self._learnt_us.get(match.session.dev_addr, self._began_us)
         return self._now_us() - learnt_us >= FRESH_US
 

@@ -140,7 +140,7 @@ FCnt = Annotated[int, Meta(ge=0, le=F_CNT_MAX)]
 Count = Annotated[int, Meta(ge=0)]
 
 
-class Before(Struct, frozen=True):
+class Before(Struct, frozen=True, gc=False):
     """What a session was before a frame that may have to be taken back."""
 
     counter: Counter
@@ -154,7 +154,7 @@ class Before(Struct, frozen=True):
     knows_dwell_times: bool
 
 
-class Session(Struct, kw_only=True):
+class Session(Struct, kw_only=True, gc=False):
     """What the server remembers of one session until the device has joined again.
 
     `f_cnt_up` is the newest accepted counter (32 bits, None: nothing heard yet) with `mic`, its

@@ -230,7 +230,6 @@ def _write_all(file: int, octets: bytes, at: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file as durable as what will be in it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -124,7 +124,6 @@ def parked(message: Incoming, reason: str, tries: int) -> Parked:
 
 
 def _identity(message: Incoming) -> dict[str, Any]:
-    """The fields of `OfMessage`."""
     return {
         "channel": message.channel,
         "message_id": message.message_id,
@@ -504,7 +503,6 @@ class Inbox:
         self._more.clear()
 
     async def _commit(self, batch: Sequence[Offered]) -> list[Decision]:
-        """Decide on messages and let them have their effects, in one transaction."""
         at_us = self._utc_us()
         wanted = self._decisions.wanted(batch)
         return await self._store.transact(
@@ -512,7 +510,6 @@ class Inbox:
         )
 
     def _finish(self, decisions: Sequence[Decision]) -> None:
-        """Tell what was decided and kept; the rest waits for its turn."""
         later = []
         for decision in decisions:
             offered = decision.offered
@@ -532,6 +529,5 @@ class Inbox:
             self._empty.set()
 
     def _say(self, state: str | None) -> None:
-        """Tell the person at the console once that nothing is accepted, and once that it is."""
         said = f"{self._store} is back" if state is None else state
         self._trouble.is_now(state, "%s; %d messages wait", said, self.waiting)

@@ -116,8 +116,6 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _Named(Struct, frozen=True, rename="camel"):
-    """The fields of a message that say which one it is."""
-
     message_id: Text | None = None
     partition_key: Text | None = None
     session_id: Text | None = None
@@ -130,7 +128,6 @@ _CAMEL = tuple(entry.encode_name for entry in msgspec.structs.fields(_Named))
 
 
 def _named_in(properties: Mapping[str, str]) -> _Named:
-    """What user properties say, which are texts; msgspec.ValidationError."""
     # MQTT knows no null: "", and 0 for a number, say that there is none.
     told: dict[str, object] = {name: properties[name] for name in _CAMEL if properties.get(name)}
     number = properties.get("sequenceNumber", "")

@@ -300,7 +300,6 @@ class MqttSender:
 
     @asynccontextmanager
     async def _deliver(self) -> AsyncIterator[MqttSession]:
-        """A connection on which messages are sent as long as it is there; BrokerLost."""
         connection = MqttConnection(
             self._broker, self._client_id, self._patience, self._take_acknowledged
         )
@@ -317,7 +316,6 @@ class MqttSender:
             self._take_back(connection.unacknowledged())
 
     async def _read_on(self) -> None:
-        """Keep messages ready to be sent, in the order of the outbox."""
         while True:
             await self._more.wait()
             self._more.clear()
@@ -340,7 +338,6 @@ class MqttSender:
                 self._empty.set()  # what was to be added may have been refused
 
     async def _clear(self) -> None:
-        """Remove from the outbox what was acknowledged, many at a time."""
         while True:
             await self._tidy.wait()
             self._tidy.clear()
@@ -359,7 +356,6 @@ class MqttSender:
                 self._tidy.set()
 
     async def _park(self, producer: Producer) -> None:
-        """Put aside what is too old to be sent, the oldest first."""
         while True:
             await asyncio.sleep(_AGAIN_S)
             busy = {entry.position for entry in self._with_the_broker()}
@@ -394,7 +390,6 @@ class MqttSender:
         return since_us is not None and producer.utc_us() - since_us > producer.retry_us
 
     async def _tell_oldest(self, producer: Producer) -> None:
-        """Say of what time the oldest message is that the broker may not have."""
         while True:
             self._connected.clear()
             at_us = self._oldest_us(producer)
@@ -406,19 +401,16 @@ class MqttSender:
                     await self._connected.wait()
 
     def _oldest_us(self, producer: Producer) -> int | None:
-        """None when that cannot be said yet."""
         first = [*self._with_the_broker(), *self._overdue.values(), *islice(self._ready, 1)]
         if first:
             return min(first, key=lambda entry: entry.position).waits_since_us
         return None if self._pending.waiting else producer.utc_us()
 
     def _with_the_broker(self) -> list[Entry]:
-        """What was sent, and may have to be sent again."""
         sent = [] if self._connection is None else self._connection.unacknowledged()
         return [*sent, *(entry for _, entry in self._acknowledged)]
 
     def _done(self) -> list[int]:
-        """The positions that nobody will ask for again, oldest first."""
         until_us = now_us() - self._keep_us
         over = takewhile(lambda kept: kept[0] <= until_us, self._acknowledged)
         return [entry.position for _, entry in over]
@@ -452,7 +444,6 @@ class MqttSender:
         self._send()
 
     def _send(self) -> None:
-        """Send as much as the broker takes at once."""
         connection = self._connection
         if connection is None:
             return
@@ -469,7 +460,6 @@ class MqttSender:
             self._more.set()
 
     def _say(self, state: str | None) -> None:
-        """Tell the person at the console once what has become of the broker."""
         said = "is connected" if state is None else state
         self._trouble.is_now(state, "%s %s; %d messages wait", self._broker, said, self.waiting)
 

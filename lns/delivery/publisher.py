@@ -245,7 +245,6 @@ def _time(at: datetime) -> str:
 
 
 def _number(value: float) -> float:
-    """A whole number without its ".0", as stations write it."""
     return int(value) if value == int(value) else value
 
 

@@ -122,7 +122,6 @@ class Subscription:
 
     @asynccontextmanager
     async def _listen(self) -> AsyncIterator[MqttSession]:
-        """A connection that brings messages as long as it is there; BrokerLost."""
         wire = self._wire = self._wire or await self._open()
         try:
             self._say(None)
@@ -132,7 +131,6 @@ class Subscription:
             await wire.leave()
 
     async def _open(self) -> MqttSession:
-        """A connection on which the subscription is granted; BrokerLost."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         wire = MqttSession(
             self._broker,
@@ -170,15 +168,12 @@ class Subscription:
         """The broker has answered another request than the one for the topic filter."""
 
     def _taker(self, wire: MqttSession) -> Callable[[Client, Any, MQTTMessage], None]:
-        """What takes the messages of one connection."""
-
         def take(client: Client, data: Any, message: MQTTMessage) -> None:
             self._received(message.topic, bytes(message.payload), user_properties(message))
 
         return take
 
     def _say(self, state: str | None) -> None:
-        """Tell the person at the console once what has become of the broker."""
         if state is None:
             said = f"brings {self._topic_filter}"
         else:

@@ -504,7 +504,6 @@ class Downlinks:
     async def _hand_over(
         self, station: Eui, downlink: Dnmsg, scheduled: Scheduled, window: Window
     ) -> bool:
-        """Give a downlink to its station; False when it is not connected any more."""
         if not await self._stations.send(station, downlink):
             return False
         self._unreported.note(station, downlink.diid, scheduled)

@@ -41,7 +41,6 @@ def eui(value: str | int) -> Eui:
 
 
 def _id6_groups(text: str) -> list[str] | None:
-    """The four groups of an ID6 text, `::` filled with zeros; None if it is no ID6."""
     left, gap, right = text.partition("::")
     head = left.split(":") if left else []
     tail = right.split(":") if right else []

@@ -82,8 +82,6 @@ class StationSetup:
 
 
 class _Visitor:
-    """A connection that has not been answered yet."""
-
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._transport = writer.transport
         self.host, self.peer = host_of(self._transport), peer_of(self._transport)
@@ -141,7 +139,6 @@ class CupsServer:
         self._server = await loop.create_server(self._connection, host, port)
 
     def _connection(self) -> asyncio.Protocol:
-        """What is told of a connection that was accepted."""
         reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX)
         stream = asyncio.StreamReaderProtocol(reader, self._serve)
         if self._tls is None:
@@ -156,7 +153,6 @@ class CupsServer:
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request and its answer; whoever says nothing is dropped in time."""
         visitor = _Visitor(writer)
         self._doors.opened(visitor)
         answered = False

@@ -96,7 +96,6 @@ class StationServer:
         self._public_uri = self._public_uri or self.uri
 
     def _connection(self, *arguments: Any, **settings: Any) -> asyncio.Protocol:
-        """What is told of a connection that was accepted."""
         told = self._tell_never_opened
         socket = WebSocket(*arguments, doors=self._doors, never_opened=told, **settings)
         if self._tls is None:
@@ -117,7 +116,6 @@ class StationServer:
             await self._server.wait_closed()
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
-        """The answer to a request that is not served; None for one that is."""
         assert isinstance(connection, WebSocket)
         path = unquote(request.path.partition("?")[0])
         if path == address.DISCOVERY_PATH:
@@ -162,7 +160,6 @@ class StationServer:
             self._tasks.discard(task)
 
     async def _tell_server(self, connection: WebSocket) -> None:
-        """Answer one question on `/router-info`, then wait for the station to go."""
         asked = False
         try:
             async with asyncio.timeout(self._limits.question_us / _S):

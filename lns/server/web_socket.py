@@ -183,7 +183,6 @@ class TlsDoor(asyncio.Protocol):
             self._refused(self._peer, self._dropped_for or why)
 
     async def _secured(self) -> asyncio.Transport | None:
-        """The connection after its handshake; None when it ended without an error."""
         await self._doors.turn()
         if self._plain.is_closing():
             return None

@@ -229,7 +229,6 @@ def _hex(data: bytes) -> str:
 
 
 def _number(value: float) -> int | float:
-    """A whole number without its ".0", as C's %g prints it."""
     return int(value) if value == int(value) else value
 
 
@@ -259,7 +258,6 @@ def router_config(region: Region, *, mux_time: float | None = None) -> dict[str,
 
 
 def _data_rates(region: Region) -> list[tuple[int, int, int]]:
-    """[SF, kHz, only for downlinks] for each DR."""
     rows = [
         _row(data_rate, only_down=dr in region.downlink_only_drs)
         for dr, data_rate in enumerate(region.data_rates)

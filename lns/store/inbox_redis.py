@@ -268,8 +268,6 @@ class _Reservation:
 
 
 class _Reserved(MemoryEntries):
-    """A draft of what is to be confirmed, over what was found."""
-
     def __init__(self, found: _Reservation, has_time: Callable[[], bool]) -> None:
         super().__init__()
         self._found = found
@@ -352,5 +350,4 @@ def _mark(text: bytes) -> Mark:
 
 
 def _pairs(told: Any) -> Iterable[tuple[bytes, bytes]]:
-    """A hash, as a command tells it or as a script does."""
     return told.items() if isinstance(told, dict) else zip(told[::2], told[1::2], strict=True)

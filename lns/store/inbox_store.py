@@ -436,8 +436,6 @@ class SqliteInboxStore:
 
 
 class _Transaction:
-    """The messages of one commit; `counts` are the sizes of the tables, kept up to date."""
-
     def __init__(self, db: Connection, counts: dict[Table, int], entries_max: int) -> None:
         self._db = db
         self._counts = counts

@@ -290,13 +290,11 @@ class RedisStore:
         return int(await self._wire.run(_NEXT_JOIN_NONCE, (join_nonce_of(dev_eui),), least))
 
     async def _name(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Let other servers find a device by its DevAddr, when Redis has lost what it knew."""
         names = [("SADD", devices_with(session.dev_addr), dev_eui) for session in sessions]
         if names:
             await self._wire.do_together(*names)
 
     async def _let_go(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Nobody needs to find a device by the DevAddr of a session that is no more."""
         stay = {session.dev_addr for session in sessions}
         for old in self._sessions.get(dev_eui, ()):
             if old.dev_addr in stay:

@@ -213,7 +213,6 @@ class RedisWire:
         await self._master.leave()
 
     async def _send(self, batch: Sequence[tuple[Command, Waiter]]) -> None:
-        """One round trip; afterwards everyone in it knows the reply, or why there is none."""
         replies: Sequence[object] = ()
         why = "was left before it answered"
         try:
@@ -316,7 +315,6 @@ class _Master:
             self._scripts_known.add(first)
 
     async def _find(self) -> Connection:
-        """A new connection to the master; RedisError when there is none."""
         server = self._server
         address = server.host, server.port
         if server.service:

@@ -170,7 +170,6 @@ def _prepare(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
 
 
 def _check(db: sqlite3.Connection, path: Path, kind: Kind) -> bool:
-    """Whether nothing is in the file yet; FileUnusable when it is of another kind."""
     [found] = db.execute("PRAGMA application_id").fetchone()
     [tables] = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if found != kind.application_id and (found or tables):
@@ -179,7 +178,6 @@ def _check(db: sqlite3.Connection, path: Path, kind: Kind) -> bool:
 
 
 def _make(db: sqlite3.Connection, path: Path, kind: Kind) -> None:
-    """Make the tables, or bring those of an earlier version up to date."""
     [found] = db.execute("PRAGMA application_id").fetchone()
     [version] = db.execute("PRAGMA user_version").fetchone()
     if version > len(kind.upgrades):
@@ -291,7 +289,6 @@ class SqliteFile:
         self._owned.close()
 
     def _begin(self) -> None:
-        """Make the changes that wait, and send their commit to the disk."""
         if self._closed:
             return
         changes, self._waiting = self._waiting, []
@@ -313,7 +310,6 @@ class SqliteFile:
         results: list[Any],
         committed: "asyncio.Future[sqlite3.Cursor]",
     ) -> None:
-        """Tell the writers of a commit, and begin with the ones that came meanwhile."""
         error = committed.exception()
         if isinstance(error, sqlite3.Error):
             self._fail(waiters, error)

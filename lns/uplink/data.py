@@ -50,7 +50,7 @@ _OLD = (Standing.EQUAL, Standing.OLDER)
 _LOST = (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, gc=False):
     """All that was found out about one reception, and what the policy makes of it.
 
     `looks`: it is refused here, but perhaps not elsewhere. `lived` is which frame it is, where that
@@ -214,7 +214,6 @@ class Uplinks:
             fate.decide()
 
     async def _act(self, facts: Facts) -> Outcome:
-        """Level 2, the application, the device: each may end it."""
         done, session = facts.disposition, facts.match.session
         before = session.before() if done.advances or facts.looks else None
         if facts.looks:
@@ -337,7 +336,6 @@ class Uplinks:
         return outcome(self._lns, facts, upstream, done.reason, answer)
 
     def _settle(self, facts: Facts) -> None:
-        """A new frame has been accepted: what it says of its device holds from now on."""
         device = facts.match.device
         self._registry.settle(facts.match)
         mac_layer.apply(facts.requests, device, facts.match.session)
@@ -458,7 +456,6 @@ class Uplinks:
         return facts
 
     def _count_alone(self, facts: Facts) -> Facts:
-        """Advance the counter of a session that nobody else is asked about, or can be."""
         match, session = facts.match, facts.match.session
         is_old = facts.shared and session.standing(match.f_cnt) in _OLD
         if is_old and not facts.is_first_message:
@@ -513,7 +510,6 @@ class Uplinks:
             session.heard, session.heard_life = before.heard, before.heard_life
 
     def _give_back(self, facts: Facts) -> None:
-        """The repeated answer that was counted did not leave."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
         # A newer frame may have been accepted meanwhile: it has emptied the budgets.
         if facts.disposition.spends and f_cnt in session.resubmissions:
@@ -537,7 +533,6 @@ class Uplinks:
         return sent
 
     def _gps_us(self, reception: Reception) -> int:
-        """When a frame ended: by its station's GPS, else by the clock of this server."""
         if reception.gps_us > 0:
             return reception.gps_us
         ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us

@@ -32,7 +32,7 @@ KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 
 
-class Requests(Struct, frozen=True):
+class Requests(Struct, frozen=True, gc=False):
     """What a frame asks for: an ACK, a LinkCheckAns, the time, or (ADRACKReq) any downlink at all.
 
     `adr`: the network may set how the device sends.

@@ -114,7 +114,7 @@ class SessionStore(Protocol):
         """
 
 
-class Match(Struct, frozen=True):
+class Match(Struct, frozen=True, gc=False):
     """The sender of a frame, proven by its MIC, and the full counter that proved it."""
 
     device: EndDevice
@@ -270,7 +270,6 @@ class Registry:
 
 
 def _bounded(before: tuple[Session, ...]) -> tuple[Session, ...]:
-    """The session in use, and the newest of those that wait for their first frame."""
     waiting = [session for session in before if session.f_cnt_up is None][: PENDING_MAX - 1]
     in_use = next((session for session in before if session.f_cnt_up is not None), None)
     return tuple(s for s in before if s is in_use or any(s is other for other in waiting))
@@ -285,7 +284,6 @@ def _candidates(device: EndDevice, session: Session, frame: Data) -> tuple[int, 
 
 
 def _still_valid(device: EndDevice, sessions: tuple[Session, ...]) -> tuple[Session, ...]:
-    """The remembered sessions but those of an ABP device that was personalised anew since."""
     if device.activation is not Activation.ABP:
         return sessions
     personal = device.dev_addr, device.session_keys
