@@ -309,8 +309,8 @@ class MemoryConsumer(Consumer):
             if not begun.done():
                 begun.set_exception(cause)
             else:
-                told = f"consumer {name} ended: {type(cause).__name__}: {cause}"
-                raise ConsumerDied(told) from error
+                text = f"consumer {name} ended: {type(cause).__name__}: {cause}"
+                raise ConsumerDied(text) from error
         finally:
             self._inbox = None
 

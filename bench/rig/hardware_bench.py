@@ -416,7 +416,7 @@ class HardwareBench(ProcessBench):
                 board.book.sent(known)
                 name = self.gateways.name_of(station)
                 board.heard_by.add(name)
-                board.told = name, text
+                board.last_heard = name, text
                 board.frames += self._hearing.heard(name, known.phy, now_us())[1]
                 self.note_strength(name, text)
                 return
@@ -437,7 +437,7 @@ class HardwareBench(ProcessBench):
             self.capture.record("bench", "bench.warning", {"text": line})
 
     async def answer(self, board: Warm, dnmsg: str) -> None:
-        name, _ = board.told
+        name, _ = board.last_heard
         await self.gateways.switchboards[name].send(dnmsg)
 
     # --- boards --------------------------------------------------------------------------------

@@ -77,12 +77,15 @@ def secrets_of(entry: DeviceEntry, bench: str) -> Secrets:
 
 
 class Warm(Protocol):
-    """A board, as far as this goes: `frames` counts what was heard of it, `told` the last words."""
+    """A board, as far as this goes; `frames` counts what was heard of it.
+
+    `last_heard`: by which station last, and its text.
+    """
 
     driver: AttachedDevice
     book: DeviceBook
     frames: int
-    told: tuple[str, str]
+    last_heard: tuple[str, str]
     nb_trans: int
 
     @property
@@ -135,7 +138,7 @@ class LabBoard:
         """Frames of it that stations have told of, since the bench was opened."""
         self.heard_by: set[str] = set()
         """The gateways that have told of any of them."""
-        self.told = "", ""
+        self.last_heard = "", ""
         """The gateway that told of the last one, and its words."""
         self.nb_trans = 1
         """How often it sends each frame, as the network has told it."""
@@ -253,9 +256,9 @@ class LabBoard:
         """Read region and power back, once: what it was told is not what it does; BoardUnfit."""
         if self._is_checked:
             return
-        told, here = await self.driver.radiation(), region(self._region)
-        wrong = check_region(self.name, told.region, here) or check_eirp(
-            self.name, told.eirp_dbm, here, self._eirp_dbm_max
+        radiation, here = await self.driver.radiation(), region(self._region)
+        wrong = check_region(self.name, radiation.region, here) or check_eirp(
+            self.name, radiation.eirp_dbm, here, self._eirp_dbm_max
         )
         if wrong is not None:
             raise BoardUnfit(wrong)
@@ -372,8 +375,8 @@ async def repeat(board: Warm, nb_trans: int, region: Region, air: OverTheAir) ->
         sending = asyncio.ensure_future(board.driver.send(_PAYLOAD, port=1))
         try:
             if await air.heard(board, since):
-                told = board.told[1]
-                dnmsg = _told_to_repeat(told, board.book.dev_eui, session, region, nb_trans)
+                heard = board.last_heard[1]
+                dnmsg = _told_to_repeat(heard, board.book.dev_eui, session, region, nb_trans)
                 await air.answer(board, dnmsg)
         finally:
             await sending

@@ -377,15 +377,15 @@ def _times_queued(events: Iterable[Event], dev_eui: Eui) -> int:
 
 
 def _is_complete(case: Case) -> bool:
-    told = outcomes = accepted = published = 0
+    receptions = outcomes = accepted = published = 0
     for event in case.events:
         match event["kind"]:
             case "station.text":
                 is_up = event["direction"] == "up" and "dropped" not in event
-                told += is_up and is_reception(event["text"])
+                receptions += is_up and is_reception(event["text"])
             case "lns.outcome":
                 outcomes += 1
                 accepted += event["upstream"] != "dropped"
             case "upstream.published":
                 published += 1
-    return outcomes >= told and published >= accepted
+    return outcomes >= receptions and published >= accepted

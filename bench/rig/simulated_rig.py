@@ -294,8 +294,8 @@ class MemoryServer(NetworkServer):
                 cause = cause.exceptions[0]
             if isinstance(cause, OSError):
                 raise  # the capture cannot be written: no matter of the server
-            told = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
-            raise ServerDied(told) from error
+            text = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
+            raise ServerDied(text) from error
 
     def _new_server(self) -> Lns:
         self._starts += 1

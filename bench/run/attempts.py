@@ -198,8 +198,8 @@ def is_of_host(error: BaseException) -> bool:
 def told_of(mistake: BaseException, play: Play) -> str:
     """What is wrong, after the line of the scenario in which it came about."""
     place = place_in(play.title.file, mistake.__traceback__)
-    told = str(mistake) if isinstance(mistake, ScenarioMistake) else innermost(mistake)
-    return f"{place}: {told}" if place else told
+    text = str(mistake) if isinstance(mistake, ScenarioMistake) else innermost(mistake)
+    return f"{place}: {text}" if place else text
 
 
 def innermost(failure: BaseException) -> str:

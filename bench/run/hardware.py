@@ -110,13 +110,14 @@ async def _look_at(board: LabBoard, bench: HardwareBench) -> str:
         await bench.heard(board, since)
         if board.heard_by >= set(bench.gateways.switchboards):
             break
-    told = await board.driver.radiation()
+    radiation = await board.driver.radiation()
     heard = ", ".join(
         f"{name} {max(f.rssi_dbm for f in bench.overheard if f.station == name)} dBm"
         for name in sorted(board.heard_by)
     )
     return (
-        f"board {board.name}: {board.driver.firmware}, {told.region}, {told.eirp_dbm} dBm EIRP,"
+        f"board {board.name}: {board.driver.firmware}, {radiation.region},"
+        f" {radiation.eirp_dbm} dBm EIRP,"
         f" heard by {heard or 'nobody'}"
     )
 

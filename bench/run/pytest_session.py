@@ -204,8 +204,8 @@ class ScenarioSession:
         lines = [f"not played {title.case}: {why}" for title, why in record.not_played]
         if record.folder is None:
             lacking = ", ".join(sorted({name for _, names in record.left_out for name in names}))
-            told = f"left out   {len(record.left_out)} (the {record.rig} rig has no: {lacking})"
-            return [*lines, told] if lacking else lines
+            left_out = f"left out   {len(record.left_out)} (the {record.rig} rig has no: {lacking})"
+            return [*lines, left_out] if lacking else lines
         words = ", ".join(f"{count} {word}" for word, count in sorted(record.verdicts.items()))
         lines.append(f"verdicts   {words}")
         named = {title.case for title, _ in record.not_played}
@@ -225,8 +225,8 @@ class ScenarioSession:
 
 def arguments_of(config: pytest.Config) -> tuple[str, ...]:
     """The command line of pytest; that of whoever started this process, where it is a worker."""
-    told: Mapping[str, Sequence[str]] = getattr(config, "workerinput", {})
-    return tuple(map(str, told.get(ARGUMENTS, config.invocation_params.args)))
+    given: Mapping[str, Sequence[str]] = getattr(config, "workerinput", {})
+    return tuple(map(str, given.get(ARGUMENTS, config.invocation_params.args)))
 
 
 ARGUMENTS = "lorabench_arguments"

@@ -68,14 +68,14 @@ def clear_of_accept(app_key: bytes, encrypted: bytes) -> bytes:
 
 def session_keys(app_key: bytes, join_nonce: int, net_id: str, dev_nonce: int) -> Keys:
     """aes128(AppKey, 01 or 02 | JoinNonce | NetID | DevNonce | pad)."""
-    told = bytearray(_BLOCK)
-    told[1:4] = join_nonce.to_bytes(3, "little")
-    told[4:7] = reversed(bytes.fromhex(net_id))
-    told[7:9] = dev_nonce.to_bytes(2, "little")
+    block = bytearray(_BLOCK)
+    block[1:4] = join_nonce.to_bytes(3, "little")
+    block[4:7] = reversed(bytes.fromhex(net_id))
+    block[7:9] = dev_nonce.to_bytes(2, "little")
     made = []
     for kind in (0x01, 0x02):
-        told[0] = kind
-        made.append(_aes(app_key).update(bytes(told)))
+        block[0] = kind
+        made.append(_aes(app_key).update(bytes(block)))
     return Keys(*made)
 
 
