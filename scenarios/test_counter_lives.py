@@ -16,7 +16,7 @@ AGAIN = Table("""
     Mark     unconfirmed | DuplicateDueToResubmission marked NotAsked
     None     unconfirmed | DuplicateDueToResubmission forwarded NotAsked
 """)
-TOO_FAR = Table("""
+REFUSED = Table("""
     strategy kind        | first
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
@@ -252,4 +252,17 @@ async def test_a_life_goes_on_as_far_as_its_own_counter_lets_it(rig, ahead):
     *before, far = frames
     for frame in before:
         rig.expect(frame, FIRST, first="west")
-    rig.expect(far, FIRST if ahead == 16_384 else TOO_FAR, first="west")
+    rig.expect(far, FIRST if ahead == 16_384 else REFUSED, first="west")
+
+
+async def test_an_equal_frame_of_the_next_life_is_the_newest_one(rig, strategy):
+    """The device has begun again and said the same: what has a lower counter is older than that."""
+    device = rig.provision("relaxed", strategy=strategy, f_cnt=5)
+    frames = [await rig.craft(device, f_cnt=f_cnt, payload=b"same") for f_cnt in (5, 0)]
+    frames.append(await rig.craft(device, f_cnt=4, payload=b"another"))
+    for frame in (frames[0], frames[1], frames[0], frames[2]):
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(seconds(1))
+    rig.expect(frames[0], FIRST + AGAIN, first="west", again="west")
+    rig.expect(frames[1], FIRST, first="west")
+    rig.expect(frames[2], REFUSED, first="west")

@@ -1,0 +1,129 @@
+"""A store that forgot, or says nothing, beside servers that remember: what do they tell it?"""
+
+import pytest
+
+from bench.clock import seconds
+from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, EXPIRED, LOST, OWNED, UNVERIFIED, WITH_DOWNLINK
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+LOST_UPSTREAM = Table("""
+    strategy kind        | back
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+""")
+LOST_ALONE = Table("""
+    strategy kind        | alone
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Unavailable
+""")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_server_remembers_whose_a_frame_was_for_a_store_that_forgot(rig, strategy):
+    """What it tells the store is what the store had told it: the frame is still another one's."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    await rig.restart_store(empty=True)
+    await rig.wait(seconds(61))
+    await tell(rig, before, "north")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "north")
+    rig.expect(before, OWNED + LOST * 2, owned="west", lost="north")
+    rig.expect(after, OWNED, owned="north")
+
+
+@pytest.mark.requires("own store", "slow application")
+@pytest.mark.fault("store", "restart")
+async def test_what_is_given_back_goes_to_whom_it_was_before_the_store_forgot(rig, strategy):
+    """The other server could not deliver the next frame; the one before is answered as ever."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    await rig.restart_store(empty=True)
+    rig.refuse_upstream()
+    refused = await hear(rig, device, "north", confirmed=True)
+    await tell(rig, before, "west")
+    rig.expect(before, OWNED + LOST + AGAIN, owned="west", lost="north", again="west")
+    rig.expect(refused, LOST_UPSTREAM, back="north")
+
+
+async def test_the_first_frame_of_all_is_heard_like_any_other(rig, strategy):
+    """FCnt 0 at the server that lost it: once more, when it is forgotten, it is an old frame."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("fresh", relaxed_f_cnt=False, strategy=strategy)
+    frame = await hear(rig, device, "west", "north", f_cnt=0)
+    await rig.wait(seconds(61))
+    await tell(rig, frame, "north")
+    rig.expect(frame, OWNED + LOST + EXPIRED, owned="west", lost="north", again="north")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+@pytest.mark.parametrize("heard_by", [("west",), ("west", "north")])
+async def test_each_answer_to_a_frame_counts_for_a_store_that_forgot(rig, heard_by):
+    """One and three repeated ones: the server that gave none of them goes on behind them."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    frames = []
+    for _ in range(2):
+        frame = await hear(rig, device, *heard_by, confirmed=True)
+        for _ in range(3):
+            await tell(rig, frame, "west")
+            await rig.wait(seconds(3))
+        frames.append(frame)
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "north", confirmed=True)
+    for frame in frames:
+        if "north" in heard_by:
+            due = OWNED + LOST + AGAIN * 3
+            rig.expect(frame, due, owned="west", lost="north", again="west")
+        else:
+            rig.expect(frame, OWNED + AGAIN * 3, owned="west", again="west")
+    rig.expect(after, OWNED, owned="north")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_who_has_missed_thousands_takes_no_counter_that_a_device_refuses(rig):
+    """Half of MAX_FCNT_GAP at most, however many answers there may have been."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "north", confirmed=True)
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "north", f_cnt=10 + 16_000, confirmed=True)
+    rig.expect(before, OWNED, owned="north")
+    rig.expect(after, OWNED, owned="north")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "away")
+async def test_what_nobody_could_verify_or_deliver_was_not_heard(rig, strategy):
+    """Without the store a server counts alone; what it could not deliver it takes back alone."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.cut_store()
+    rig.refuse_upstream()
+    frame = await hear(rig, device, "west")
+    await tell(rig, frame, "west")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(frame, LOST_ALONE + UNVERIFIED, alone="west", unverified="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_first_message_that_a_server_claimed_before_its_restart_asks_for_nothing(rig):
+    """It may be an old one that somebody replays: what the application wants waits for the next."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500)
+    first = await hear(rig, device, "west", f_cnt=0)
+    await rig.restart_lns()
+    await rig.queue_downlink(device, payload=b"on", port=9)
+    await tell(rig, first, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", f_cnt=1)
+    rig.expect(first, OWNED * 2, owned="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
