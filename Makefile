@@ -66,6 +66,7 @@ in_order: lint types coverage collected unit scenarios once spark
 ifneq ($(filter in_order,$(MAKECMDGOALS)),)
 unit scenarios: | lint types coverage collected
 once spark: | unit scenarios
+ALREADY = $(if $(PYTEST_ARGS),,$(addprefix --ignore=,$(COVERING)))
 ON_ONE := $(if $(shell command -v taskset),taskset -c $(shell taskset -cp $$$$ | sed 's/.*[-,: ]//'))
 endif
 
@@ -110,7 +111,7 @@ SOAKS = $(shell grep -rlE '^from tests(\.sizes import|.* import .*sizes)' tests 
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
-	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(ALREADY) $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 spark: $(STAMP) ## Tests of the score, which start Spark
 	@.ci/part spark 400 $(ON_ONE) $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
