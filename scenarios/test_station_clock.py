@@ -1,0 +1,113 @@
+"""Which moment an `xtime` names, and which radio session it belongs to (Basics Station, ral.h).
+
+The bench speaks for the station: bits 62 to 56 are its radio, 55 to 48 the session of that, the
+rest microseconds.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from bench.clock import milliseconds, seconds
+from scenarios.words import FIRST, IN_RX2, TOO_LATE
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+SESSION = 1 << 48
+COUNTER = SESSION - 1
+
+
+async def says(rig: Any, words: Any, *, xtime: int | None = None, older_us: int = 0) -> None:
+    """A frame that the station heard at `xtime` (now), which it says was so long ago; its fate."""
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = json.loads(rig.told(frame, by="west"))
+    told = text["upinfo"]["xtime"] if xtime is None else xtime
+    text["upinfo"]["xtime"] = told and told - older_us
+    await rig.say(json.dumps(text), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, words, first="west")
+
+
+async def now(rig: Any) -> int:
+    """What the station's clock shows."""
+    frame = await rig.craft(rig.charlie)
+    return int(json.loads(rig.told(frame, by="west"))["upinfo"]["xtime"])
+
+
+async def reports(rig: Any, *xtimes: int) -> None:
+    """The station shows its clocks."""
+    await rig.say(json.dumps({"msgtype": "getxtime", "xtimes": xtimes}), by="west")
+
+
+async def test_two_clocks_drift_apart_by_fifty_millionths_at_most(rig):
+    """After 10 000 s by half a second: what is more than that is a text that was under way."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await rig.wait(seconds(10_000))
+    await says(rig, IN_RX2, older_us=milliseconds(700))
+    await says(rig, FIRST, older_us=milliseconds(450))
+    await says(rig, FIRST, older_us=milliseconds(750))
+    await says(rig, IN_RX2, older_us=milliseconds(1_150))
+
+
+async def test_every_radio_has_a_clock_of_its_own(rig):
+    """Sixteen are remembered: of each it is known when a frame was under way for long."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clocks = [(unit << 56) + SESSION + unit * 1_000_003 for unit in range(1, 16)]
+    await reports(rig, *clocks)
+    began = await now(rig)
+    for clock in (clocks[0], clocks[7], clocks[14]):
+        since_us = await now(rig) - began
+        await says(rig, IN_RX2, xtime=clock + since_us - milliseconds(700))
+    await says(rig, IN_RX2, older_us=milliseconds(700))
+
+
+async def test_a_counter_has_forty_eight_bits(rig):
+    """It goes on beyond each half of them."""
+    rig.only("west")
+    for bits in (32, 40, 47):
+        clock = (3 << 56) + (bits * SESSION) + (1 << bits) - seconds(1)
+        await reports(rig, clock)
+        began = await now(rig)
+        for older_us, words in ((0, FIRST), (milliseconds(700), IN_RX2)):
+            since_us = await now(rig) - began
+            await says(rig, words, xtime=clock + since_us - older_us)
+
+
+async def test_a_report_that_was_under_way_does_not_set_a_clock_back(rig):
+    """The smallest difference that was seen is the best."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await reports(rig, await now(rig) - milliseconds(700))
+    await says(rig, IN_RX2, older_us=milliseconds(700))
+
+
+async def test_no_frame_takes_back_which_session_runs(rig):
+    """The station has said it; whoever names another one is not answered, however late."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await rig.wait(seconds(20))
+    other = (await now(rig)) ^ (SESSION * 0x80)
+    await says(rig, TOO_LATE, xtime=other)
+    await says(rig, FIRST)
+
+
+async def test_a_session_that_nobody_reports_runs_after_ten_seconds(rig):
+    """A station that does not introduce itself: a second later it may be answered as before.
+
+    Ten seconds later a frame may name another session, and ends the one before. Whoever names
+    that makes the server ask, and the station says which one it is.
+    """
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.reconnect_without_version()
+    await rig.wait(milliseconds(1_500))  # it is back after one second
+    began = await now(rig)
+    other = began ^ (SESSION * 0x80)
+    await says(rig, TOO_LATE)
+    await says(rig, FIRST)
+    await rig.wait(milliseconds(3_700))
+    for session, words in ((other, FIRST), (began, TOO_LATE), (began, FIRST), (other, TOO_LATE)):
+        await says(rig, words, xtime=session + await now(rig) - began)
