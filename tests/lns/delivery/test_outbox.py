@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lns.delivery.outbox import Outbox
-from lns.delivery.publisher import UpstreamUnavailable
+from lns.delivery.publisher import Message, UpstreamUnavailable
 from tests import sizes as soak
 from tests.lns.delivery.sending import ALPHA, BETA, message
 
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
+
+ENTRIES = soak.size(2_500, 20_000)
 
 
 @pytest.fixture
@@ -262,7 +265,7 @@ def test_a_long_outage_leaves_no_large_file_behind(path: Path) -> None:
     outbox = Outbox(path)
 
     async def outage() -> tuple[int, int]:
-        await asyncio.gather(*(outbox.add(message(number)) for number in range(20_000)))
+        await asyncio.gather(*(outbox.add(long(number)) for number in range(ENTRIES)))
         most = size(path)
         while entries := await outbox.after(0, 200):
             await outbox.remove([entry.position for entry in entries])
@@ -276,8 +279,13 @@ def test_a_long_outage_leaves_no_large_file_behind(path: Path) -> None:
     assert path.stat().st_size < 4 << 20
     again = Outbox(path)
     add(again, 1)
-    assert ids(again) == [("70B3D57ED0000001-01ABCDEF-1", 20_001)]
+    assert ids(again) == [("70B3D57ED0000001-01ABCDEF-1", ENTRIES + 1)]
     again.close()
+
+
+def long(number: int) -> Message:
+    """One of as many as take more than 10 MiB together."""
+    return msgspec.structs.replace(message(number), payload=bytes(soak.size(2_000, 3)))
 
 
 def size(path: Path) -> int:
