@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lns.delivery import mqtt_sender
 from lns.delivery.detectors import statement, topic_of
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
 from lns.delivery.outbox import Entry, Outbox, state_of
@@ -15,18 +16,27 @@ from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import RECEIVED_AT, Relay, message, until, way
 
+AGAIN_S = 0.02
 SECOND_US = 1_000_000
 RETRY_US = 60 * SECOND_US
 TOPIC = topic_of("lns-a")
 RECEIVED_US = round(RECEIVED_AT.timestamp() * 1000) * 1000
 
 
+@pytest.fixture(autouse=True)
+def again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is looked at, and told, every few milliseconds."""
+    monkeypatch.setattr(mqtt_sender, "_AGAIN_S", AGAIN_S)
+    monkeypatch.setattr(mqtt_sender, "_TELL_S", 10 * AGAIN_S)
+
+
 class Clock:
-    """A wall clock that a test sets, and what was told as parked."""
+    """A wall clock that a test sets, how often it was looked at, and what was told as parked."""
 
     def __init__(self) -> None:
         self.now_us = RECEIVED_US
         self.parked: list[tuple[str, int]] = []
+        self.looks = 0
 
     @property
     def producer(self) -> Producer:
@@ -35,8 +45,17 @@ class Clock:
             body_of=lambda at_us: statement("lns-a", at_us, RETRY_US),
             retry_us=RETRY_US,
             parked=self._park,
-            utc_us=lambda: self.now_us,
+            utc_us=self._look,
         )
+
+    def _look(self) -> int:
+        self.looks += 1
+        return self.now_us
+
+    async def looked_at(self, times: int) -> None:
+        """Wait until it was looked at so often: by two whole looks, twice for each message."""
+        wanted = self.looks + times
+        await until(lambda: self.looks >= wanted)
 
     def up(self, url: str, folder: Path, *, keep_us: int = 0) -> MqttUpstream:
         return way(url, folder, producer=self.producer, keep_us=keep_us)
@@ -64,7 +83,7 @@ def test_what_waits_for_too_long_is_parked_and_goes_on_when_a_person_says_so(
             await up.publish(message(2))
             await up.publish(message(3, received_at=RECEIVED_AT + timedelta(seconds=30)))
             clock.now_us += RETRY_US
-            await asyncio.sleep(1.5)
+            await clock.looked_at(2 * 3)
             assert clock.parked == [], "at exactly that time it is still sent"
             clock.now_us += 1
             await until(lambda: len(clock.parked) == 2)
@@ -111,7 +130,7 @@ def test_what_comes_back_with_a_lost_connection_is_not_sent_when_it_is_too_old(
             await up.publish(message(1))
             await asyncio.to_thread(listener.count, 1)
             clock.now_us += RETRY_US + 1
-            await asyncio.sleep(1.5)
+            await clock.looked_at(2)
             assert clock.parked == [], "it is on its way"
             await relay.restore()
             relay.interrupt()
@@ -134,7 +153,7 @@ def test_what_is_only_kept_is_not_parked(mosquitto: Mosquitto, tmp_path: Path) -
             await up.publish(message(1))
             await up.drained()
             clock.now_us += RETRY_US + 1
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(10 * AGAIN_S)
 
     asyncio.run(body())
     assert clock.parked == []
