@@ -339,6 +339,9 @@ SHAPES = tuple(
         "a=otaa/None : a join A1 ; A refuse 1500ms ; a send A1+1600010us ; a send A1 ; a join A1",
         # other bytes with the newest counter come again before the application refuses them
         "a=strict/Drop : a send A1 ; a restart ; A refuse 120ms ; a confirm A1 ; a again A1",
+        # a frame is refused when a later life has come to its counter
+        "a=relaxed/None : a send A1 ; A refuse 1500ms ; a confirm A1 ; a restart ; a send A1"
+        " ; a send A1 ; wait 2s ; a restart ; a send A1",
         # a copy of a frame that repeats a counter waits, and a newer frame comes
         "a=strict/None/from3 : A slow 120ms ; a restart ; a skip2 ; a confirm A2 A1 ; a send A1",
         # a copy waits for a first one that is refused, or while its device begins again
