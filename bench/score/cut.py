@@ -111,8 +111,7 @@ class Tables:
 
     def put_rows(self, name: str, schema: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Let queries read a few rows of this process; no worker of Python has to be started."""
-        text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{schema}>>')) LIMIT {len(rows)}"
-        self.put(name, self._spark.sql(text, args={"rows": json.dumps(rows)}))
+        self.put(name, rows_of(self._spark, schema, rows))
 
     def table(self, name: str) -> DataFrame:
         """A table that has been made."""
@@ -183,6 +182,12 @@ class Tables:
         found_rows = groups.select("rows", function("rows").alias("found"))
         pairs = found_rows.select(F.inline(F.arrays_zip(F.col("rows")["row_id"], "found")))
         self.put(name, self._cut(name, pairs.toDF("row_id", "found").select("row_id", "found.*")))
+
+
+def rows_of(spark: SparkSession, types: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    """A few rows of this process with these columns (SQL); what a row does not have is null."""
+    text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{types}>>')) LIMIT {len(rows)}"
+    return spark.sql(text, args={"rows": json.dumps(rows)})
 
 
 def _reads(query: str | Fold) -> set[str]:

@@ -169,10 +169,25 @@ _SAME = f"""CASE one.by WHEN 'window' THEN had.message_id = one.message_id
        WHEN 'sequence' THEN true END"""
 
 
-def _open(ids: str, rule: str, owner: Owner) -> str:
-    return f"transform({ids}, one -> struct('{rule}' AS rule, '{owner}' AS owner, one AS id))"
-
-
+_OPEN = (
+    (NEVER_DELIVERED, Owner.LNS, """if(coalesce(consumer = consumers[0], true) AND accepted > 0
+       AND delivered = 0, array(which), array())"""),
+    (NEVER_DECIDED, Owner.BROKER, """if(consumer IS NOT NULL AND NOT as_due, array_except(
+       messages.message_id, concat(arrivals.message_id, decided.message_id)), array())"""),
+    (NO_EFFECT, Owner.APPLICATION, """filter(decided, one -> one.kind = 'inbox.accepted'
+       AND NOT array_contains(own.position, one.position)).message_id"""),
+    (EFFECT_TWICE, Owner.APPLICATION, """if(as_due, array(), filter(array_distinct(own.message_id),
+       one -> size(filter(own, it -> it.message_id = one)) > 1))"""),
+    (EFFECT_OF_NOTHING, Owner.APPLICATION, "array_except(own.message_id, messages.message_id)"),
+    (EFFECT_OF_NOTHING, Owner.LNS, """if(is_uplink AND accepted = 0 AND size(own) > 0
+       AND exists(messages, one -> one.kind = 'upstream.published'), array(which), array())"""),
+    (IGNORED_AS_NEW, Owner.APPLICATION, f"""filter(decided, one -> one.first_position IS NOT NULL
+       AND NOT coalesce(exists({_FIRSTS}, had -> {_SAME}), false)).message_id"""),
+)  # fmt: skip
+_EACH_OPEN = ",\n       ".join(
+    f"transform({ids}, one -> struct('{rule}' AS rule, '{owner}' AS owner, one AS id))"
+    for rule, owner, ids in _OPEN
+)
 _OPEN_ENTRIES = f"""
 -- Where the books stay open: each disagreement stands in the report with its owner, and decides no
 -- verdict: what a scenario expects of effects does that. In order: the broker never had it; the
@@ -184,62 +199,7 @@ FROM uplinks
 |> EXTEND {_AS_DUE} AS as_due
 |> SELECT run, case, consumer,
      coalesce(accepted_us, get(messages, 0).t_us, get(own, 0).t_us) AS t_us,
-     inline(concat(
-       {
-    _open(
-        '''if(coalesce(consumer = consumers[0], true) AND accepted > 0 AND delivered = 0,
-           array(which), array())''',
-        NEVER_DELIVERED,
-        Owner.LNS,
-    )
-},
-       {
-    _open(
-        '''if(consumer IS NOT NULL AND NOT as_due, array_except(messages.message_id,
-           concat(arrivals.message_id, decided.message_id)), array())''',
-        NEVER_DECIDED,
-        Owner.BROKER,
-    )
-},
-       {
-    _open(
-        '''filter(decided, one -> one.kind = 'inbox.accepted'
-           AND NOT array_contains(own.position, one.position)).message_id''',
-        NO_EFFECT,
-        Owner.APPLICATION,
-    )
-},
-       {
-    _open(
-        '''if(as_due, array(), filter(array_distinct(own.message_id),
-           one -> size(filter(own, it -> it.message_id = one)) > 1))''',
-        EFFECT_TWICE,
-        Owner.APPLICATION,
-    )
-},
-       {
-    _open(
-        "array_except(own.message_id, messages.message_id)",
-        EFFECT_OF_NOTHING,
-        Owner.APPLICATION,
-    )
-},
-       {
-    _open(
-        '''if(is_uplink AND accepted = 0 AND size(own) > 0
-           AND exists(messages, one -> one.kind = 'upstream.published'), array(which), array())''',
-        EFFECT_OF_NOTHING,
-        Owner.LNS,
-    )
-},
-       {
-    _open(
-        f'''filter(decided, one -> one.first_position IS NOT NULL AND NOT coalesce(
-           exists({_FIRSTS}, had -> {_SAME}), false)).message_id''',
-        IGNORED_AS_NEW,
-        Owner.APPLICATION,
-    )
-}))"""
+     inline(concat({_EACH_OPEN}))"""
 
 QUERIES = {
     "effects_due": _EFFECTS,

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.night.record import build_of, exit_code
+from bench.score.cut import rows_of
 from bench.score.read import NIGHT, night_of
 from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
@@ -74,10 +75,8 @@ def run_rows(
 ) -> DataFrame:
     """One row per run for the table of runs, from its manifest and its score."""
     rows = [_run_row(run, manifests[run], score) for run, score in scores.items()]
-    types = [f"{name}: {type_}" for name, type_, _ in TABLES[RUNS].columns if name != "scored_at"]
-    text = f"""SELECT *, now() AS scored_at
-        FROM (SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{", ".join(types)}, run: STRING>>')))"""
-    return spark.sql(text, args={"rows": json.dumps(rows)}).coalesce(1)
+    found = rows_of(spark, f"{TABLES[RUNS].types}, run STRING", rows)
+    return found.withColumn("scored_at", F.current_timestamp()).coalesce(1)
 
 
 def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,31 +177,6 @@ class Lake:
             self.put_aside(name, table, [run])
             self._move(name, run)
 
-    def has(self, name: str, run: str) -> bool:
-        """Whether a table has rows, or their absence, of a run."""
-        if self._folders.exists(self._place(name, run)):
-            return True
-        month = night_of(run)[:7]
-        if not self._folders.exists(self._closed_at(name, month)):
-            return False
-        return not self._closed(name, month).where(F.col("run") == run).isEmpty()
-
-    def read(self, name: str, runs: Sequence[str]) -> DataFrame:
-        """The rows of some runs, and of those alone; without night and run."""
-        names = TABLES[name].names
-        types = ", ".join(f"`{column}` {type_}" for column, type_, _ in TABLES[name].columns)
-        places = [
-            self._place(name, run) for run in runs if self._folders.exists(self._place(name, run))
-        ]
-        found = self._spark.createDataFrame([], types)
-        if places:
-            found = self._spark.read.schema(types).parquet(*places)
-        for month in sorted({night_of(run)[:7] for run in runs}):
-            if len(places) < len(runs) and self._folders.exists(self._closed_at(name, month)):
-                closed = self._closed(name, month).where(F.col("run").isin(*runs))
-                found = found.unionByName(closed.select(*names))
-        return found
-
     def _place(self, name: str, run: str) -> str:
         return f"{self.uri}/{name}/{_of_run(run)}"
 
@@ -289,8 +263,7 @@ class Lake:
         """A folder with the columns of a table, and no row."""
         folder = f"{self.shared}/empty/{name}"
         if not self._folders.exists(folder):
-            types = ", ".join(f"`{column}`: {type_}" for column, type_, _ in TABLES[name].columns)
-            empty = self._spark.sql(f"SELECT inline(from_json('[]', 'ARRAY<STRUCT<{types}>>'))")
+            empty = rows_of(self._spark, TABLES[name].types, [])
             empty.coalesce(1).write.parquet(folder)
         return folder
 

@@ -1,7 +1,7 @@
 """Which tables lie in the lake, and what does each of their columns say?
 
-`bench/score/README.md` is made from this page (`python -m bench.score.tables`), and a test compares
-both with what is really written.
+The part of `bench/score/README.md` about the tables is made from this page (`python -m
+bench.score.tables`), and a test compares both with what is really written.
 """
 
 from dataclasses import dataclass
@@ -29,34 +29,29 @@ class Table:
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _, _ in self.columns)
 
+    @property
+    def types(self) -> str:
+        """The columns with their types, in words of SQL."""
+        return ", ".join(f"`{name}` {type_}" for name, type_, _ in self.columns)
 
-def _columns(text: str) -> tuple[tuple[str, str, str], ...]:
-    rows = (line.split(maxsplit=2) for line in text.strip().splitlines())
-    return tuple((name, type_, what) for name, type_, what in rows)
 
-
-_WORDS = """
+_WORDS = """\
 status STRING status of level 1 (ADR 007); null where level 1 was not reached
 upstream STRING forwarded, marked or dropped
 reason STRING why dropped; null where it was not
-answer STRING RX1, RX2, TooLate, Suppressed or NotAsked
-"""
-
-_LINE = """
+answer STRING RX1, RX2, TooLate, Suppressed or NotAsked"""
+_LINE = """\
 bench STRING name of the bench; empty on a rig without an inventory
 rig STRING simulated, emulated or hardware
 line STRING what is tested
-of_night STRING the night
-"""
+of_night STRING the night"""
 _SEGMENTS = (
     "ARRAY<STRUCT<since:STRING,until:STRING,n:INT,fails:INT,lo:DOUBLE,hi:DOUBLE,"
     "earliest:STRING,latest:STRING>>"
 )
-
-TABLES: dict[str, Table] = {
-    RUNS: Table(
-        "a run that was scored to the end: join every other table with it",
-        _columns("""
+# Each table: what a row is, then its columns, in the order in which they are written.
+_TEXT = f"""
+# runs: a run that was scored to the end: join every other table with it
 run_id STRING id of the run inside its lines
 rig STRING simulated, emulated or hardware
 bench STRING name of the bench; null on a rig without an inventory
@@ -84,11 +79,7 @@ repeated INT attempts that proved nothing and were played again
 whole BOOLEAN whether all is there that was planned
 rows MAP<STRING,BIGINT> rows of the run by table
 scored_at TIMESTAMP when it was scored
-"""),
-    ),
-    "receptions": Table(
-        "a frame that a station delivered, with its outcome and the words of the oracle",
-        _columns("""
+# receptions: a frame that a station delivered, with its outcome and the words of the oracle
 told BOOLEAN whether the network server wrote an outcome of it
 xtime BIGINT time of the concentrator, µs, with the session in its upper bits
 station STRING EUI of the station
@@ -144,11 +135,7 @@ observed_status STRING word of the network server; - for none, null without an o
 observed_upstream STRING word of the network server
 observed_reason STRING word of the network server
 observed_answer STRING word of the network server
-"""),
-    ),
-    "outcomes": Table(
-        "what the network server says became of a reception",
-        _columns(f"""
+# outcomes: what the network server says became of a reception
 case STRING case; null outside of cases
 station STRING EUI of the station
 xtime BIGINT time of the concentrator, µs
@@ -159,30 +146,22 @@ dev_addr STRING DevAddr
 f_cnt BIGINT frame counter, 32 bits
 confirmed BOOLEAN confirmed data
 strategy STRING Drop, Mark or None
-{_WORDS.strip()}
+{_WORDS}
 level2 STRING NotAsked, Owner, NotOwner or Unavailable
 t_us BIGINT time of the run, µs
 source STRING who wrote the line
 seq BIGINT number of the line in its source
 turn INT outcomes of a case with this station and xtime, counted from 1
-"""),
-    ),
-    "expectations": Table(
-        "a reception that a scenario says is due",
-        _columns(f"""
+# expectations: a reception that a scenario says is due
 case STRING case
 frame_id STRING as in receptions
 copy INT receptions due of the frame, counted from 0
 station STRING EUI of the station that is to hear it
-{_WORDS.strip()}
+{_WORDS}
 level2 STRING word of level 2; null where it is not asked about
 race INT rows of one number are due at one moment, in any order
 seq BIGINT number of the line
-"""),
-    ),
-    "scores": Table(
-        "an expectation beside the reception that it stands against",
-        _columns("""
+# scores: an expectation beside the reception that it stands against
 case STRING case
 frame_id STRING as in receptions
 copy INT receptions of the frame, counted from 0
@@ -195,20 +174,12 @@ observed_status STRING status of the network server
 grade STRING agrees, differs, no outcome, not delivered, other station or not expected
 t_us BIGINT time of the reception, µs
 due_seq BIGINT number of the line of the expectation
-"""),
-    ),
-    "answers": Table(
-        "how many receptions of one kind ended in one answer",
-        _columns("""
+# answers: how many receptions of one kind ended in one answer
 strategy STRING Drop, Mark or None
 confirmed BOOLEAN confirmed data
 answer STRING RX1, RX2, TooLate, Suppressed or NotAsked
 count BIGINT receptions
-"""),
-    ),
-    "verdicts": Table(
-        "a case",
-        _columns("""
+# verdicts: a case
 case STRING case with its parameters
 scenario STRING name of the scenario
 file STRING file of the scenario
@@ -224,11 +195,7 @@ superseded BOOLEAN proved nothing and was played again: does not count
 begin_us BIGINT begin, µs of the run
 end_us BIGINT end, µs of the run
 receptions BIGINT receptions in the case
-"""),
-    ),
-    "findings": Table(
-        "a disagreement between network server, expectation, oracle and the books",
-        _columns(f"""
+# findings: a disagreement between network server, expectation, oracle and the books
 case STRING case; null where it concerns the run
 owner STRING {", ".join(Owner)}: LNS is the network server
 rule STRING what is broken
@@ -240,11 +207,7 @@ observed STRING what was observed
 t_us BIGINT time of the run, µs
 text STRING all of it in a sentence
 result STRING FAIL or INCONCLUSIVE where it decides the verdict, else null
-"""),
-    ),
-    "margins": Table(
-        "an answer to a confirmed uplink or a join, and how early it was",
-        _columns("""
+# margins: an answer to a confirmed uplink or a join, and how early it was
 case STRING case
 station STRING EUI of the station
 lns STRING id of the network server
@@ -259,11 +222,7 @@ measured_from STRING air, or tap where nothing tells of the air
 disturbed BOOLEAN held back, slowed down or stalled: says nothing of the network server
 consumed_us BIGINT from the end of the uplink to the answer at the tap, µs
 t_us BIGINT when the answer left the tap, µs
-"""),
-    ),
-    "ledger": Table(
-        "a duplicate, or an accepted uplink at a consumer",
-        _columns("""
+# ledger: a duplicate, or an accepted uplink at a consumer
 case STRING case
 what STRING duplicate or uplink
 which STRING DevEUI-DevAddr-FCnt, or the id of a message of the bench
@@ -276,11 +235,7 @@ died STRING first place that recognised it; effect where none did
 delivered INT messages of the uplink at the broker
 effects INT effects of the uplink at the consumer
 t_us BIGINT time of the run, µs
-"""),
-    ),
-    "stimuli": Table(
-        "what a case needed of a device and a station",
-        _columns("""
+# stimuli: what a case needed of a device and a station
 case STRING case
 attempt INT attempts so far, this one included
 device STRING DevEUI of the sender, or unknown
@@ -291,11 +246,7 @@ missed INT of those, not delivered by it
 reason STRING why the case proves nothing; null where it proves something
 rssi_p50 DOUBLE median RSSI of what the station delivered in the case, dBm
 snr_p50 DOUBLE median SNR of it, dB
-"""),
-    ),
-    "margin_nights": Table(
-        "a station and a kind of answer: how much time answers consumed",
-        _columns("""
+# margin_nights: a station and a kind of answer: how much time answers consumed
 station STRING EUI of the station
 kind STRING data or join
 measured_from STRING air, or tap where nothing tells of the air
@@ -309,11 +260,7 @@ margin_min_us BIGINT least margin to RX1, µs
 margin_p1_us BIGINT 1 % of the margins to RX1, µs
 late INT answers for which no window was left
 late_for_rx1 INT answers aimed at RX1 for which only RX2 was left
-"""),
-    ),
-    "lab_nights": Table(
-        "a part of the lab: what became of the stimuli that needed it",
-        _columns("""
+# lab_nights: a part of the lab: what became of the stimuli that needed it
 part_kind STRING station or device
 part STRING its EUI
 opportunities INT receptions that were due
@@ -324,13 +271,9 @@ errors INT cases that broke
 rssi_p50 DOUBLE median RSSI, dBm
 snr_p50 DOUBLE median SNR, dB
 sick BOOLEAN whether more than 10 % are missed, with 95 % certainty
-"""),
-    ),
-    "trends": Table(
-        "how a case stands in a night beside all nights before; in the newest run of the night",
-        _columns(f"""
+# trends: how a case stands in a night beside all nights before; in the newest run of the night
 series BIGINT number of bench, rig, line and case
-{_LINE.strip()}
+{_LINE}
 case STRING case
 state STRING passing, new_failure, still_failing, ...: see the README
 confirmed BOOLEAN whether what was mended has passed three times in a row
@@ -353,12 +296,8 @@ nights ARRAY<STRING> nights of the strip
 builds ARRAY<STRING> builds of these nights
 signatures MAP<STRING,STRING> signatures of failures by night
 segments {_SEGMENTS} nights with one rate, by change points
-"""),
-    ),
-    "changes": Table(
-        "what is not as it was, as the page of the night lists it",
-        _columns(f"""
-{_LINE.strip()}
+# changes: what is not as it was, as the page of the night lists it
+{_LINE}
 kind STRING new_failure, changed_failure, lost, fixed, margin_shift, lab_shift, ...
 case STRING case, kind of answer or part of the lab
 owner STRING whose matter it is
@@ -369,12 +308,8 @@ in_run STRING run that shows it
 repeat STRING command that plays it again
 signature STRING of a failure
 gated BOOLEAN whether it makes the night red under --gate new
-"""),
-    ),
-    "comparisons": Table(
-        "a case in the baseline and tonight",
-        _columns(f"""
-{_LINE.strip()}
+# comparisons: a case in the baseline and tonight
+{_LINE}
 comparison STRING both nights
 case STRING case
 seed BIGINT seed of both
@@ -385,14 +320,23 @@ a_run STRING run of the baseline
 b_run STRING run of tonight
 signature_a STRING of a failure in the baseline
 signature_b STRING of a failure tonight
-"""),
-    ),
-}  # fmt: skip
+"""
+
+
+def _table(text: str) -> tuple[str, Table]:
+    head, *rows = text.strip().splitlines()
+    name, _, row = head.partition(": ")
+    columns = (line.split(maxsplit=2) for line in rows)
+    return name, Table(row, tuple((column, type_, what) for column, type_, what in columns))
+
+
+TABLES: dict[str, Table] = dict(_table(text) for text in _TEXT.split("\n# ")[1:])
 
 
 def document() -> str:
-    """The page about the lake, as Markdown."""
-    return _HEAD + "".join(_section(name, table) for name, table in TABLES.items())
+    """The page about the lake, as Markdown: what is written by hand, and the tables."""
+    by_hand = PAGE.read_text("utf-8").partition(f"\n## {RUNS}\n")[0]
+    return by_hand + "".join(_section(name, table) for name, table in TABLES.items())
 
 
 def _section(name: str, table: Table) -> str:
@@ -407,56 +351,6 @@ def _section(name: str, table: Table) -> str:
     )
     return head + "\n".join(lines) + "\n"
 
-
-_HEAD = """# The lake
-
-<!-- Made by `python -m bench.score.tables` from bench/score/tables.py: change it there. -->
-
-`lorabench score` writes Parquet (zstd) into
-`lake/<table>/night=2026-11-20/run=20261120T020003Z-7f3a/`. Times are µs of the run's own clock,
-signal strengths dBm. Scoring a run again replaces its rows in every table. The row in `runs` goes
-first and comes last: a run without one was not scored to the end, and scoring it again heals that.
-So readers join with `runs`. One process at a time writes to a lake on a disk (`lake/.lock`); the
-file of the lock need not be removed.
-
-DuckDB:
-
-```sql
-SELECT night, verdict, count(*)
-FROM read_parquet('lake/verdicts/*/*/*.parquet', hive_partitioning = true)
-WHERE NOT superseded
-  AND run IN (SELECT run FROM read_parquet('lake/runs/*/*/*.parquet', hive_partitioning = true))
-GROUP BY ALL ORDER BY ALL;
-```
-
-Spark:
-
-```sql
-SELECT night, verdict, count(*) FROM parquet.`lake/verdicts`
-WHERE NOT superseded AND run IN (SELECT run FROM parquet.`lake/runs`)
-GROUP BY night, verdict ORDER BY night, verdict;
-```
-
-Months before the newest one are closed: their rows lie in one file a table,
-`lake/closed/<table>/month=2026-10/`, with `night` and `run` as columns. Once there is one, read
-both (DuckDB):
-
-```sql
-CREATE VIEW verdicts AS
-SELECT * FROM read_parquet('lake/verdicts/*/*/*.parquet', hive_partitioning = true)
-UNION ALL BY NAME
-SELECT * FROM read_parquet('lake/closed/verdicts/*/*.parquet', hive_partitioning = false);
-```
-
-## On a cluster
-
-`lorabench score RUN --master spark://host:7077 --lake /mnt/shared/lake`: the captures and the lake
-lie on a folder that every executor sees under the same path; if one does not, the score is refused
-with a sentence. Executors need Python of the same minor version as the driver, and nothing of the
-bench. Between two stages tables are kept in the lake (`_unfinished`, removed at the end), so a lost
-executor costs its own work only. The Spark of a package index has no object-store jars: paths on a
-shared disk work, `hdfs:` for the lake too, `s3a:` and its like only with jars of your own.
-"""
 
 if __name__ == "__main__":
     PAGE.write_text(document(), "utf-8")

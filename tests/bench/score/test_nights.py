@@ -1,12 +1,11 @@
 """The tables of the nights say what plain Python reads in the scores of the same nights."""
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from bench.night.comparison import compared
 from bench.night.memory import remembered
@@ -37,21 +36,14 @@ NIGHTS = size(5, 14)
 """Small: the first nights alone."""
 
 
-def facts(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
-    """What the lake would have of a run, from its score."""
-    score = json.loads((folder / "score.json").read_text())
+def lines_of(place: Path, name: str, run: str) -> list[dict[str, Any]]:
+    """The rows that the lake at this place has of a night."""
+    rows = SparkSession.active().read.parquet(str(place_of(place, name, run))).collect()
+    return [row.asDict(recursive=True) for row in rows]
 
-    def table(name: str, rows: list[dict[str, Any]]) -> DataFrame:
-        columns = [(column, type_) for column, type_, _ in TABLES[name].columns]
-        types = ", ".join(f"`{column}` {type_}" for column, type_ in columns)
-        filled = [tuple(row.get(column) for column, _ in columns) for row in rows]
-        return spark.createDataFrame(filled, types)
 
-    verdicts = [{**verdict, "superseded": False} for verdict in score["verdicts"]]
-    return {
-        "verdicts": table("verdicts", verdicts),
-        "findings": table("findings", score["findings"]),
-    }
+def place_of(lake: Path, name: str, run: str) -> Path:
+    return lake / name / f"night={night_of(run)}" / f"run={run}"
 
 
 def expected(runs: Path) -> dict[str, dict[str, Any]]:
@@ -71,7 +63,8 @@ def expected(runs: Path) -> dict[str, dict[str, Any]]:
 def test_every_night_the_tables_agree_with_the_scores(
     spark: SparkSession, tmp_path: Path, rig: str
 ) -> None:
-    runs, store = tmp_path / "runs", Lake(spark, str(tmp_path / "lake"))
+    runs, lake = tmp_path / "runs", tmp_path / "lake"
+    store = Lake(spark, str(lake))
     for number in range(NIGHTS):
         glyphs = {case: strip[number] for case, strip in STRIPS.items()}
         outcomes = {case: WORDS[glyph] for case, glyph in glyphs.items() if glyph not in " -"}
@@ -79,27 +72,26 @@ def test_every_night_the_tables_agree_with_the_scores(
         # In between a night that was killed.
         whole = number != 3
         folder = write_night(runs, number, outcomes, rig=rig, left_out=left_out, whole=whole)  # type: ignore[arg-type]
-        store.add(facts(spark, folder), folder.name)
         remember(spark, store, [folder], lambda text: None)
         due = expected(runs)
         if not whole:
-            assert not store.has("trends", folder.name)
+            assert not place_of(lake, "trends", folder.name).exists()
             continue
-        rows = {row["case"]: row.asDict() for row in store.read("trends", [folder.name]).collect()}
+        rows = {row["case"]: row for row in lines_of(lake, "trends", folder.name)}
         found = {case: {name: row[name] for name in due[case]} for case, row in rows.items()}
         assert found == due, f"night {number}"
         shown = {case: (row["n30"], row["fail30"], row["flips30"]) for case, row in rows.items()}
         assert shown == {case: counted(series["strip"]) for case, series in due.items()}
         [line] = remembered(runs).lines
-        changes = store.read("changes", [folder.name]).collect()
+        changes = lines_of(lake, "changes", folder.name)
         assert sorted((row["kind"], row["case"]) for row in changes) == sorted(
             (change.kind, change.case) for change in line.nights[-1].changes
         )
-    compare_with_the_baseline(store, runs)
+    compare_with_the_baseline(lake, runs)
     for name in OF_NIGHTS:
-        place = tmp_path / "lake" / name / f"night={night_of(folder.name)}"
-        schema = spark.read.parquet(str(place / f"run={folder.name}")).schema
-        assert schema == store.read(name, [folder.name]).schema, name
+        schema = spark.read.parquet(str(place_of(lake, name, folder.name))).schema
+        assert schema == spark.sql(f"SELECT from_json('', '{TABLES[name].types}') AS row").schema[
+            "row"].dataType, name  # fmt: skip
 
 
 def counted(strip: str) -> tuple[int, int, int]:
@@ -108,7 +100,7 @@ def counted(strip: str) -> tuple[int, int, int]:
     return len(last), sum(last), sum(a != b for a, b in pairwise(last))
 
 
-def compare_with_the_baseline(store: Lake, runs: Path) -> None:
+def compare_with_the_baseline(lake: Path, runs: Path) -> None:
     """The newest row of `comparisons` is what the plain comparison says."""
     [line] = remembered(runs).lines
     night = line.nights[-1]
@@ -117,7 +109,7 @@ def compare_with_the_baseline(store: Lake, runs: Path) -> None:
     assert old is not None
     assert new is not None
     plain = compared([old], [new])
-    rows = store.read("comparisons", [night.runs[0].run]).collect()
+    rows = lines_of(lake, "comparisons", night.runs[0].run)
     relations = {row["case"]: row["relation"] for row in rows}
     differing = {case: relation for case, relation in relations.items() if relation != "same"}
     in_both = {case for case, relation in differing.items() if not relation.startswith("only")}
