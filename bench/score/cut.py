@@ -60,7 +60,7 @@ class Tables:
         self._shared = f"{shared}/kept"
         self._lock = Lock()
         self._costs: dict[str, dict[str, float]] = {}
-        self._names: list[str] = []
+        self._made: dict[str, DataFrame] = {}
 
     def make(
         self,
@@ -99,7 +99,7 @@ class Tables:
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""
         table.createOrReplaceTempView(name)
-        self._names.append(name)
+        self._made[name] = table
 
     def put_lines(self, name: str, lines: DataFrame) -> None:
         """Keep the lines of captures, shuffled once for all: nearly every key holds run and case.
@@ -115,7 +115,7 @@ class Tables:
 
     def table(self, name: str) -> DataFrame:
         """A table that has been made."""
-        return self._spark.table(name)
+        return self._made[name]
 
     def rows(self, name: str, query: str) -> list[Row]:
         """The rows of a small query."""
@@ -145,7 +145,7 @@ class Tables:
 
     def close(self) -> None:
         """Forget the tables: the session may be used for other scores."""
-        for name in self._names:
+        for name in self._made:
             self._spark.catalog.dropTempView(name)
         self._spark.catalog.clearCache()
 

@@ -161,8 +161,10 @@ def _trend(case: str, series: Series, line: Line) -> dict[str, Any]:
     builds = [night.build for night in _nights(line, series.strip)]
     found = recent(series.strip, builds, real_time=line.real_time)
     lo, hi = wilson(found.fail30, found.n30)
-    said = ("since", "since_build", "last", "last_pass", "last_pass_build", "signature", "passes")
-    said += ("told", "quiet", "strip", "signatures", "confirmed")
+    said = (
+        "since", "since_build", "last", "last_pass", "last_pass_build", "signature", "passes",
+        "told", "quiet", "strip", "signatures", "confirmed",
+    )  # fmt: skip
     return {
         "case": case, "state": series.state.value, "n30": found.n30, "fail30": found.fail30,
         "flips30": found.flips30, "lo": lo, "hi": hi, "nights": nights, "builds": builds,

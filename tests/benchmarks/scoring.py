@@ -136,7 +136,8 @@ def score_with_spark(path: Path) -> dict[str, Any]:
         java = SparkContext._gateway.proc.pid  # type: ignore[union-attr]
         timed = _timed(run, java)
         peak_mb = _own_peak_mb() + _peak_mb(java)
-    return {"up_s": up_s, "peak_mb": peak_mb, **timed}
+        operators = _operators(spark)
+    return {"up_s": up_s, "peak_mb": peak_mb, "operators": operators, **timed}
 
 
 ENGINES: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -176,6 +177,7 @@ def _compare(rows: int) -> int:
             f"{result['peak_mb'] / 1000:8.2f} {known:>24}"
         )
     _print_ratios(rows, results)
+    print("Spark's operators:", *results["spark"]["operators"], sep="\n  ")
     same = sorted(results["duckdb"]["matrix"]) == sorted(results["spark"]["matrix"])
     print(f"confusion matrices: {'identical' if same else 'DIFFERENT'}\n")
     return 0 if same else 1
@@ -224,6 +226,27 @@ def _spent_s(java: int | None) -> float:
         return process_time()
     fields = Path(f"/proc/{java}/stat").read_text("ascii").rpartition(")")[2].split()
     return process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _operators(spark: Any) -> list[str]:
+    """Where the time of the last query went: what its operators measured themselves.
+
+    A stage that is compiled as a whole has one time for all that is in it; its tasks run side by
+    side, so times add up to more than what passed.
+    """
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    number = executions.apply(executions.size() - 1).executionId()
+    values, nodes = store.executionMetrics(number), store.planGraph(number).allNodes()
+    found = []
+    for node in (nodes.apply(place) for place in range(nodes.size())):
+        measured = (node.metrics().apply(place) for place in range(node.metrics().size()))
+        for metric in measured:
+            value = values.get(metric.accumulatorId())
+            if "iming" in metric.metricType() and value.isDefined():
+                said = str(value.get()).splitlines()[-1].partition(" (")[0]
+                found.append(f"{node.name()}, {metric.name()}: {said}")
+    return found
 
 
 def _own_peak_mb() -> float:
