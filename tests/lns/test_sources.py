@@ -54,7 +54,7 @@ def options() -> set[str]:
     """What `lorabench inbox` takes."""
     names = {f"--{name.replace('_', '-')}" for name in signature(inbox.inbox).parameters}
     for one in signature(inbox.inbox).parameters.values():
-        for said in one.annotation.__metadata__:
+        for said in getattr(one.annotation, "__metadata__", ()):
             names |= {*(said.name or ()), *(said.negative or ())}
     return names
 
