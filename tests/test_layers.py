@@ -24,6 +24,7 @@ LAYERS = {
     "lns": (
         "clock",
         "complaints",
+        "outage",
         "lorawan",
         "toml_file",
         "station",

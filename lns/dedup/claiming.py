@@ -16,13 +16,14 @@ from cachetools import FIFOCache, TTLCache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.clock import Patience, StoreUnavailable, in_time, now_us
+from lns.clock import now_us
 from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2, SoleServer
 from lns.dedup.session import Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX, Reason
 from lns.events import Claimed
 from lns.lorawan.frame import MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.outage import Patience, StoreUnavailable, in_time
 from lns.station.protocol import Reception
 from lns.uplink.registry import EndDevice, Match, Registry
 

@@ -21,11 +21,12 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from lns.clock import StoreUnavailable, Trouble, now_us, utc_of_this_host
+from lns.clock import now_us, utc_of_this_host
 from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors, Duplicate
 from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
 from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
 from lns.delivery.mqtt_session import doubled_us
+from lns.outage import StoreUnavailable, Trouble
 from lns.store import inbox_store
 from lns.store.inbox_store import (
     BATCH_MAX,

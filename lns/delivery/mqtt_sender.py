@@ -22,10 +22,11 @@ from paho.mqtt.client import Client
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from lns.clock import Trouble, now_us
+from lns.clock import now_us
 from lns.delivery.mqtt_session import Attempts, BackOff, Broker, MqttSession, Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
+from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from paho.mqtt.client import Client, MQTTMessage, topic_matches_sub
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from lns.clock import Trouble
 from lns.delivery.mqtt_session import (
     PACKET_BYTES_MAX,
     Attempts,
@@ -28,6 +27,7 @@ from lns.delivery.mqtt_session import (
     MqttSession,
     Patience,
 )
+from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
 

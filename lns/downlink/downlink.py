@@ -19,7 +19,7 @@ from typing import Protocol
 from cachetools import FIFOCache
 from msgspec import Struct
 
-from lns.clock import StoreUnavailable, Utc, now_us
+from lns.clock import Utc, now_us
 from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.downlink.downlink_queue import (
@@ -43,6 +43,7 @@ from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import Region, frame_airtime_us
+from lns.outage import StoreUnavailable
 from lns.station.messages import CLASS_C, Dnmsg
 from lns.station.protocol import Reception, Transmitted
 from lns.uplink.registry import DeviceClass, Registry

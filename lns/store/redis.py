@@ -14,9 +14,9 @@ from types import TracebackType
 
 import msgspec
 
-from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.outage import StoreUnavailable
 from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.clock import StoreUnavailable, Utc, now_us
+from lns.clock import Utc, now_us
 from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
@@ -41,6 +41,7 @@ from lns.lorawan.frame import MIC_BYTES, Data
 from lns.lorawan.identifiers import Mic
 from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception, gps_time_us
 from lns.uplink import mac_layer
 from lns.uplink.mac_layer import Requests

@@ -7,7 +7,6 @@ has no soft duplicates: a copy is a `Duplicate` for every strategy (ADR 007, 1b)
 import random
 from collections.abc import Callable
 
-from lns.clock import StoreUnavailable
 from lns.dedup.claiming import SessionRefresh
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
 from lns.dedup.session import Session
@@ -25,6 +24,7 @@ from lns.lorawan.frame import (
 )
 from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
 from lns.lorawan.region import Region
+from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
 

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from lns.clock import Patience
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.dedup.strategy import Reason, Strategy
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, candidates
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.outage import Patience
 
 
 class Activation(StrEnum):

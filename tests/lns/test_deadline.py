@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bench import clock
-from lns.clock import now_us, within
+from lns.clock import now_us
+from lns.outage import within
 
 LIMIT_US = 1_000_000
 

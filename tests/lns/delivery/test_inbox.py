@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bench.host.lns_process import Valkey
-from lns.clock import StoreUnavailable
 from lns.delivery import Accepted, Detectors, Ignored, Inbox, Parked, Unread
 from lns.delivery.detectors import (
     ConfigurationError,
@@ -24,6 +23,7 @@ from lns.delivery.detectors import (
 from lns.delivery.effect import Effect, EffectUnavailable, JsonLinesFile
 from lns.delivery.inbox import Event, Tries, figures_in, figures_of
 from lns.delivery.incoming import InboxFull, Incoming, Unfit
+from lns.outage import StoreUnavailable
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import (
     EffectMustNotWait,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from lns.clock import Trouble
+from lns.outage import Trouble
 
 LOG = logging.getLogger("lns.test")
 
