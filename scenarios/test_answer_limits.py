@@ -162,6 +162,21 @@ async def test_what_is_under_way_is_not_sent_twice_before_rx2_is_over(rig):
     rig.expect(last, FIRST, first="west")
 
 
+async def test_what_nobody_proves_is_sent_three_times_in_rx2_too(rig):
+    """Whichever window it leaves in: the fourth frame gets nothing any more."""
+    clock = await heard(rig, rig.charlie)
+    rig.west.suppress_downlinks(9)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    rig.expect(clock, FIRST, first="west")
+    for turn in range(4):
+        frame = await rig.craft(rig.alpha)
+        text = rig.told(frame, by="west")
+        await rig.wait(milliseconds(900))
+        await rig.say(text, by="west")
+        await rig.wait(seconds(3))
+        rig.expect(frame, LATE if turn < 3 else FIRST, **{"late" if turn < 3 else "first": "west"})
+
+
 async def test_an_acknowledgement_proves_only_what_asked_for_one(rig, confirmed):
     """And only what was sent: a device that acknowledges too much takes nothing from anybody."""
     rig.west.suppress_downlinks(1)
@@ -320,12 +335,21 @@ async def test_class_c_sends_what_waits_one_after_the_other(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
-async def test_class_c_is_sent_to_when_the_air_is_free(rig):
+AIRS = {"SF12": ("EU868", None, 43), "SF10": ("AS923-1", None, 43), "FSK": ("EU868", 7, 222)}
+"""Region, data rate of RX2, octets of the first downlink."""
+
+
+@pytest.mark.parametrize(("name", "rx2_dr", "size"), AIRS.values(), ids=AIRS)
+async def test_class_c_is_sent_to_when_the_air_is_free(rig, name, rx2_dr, size):
     """DR0 takes seconds: what waits comes when the one before is over, and is sent once."""
-    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.in_region(name)
     rig.only("west")
+    facts = {"f_cnt": 10} if rx2_dr is None else {"activation": "otaa", "rx2_dr": rx2_dr}
+    always = rig.provision("listening", device_class="C", **facts)
+    if rx2_dr is not None:
+        rig.expect(await always.join(), FIRST, first="west")
     before = await always.send()
-    texts = [bytes([number]) * 40 for number in range(3)]
+    texts = [bytes([number]) * octets for number, octets in enumerate((size, size - 3, 40))]
     for text in texts:
         await rig.queue_downlink(always, payload=text, port=8)
     await rig.wait(seconds(12))
@@ -333,24 +357,42 @@ async def test_class_c_is_sent_to_when_the_air_is_free(rig):
     for text in texts:
         rig.expect_downlink(always, text, port=8, window="C")
     rig.expect_reply(after)
-    for uplink in (before, after):
-        rig.expect(uplink, FIRST, first="west")
+    is_told = name == "AS923-1"  # how long a frame may be
+    rig.expect(before, WITH_DOWNLINK if is_told else FIRST, first="west")
+    rig.expect(after, FIRST, first="west")
 
 
 async def test_class_c_goes_on_after_an_answer(rig):
     """What waits for one that nobody has heard goes with its first answer, and then at once."""
-    always = rig.provision("listening", device_class="C")
+    always = rig.provision("listening", device_class="C", dr=0)
     rig.only("west")
-    for text in (b"one", b"two"):
+    long = b"one" * 10
+    for text in (long, b"two"):
         await rig.queue_downlink(always, payload=text, port=8)
     first = await always.send()
     await rig.wait(seconds(5))
     after = await always.send()
-    rig.expect_downlink(always, b"one", port=8)
+    rig.expect_downlink(always, long, port=8)
     rig.expect_downlink(always, b"two", port=8, window="C")
     rig.expect_reply(after)
     rig.expect(first, WITH_DOWNLINK, first="west")
     rig.expect(after, FIRST, first="west")
+
+
+async def test_class_c_goes_on_after_a_frame_that_was_told_too_late(rig):
+    """It cannot be answered any more; what waits needs no window."""
+    always = rig.provision("listening", device_class="C")
+    rig.only("west")
+    clock = await heard(rig, rig.charlie)
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    frame = await rig.craft(always)
+    text = rig.told(frame, by="west")
+    await rig.wait(seconds(2))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    for one in (clock, frame):
+        rig.expect(one, FIRST, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
 
 
 async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):

@@ -1,6 +1,7 @@
 """Is a device that always listens spoken to where it was heard, when it can hear, and at all?"""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ ACK_US = 8_000_000
 REPORT_US = 3_000_000
 """How long a station has to report a downlink that asks for no acknowledgement."""
 _ACK_EARLY_US = 500_000
+_FREE_US = 50_000
+"""How soon after the one before what waits is handed over, on a quiet host."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
@@ -31,6 +34,9 @@ class ClassC:
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
     unproven_us: dict[str, int] = field(default_factory=dict)
     sent: dict[str, tuple[int, Wanted | None]] = field(default_factory=dict)
+    wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When an application has asked for each downlink of a device."""
+    is_quiet: bool = False
 
     def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
         """A station has told a frame of a device."""
@@ -65,6 +71,23 @@ class ClassC:
             yield check.wrong("time", due, f"{after_ms} ms")
         if frame is not None and frame.confirmed:
             self.unproven_us[dev_eui] = event["t_us"]
+
+    def next_one(
+        self, event: Event, device: KnownDevice, sent: Wanted | None, free_us: int, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether what waits comes as soon as the one before is over, at `free_us`, and no later.
+
+        Only where nothing disturbs: what nobody has reported is waited for.
+        """
+        if not self.is_quiet:
+            return
+        before_us, before = self.sent.get(device.dev_eui, (0, None))
+        if sent is None or before is None or before.confirmed or sent == before:
+            return
+        was_waiting = self.wanted_us[device.dev_eui][device.delivered] <= before_us
+        if was_waiting and before_us <= free_us < event["t_us"] - _FREE_US:
+            late_ms = (event["t_us"] - free_us) // 1000
+            yield check.wrong("time", "when the one before is over", f"{late_ms} ms after that")
 
     def again(
         self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
@@ -104,3 +127,11 @@ class ClassC:
                         text=f"{wanted} for {dev_eui}: expected at a station, observed nowhere",
                         expected=wanted, observed="none",
                     )  # fmt: skip
+
+
+def is_quiet(events: Sequence[Event]) -> bool:
+    """Whether no host is late here, and no scenario holds anything up."""
+    kinds = {event["kind"] for event in events}
+    rigs = {event.get("rig") for event in events if event["kind"] == "case.begin"}
+    ended = any(event["kind"] == "case.lns" and event["event"] != "start" for event in events)
+    return rigs == {"simulated"} and not ended and "fault.begin" not in kinds

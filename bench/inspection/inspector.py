@@ -13,7 +13,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
-from bench.inspection.class_c import ClassC
+from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.outcome import forgotten, outcome, unreadable
 from bench.inspection.router_config import mux_time, router_config
@@ -83,6 +83,7 @@ class Inspector:
         self._joins: dict[str, Uplink] = {}
         self._handed_over: dict[str, int] = {}
         self._introduced: dict[str, int] = {}
+        self._configured: set[str] = set()
         self._found: list[Found] = []
         self._on_air_until_us: dict[tuple[str, str], int] = {}
         self._class_c = ClassC(self._name)
@@ -97,6 +98,7 @@ class Inspector:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         undisturbed = not any(map(_may_lose_counters, events))
         self._undisturbed = not any(map(_disturbs_servers, events))
+        self._class_c.is_quiet = is_quiet(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
@@ -148,6 +150,7 @@ class Inspector:
         elif event["wants"] == "downlink":
             payload = bytes.fromhex(event["payload"])
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
+            self._class_c.wanted_us[device.dev_eui].append(event["t_us"])
 
     def _transmitted(self, event: Event) -> None:
         if event["direction"] == "down" and "airtime_us" in event:
@@ -181,6 +184,7 @@ class Inspector:
                 asked[told["txtime"]] = event["t_us"]
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
+                self._configured.discard(event["station"])
             return
         uplink = replace(uplink, injected=event.get("origin") == "injected")
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
@@ -229,9 +233,11 @@ class Inspector:
                 rule="router_config", of=f"router_config for {name}", t_us=event["t_us"],
                 station=event["station"],
             )  # fmt: skip
-            now_s = self._now_s(event)
-            plan, net_id = self._network.plan, self._network.net_id
+            plan, net_id, now_s = self._network.plan, self._network.net_id, self._now_s(event)
             self._found += router_config(told, plan, net_id, check, now_s=now_s)
+            if event["station"] in self._configured and not self._has_twins:
+                self._found.append(check.wrong("msgtype", "one for each version", "another one"))
+            self._configured.add(event["station"])
         elif told.get("msgtype") == "timesync":
             self._found += self._timesync(event, told, check)
         elif told.get("msgtype") == "getxtime":
@@ -305,9 +311,11 @@ class Inspector:
                 sent = device.told[-1] if len(device.told) > known else None
                 if event.get("dropped"):
                     del device.told[known:]
+                frame = read_data(bytes.fromhex(told["pdu"]))
+                free_us = self._on_air_until_us.get((station, frame.dev_addr if frame else ""), -1)
+                yield from self._class_c.next_one(event, device, sent, free_us, check)
                 yield from self._class_c.again(event, device, sent, check)
                 yield from self._interrupted(event, told, check)
-                frame = read_data(bytes.fromhex(told["pdu"]))
                 yield from self._class_c.through(event, device.dev_eui, check)
                 yield from self._class_c.too_soon(event, frame, device.dev_eui, check)
             return

@@ -235,7 +235,9 @@ class Rig(Expectations):
         self, device: RigDevice, *, payload: bytes, port: int = 2, confirmed: bool = False
     ) -> None:
         """Let the application want something sent to a device; it waits in the server then."""
-        body = {"fPort": port, "payload": payload.hex(), "confirmed": confirmed}
+        body: dict[str, object] = {"fPort": port, "payload": payload.hex()}
+        if confirmed:
+            body["confirmed"] = True
         facts = {"wants": "downlink", "f_port": port, "payload": payload.hex()}
         await self._ask(device, json.dumps(body).encode(), {**facts, "confirmed": confirmed})
 

@@ -1,8 +1,8 @@
-"""When is a downlink that nobody has proven sent once more?"""
+"""When is a downlink sent once more, and when the one behind it?"""
 
 import pytest
 
-from bench.inspection.class_c import ACK_US, REPORT_US, ClassC
+from bench.inspection.class_c import ACK_US, REPORT_US, ClassC, is_quiet
 from bench.inspection.downlink import KnownDevice, Wanted
 from bench.verdict.owner import Scrutiny
 
@@ -29,3 +29,39 @@ def test_it_comes_when_its_time_is_over(confirmed: bool, due_us: int) -> None:
 
 def test_nobody_can_tell_two_of_a_kind_apart() -> None:
     assert again(1_000_000, wanted=2) == 0
+
+
+def next_one(
+    at_us: int, *, confirmed: bool = False, wanted_us: int = 0, is_quiet: bool = True
+) -> int:
+    """How many complaints there are of what comes behind one that is over at 2 s."""
+    first, second = Wanted(8, b"one", confirmed), Wanted(8, b"two", False)
+    device = KnownDevice(DEV_EUI, bytes(16), [], wanted=[first, second], delivered=1)
+    books = ClassC(lambda eui: eui, is_quiet=is_quiet)
+    books.wanted_us[DEV_EUI] = [0, wanted_us]
+    books.sent[DEV_EUI] = 1_000_000, first
+    return len(list(books.next_one({"t_us": at_us}, device, second, 2_000_000, CHECK)))
+
+
+def test_what_waits_comes_when_the_air_is_free() -> None:
+    assert next_one(2_050_000) == 0
+    assert next_one(2_050_001) == 1
+
+
+def test_what_waits_for_something_else_may_come_later() -> None:
+    assert next_one(3_000_000, confirmed=True) == 0
+    assert next_one(3_000_000, wanted_us=1_000_001) == 0
+    assert next_one(3_000_000, is_quiet=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "quiet"),
+    [
+        ({"kind": "case.lns", "event": "start"}, True),
+        ({"kind": "case.lns", "event": "restart"}, False),
+        ({"kind": "fault.begin", "fault": "delay"}, False),
+        ({"kind": "case.begin", "rig": "emulated"}, False),
+    ],
+)
+def test_only_without_faults_and_hosts_time_is_exact(event: dict[str, str], quiet: bool) -> None:
+    assert is_quiet([{"kind": "case.begin", "rig": "simulated"}, event]) is quiet

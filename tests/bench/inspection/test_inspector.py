@@ -120,3 +120,17 @@ def test_a_station_without_a_clock_is_why_nothing_was_answered() -> None:
     assert (deaf.owner, deaf.text) == (
         "gateway", f"{WEST} cannot answer {FRAME_ID}: its clock is not known",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [("version config", 0), ("version config config", 1), ("version config version config", 0)],
+)
+def test_a_station_is_configured_once_for_each_version(said: str, again: int) -> None:
+    texts = {
+        "version": ("up", {"msgtype": "version", "station": "2.0.6"}),
+        "config": ("down", {"msgtype": "router_config"}),
+    }
+    events = [text(1_000 * n, *texts[word]) for n, word in enumerate(said.split())]
+    all_found = Inspector(EU868, "000013", [], {}).inspect(events)
+    assert len([one for one in all_found if "one for each version" in one.text]) == again
