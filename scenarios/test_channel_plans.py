@@ -88,6 +88,37 @@ async def test_an_answer_holds_as_much_as_its_data_rate(rig, name, offset, dr, m
         rig.expect_answer(frames[2], f_port=2, f_pending=False)
 
 
+@pytest.mark.parametrize("name", PLANS)
+async def test_no_data_rate_takes_more_than_222_octets(rig, name):
+    """Of 223 none is sent: they are refused, or given up where uplinks hold more (US915)."""
+    rig.in_region(name)
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    rig.only("west")
+    asking = await heard(rig, device, dr=3, f_opts=b"\x09", adr=True)
+    granting = await heard(rig, device, dr=3, f_opts=b"\x03\x07")
+    for size in (223, 222):
+        await rig.queue_downlink(device, payload=bytes(size), port=9)
+    fast = [await heard(rig, device, dr=PLANS[name][0][-1]) for _ in range(2)]
+    full, empty = reversed(fast) if name == "US915" else fast
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect(granting, FIRST, first="west")
+    rig.expect(full, WITH_DOWNLINK, first="west")
+    rig.expect_answer(full, f_port=9, f_pending=False)
+    rig.expect(empty, FIRST, first="west")
+
+
+async def test_every_channel_of_us915_has_its_rx1(rig):
+    """Sixty-four of 125 kHz and eight of 500 kHz: the first and the last of each."""
+    device = await joined(rig, "US915", 0)
+    narrow = [(902_300_000 + 200_000 * number, number % 4) for number in (0, 7, 8, 62, 63)]
+    wide = [(903_000_000 + 1_600_000 * number, 4) for number in range(8)]
+    for freq_hz, dr in narrow + wide:
+        frame = await rig.craft(device, confirmed=True)
+        await rig.say(rig.told(frame, by="west", dr=dr, freq_hz=freq_hz), by="west")
+        await rig.wait(seconds(3))
+        rig.expect(frame, FIRST, first="west")
+
+
 async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
     """FOpts are 15 octets: what was asked first, then what the network wants of the device."""
     rig.in_region("AS923-1")

@@ -4,7 +4,8 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST
+from bench.virtual import crafted
+from scenarios.words import FIRST, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -141,6 +142,45 @@ async def test_a_session_that_was_not_kept_is_none(rig):
     rig.expect(before, FIRST, first="west")
     rig.expect(unkept, NOT_KEPT, unkept="west")
     rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_whoever_may_have_joined_elsewhere_is_looked_up(rig):
+    """A device of one server is not: it needs two questions, and the store takes no third one."""
+    rig.put_on("lns-b", "east")
+    pinned = rig.provision("pinned", activation="otaa", server="lns-a")
+    for device, words, column in ((pinned, FIRST, "first"), (rig.bravo, NOT_KEPT, "unkept")):
+        join = await rig.craft_join(device)
+        rig.slow_store(milliseconds(100), "lns-a")
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(milliseconds(150))
+        rig.cut_store("lns-a")
+        await rig.wait(seconds(2))
+        await rig.restore_store("lns-a")
+        rig.expect(join, words, **{column: "west"})
+
+
+@pytest.mark.fault("store", "slow")
+async def test_what_is_read_of_a_device_meanwhile_ends_no_join(rig):
+    """A forged frame makes the server look; the session that is being kept then is not lost."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    join = await rig.craft_join(device, dev_nonce=777)
+    rig.slow_store(milliseconds(100), "lns-a")
+    await rig.say(rig.told(join, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    await rig.forge(device, by="west")
+    rig.cut_store("lns-a")
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(frame)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(1))
+    for one in (before, join):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, UNVERIFIED, unverified="west")
 
 
 @pytest.mark.fault("store", "slow")

@@ -295,3 +295,31 @@ async def test_a_session_of_another_server_explains_whatever_its_frames_say(rig,
     await rig.wait(seconds(3))
     rig.expect(join, FIRST, first="west")
     rig.expect(frame, ON_PORT_0 if facts.get("port") == 0 else FIRST, first="east")
+
+
+async def test_a_status_is_told_by_the_server_that_owns_its_frame(rig, strategy):
+    """Two servers hear it, the application is told once."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("telling", f_cnt=10, strategy=strategy)
+    frame = await rig.craft(device, f_opts=b"\x06\xff\x01")
+    for station in ("west", "east"):
+        await rig.say(rig.told(frame, by=station), by=station)
+        await rig.wait(milliseconds(100))
+    rig.expect(frame, FIRST + ELSEWHERE, first="west", elsewhere="east")
+    rig.expect_status(device)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_the_answers_of_another_server_are_its_own(rig, strategy):
+    """It has repeated them as often as it may; whoever reads so only now has repeated none."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    frame = await rig.craft(device, confirmed=True)
+    for _ in range(4):
+        await rig.say(rig.told(frame, by="east"), by="east")
+        await rig.wait(seconds(3))
+    await rig.restart_lns()
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(3))
+    owned = {"first": "east", "again": ("east",) * 3, "elsewhere": "west"}
+    rig.expect(frame, FIRST + AGAIN * 3 + ELSEWHERE, **owned)

@@ -111,3 +111,31 @@ async def test_a_session_that_nobody_reports_runs_after_ten_seconds(rig):
     await rig.wait(milliseconds(3_700))
     for session, words in ((other, FIRST), (began, TOO_LATE), (began, FIRST), (other, TOO_LATE)):
         await says(rig, words, xtime=session + await now(rig) - began)
+
+
+async def test_a_frame_without_a_clock_names_no_session(rig):
+    """0 is no moment: nobody can answer it, and the session of before runs on."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.reconnect_without_version()
+    await rig.wait(seconds(12))  # it is back after one second; ten later a frame may name another
+    await says(rig, TOO_LATE, xtime=0)
+    await says(rig, FIRST)
+
+
+async def test_a_session_that_is_drawn_again_soon_has_a_clock_of_its_own(rig):
+    """Eight bits at random: what they named before the radio began anew is over.
+
+    A frame of then, under way for long, would be one of the future: it sets no clock.
+    """
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = (3 << 56) + 7 * SESSION
+    await reports(rig, clock + seconds(1))
+    await rig.wait(seconds(2))
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(milliseconds(5_500))
+    await reports(rig, clock + seconds(5))
+    began = await now(rig)
+    await says(rig, TOO_LATE, xtime=clock + seconds(100))
+    await says(rig, FIRST, xtime=clock + seconds(5) + await now(rig) - began)
