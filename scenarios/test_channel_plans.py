@@ -9,13 +9,18 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST, IN_RX2, WITH_DOWNLINK
+from scenarios.words import FIRST, IN_RX2, OWNED, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
 ASKED = Table("""
     strategy kind        | asked
     *        *           | NonDuplicate forwarded RX1
+""")
+
+LOST_UPSTREAM = Table("""
+    strategy kind        | back
+    *        *           | NonDuplicate dropped(UpstreamUnavailable) NotAsked
 """)
 
 LATE = Table("""
@@ -32,11 +37,11 @@ PLANS = {
 OFFSETS = [(name, offset) for name, (_, offsets) in PLANS.items() for offset in offsets]
 
 
-async def heard(rig: Any, device: Any, *, dr: int, **facts: Any) -> Any:
+async def heard(rig: Any, device: Any, *, dr: int, by: str = "west", **facts: Any) -> Any:
     """A frame of a device that a station has just heard; then its windows pass."""
     frame = await rig.craft(device, **facts)
     freq_hz = 904_600_000 if rig.setup.region.name == "US915" and dr == 4 else None
-    await rig.say(rig.told(frame, by="west", dr=dr, freq_hz=freq_hz), by="west")
+    await rig.say(rig.told(frame, by=by, dr=dr, freq_hz=freq_hz), by=by)
     await rig.wait(seconds(3))
     return frame
 
@@ -142,6 +147,45 @@ async def test_a_device_is_told_the_dwell_times_until_it_says_so(rig):
     for commands, words in ((b"", ASKED), (b"\x02", ASKED), (b"\x09", FIRST), (b"", FIRST)):
         frame = await heard(rig, device, dr=5, f_opts=commands)
         rig.expect(frame, words, **{"first" if words is FIRST else "asked": "west"})
+
+
+async def test_a_device_that_begins_again_is_told_the_dwell_times_again(rig):
+    """It has lost what it knew."""
+    rig.in_region("AS923-1")
+    device = rig.provision("listener", f_cnt=10)
+    rig.only("west")
+    knowing = await heard(rig, device, dr=5, f_opts=b"\x09")
+    begun = await heard(rig, device, dr=5, f_cnt=0)
+    rig.expect(knowing, FIRST, first="west")
+    rig.expect(begun, ASKED, asked="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_first_message_that_nobody_has_takes_no_dwell_times_from_a_device(rig):
+    """It counts as never heard: the device knows them still."""
+    rig.in_region("AS923-1")
+    device = rig.provision("listener", f_cnt=10)
+    rig.only("west")
+    knowing = await heard(rig, device, dr=5, f_opts=b"\x09")
+    rig.refuse_upstream()
+    begun = await heard(rig, device, dr=5, f_cnt=0)
+    after = await heard(rig, device, dr=5, f_cnt=12)
+    rig.expect(knowing, FIRST, first="west")
+    rig.expect(begun, LOST_UPSTREAM, back="west")
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_whom_one_server_has_told_the_dwell_times_another_leaves_alone(rig):
+    """It reads so in the store when a frame is too far for what it knows."""
+    rig.in_region("AS923-1")
+    rig.put_on("lns-b", "north")
+    device = rig.provision("listener", f_cnt=10, relaxed_f_cnt=False)
+    knowing = await heard(rig, device, dr=5, f_opts=b"\x09")
+    between = await heard(rig, device, dr=5, f_cnt=9_000)
+    after = await heard(rig, device, dr=5, by="north", f_cnt=18_000)
+    for frame in (knowing, between):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(after, OWNED, owned="north")
 
 
 async def test_what_rx1_has_no_room_for_goes_in_a_faster_rx2(rig):

@@ -239,6 +239,21 @@ async def test_what_was_not_delivered_takes_nothing_from_what_came_after_it(rig)
     rig.expect(newer, OWNED + ELSEWHERE, owned="west", elsewhere="east")
 
 
+@pytest.mark.requires("slow application")
+async def test_what_was_not_delivered_takes_nothing_from_a_life_that_began_since(rig):
+    """The device has begun twice with the same counter; the first of the two nobody has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.delay_upstream(seconds(15))
+    older = await hear(rig, device, "west", after=seconds(1), f_cnt=0)
+    newer = await hear(rig, device, "west", after=seconds(20), f_cnt=0)
+    after = await hear(rig, device, "east", f_cnt=2)
+    rig.expect(older, LOST_UPSTREAM, back="west")
+    rig.expect(newer, OWNED, owned="west")
+    rig.expect(after, OWNED, owned="east")
+
+
 @pytest.mark.requires("own store", "slow application")
 @pytest.mark.fault("store", "restart")
 async def test_who_cannot_deliver_gives_back_only_what_is_its_own(rig):

@@ -88,6 +88,43 @@ async def test_each_answer_to_a_frame_counts_for_a_store_that_forgot(rig, heard_
 
 @pytest.mark.requires("own store")
 @pytest.mark.fault("store", "restart")
+async def test_the_answer_to_the_very_first_frame_counts_for_a_store_that_forgot(rig):
+    """Whoever has heard nothing of a session has missed FCnt 0, too."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("fresh", relaxed_f_cnt=False)
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "north", f_cnt=1, confirmed=True)
+    rig.expect(first, OWNED, owned="west")
+    rig.expect(after, OWNED, owned="north")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_each_frame_of_an_outage_counts_for_a_store_that_forgot(rig):
+    """A server that could ask nobody heard two frames, which the other one answered four times."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.cut_store("lns-b")
+    frames = []
+    for _ in range(2):
+        frame = await hear(rig, device, "west", "north", confirmed=True)
+        for _ in range(3):
+            await tell(rig, frame, "west")
+            await rig.wait(seconds(3))
+        frames.append(frame)
+    await rig.restart_store(empty=True)
+    await rig.restore_store("lns-b")
+    after = await hear(rig, device, "north", confirmed=True)
+    for frame in frames:
+        due = OWNED + UNVERIFIED + AGAIN * 3
+        rig.expect(frame, due, owned="west", unverified="north", again="west")
+    rig.expect(after, OWNED, owned="north")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
 async def test_who_has_missed_thousands_takes_no_counter_that_a_device_refuses(rig):
     """Half of MAX_FCNT_GAP at most, however many answers there may have been."""
     rig.put_on("lns-b", "north")

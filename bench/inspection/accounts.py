@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
+from bench.inspection.claims import Claims, claimed
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
@@ -246,50 +247,6 @@ def sent(event: Event, told: Told, xtime: int, check: Scrutiny) -> Iterator[Foun
     yield from told.answers(event, check)
 
 
-def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
-    """What is wrong in what a server says of a claim, by the outcome of the same reception."""
-    yield from check.same("level2", str(claim["decision"]), str(outcome.get("level2")))
-    for name in ("dev_eui", "dev_addr", "frame_id", "f_cnt"):
-        if name in outcome:
-            yield from check.same(name, outcome[name], claim.get(name))
-    if claim["decision"] == "Owner":
-        yield from check.same("owner", claim.get("lns"), claim.get("owner"))
-
-
-@dataclass(slots=True)
-class Claims:
-    """What servers say of whose a session is, and which downlink counter a claim has brought.
-
-    Remembers who was granted something of a session (DevEUI, DevAddr), and the counters that claims
-    have taken, by server, station and `xtime`.
-    """
-
-    granted: defaultdict[tuple[str, str], set[str]] = field(
-        default_factory=lambda: defaultdict(set)
-    )
-    taken: dict[tuple[object, ...], int] = field(default_factory=dict)
-
-    def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
-        """A server says whose a frame is; only who was granted one can own the newest."""
-        owners = self.granted[claim["dev_eui"], claim["dev_addr"]]
-        if claim["decision"] == "Owner":
-            owners.add(claim.get("lns", ""))
-            if "f_cnt_down" in claim:
-                self.taken[_answer(claim)] = claim["f_cnt_down"]
-        elif claim["decision"] == "NotOwner" and owners and claim.get("owner") not in owners:
-            yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
-
-    def answer(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:
-        """A server answers a frame: with the counter that its claim has taken for that."""
-        due = self.taken.pop(_answer(downlink), None)
-        if due is not None:
-            yield from check.same("f_cnt_down", due, downlink.get("f_cnt_down"))
-
-
-def _answer(event: Event) -> tuple[object, ...]:
-    return tuple(event.get(name) for name in ("lns", "station", "xtime"))
-
-
 @dataclass(slots=True)
 class Unverified:
     """Messages of frames of which nobody could say whose they are say so, and no others.
@@ -425,9 +382,16 @@ class Accounts:
                 self._unread[event["station"], event["msgtype"]] += 1
             case "station.text":
                 self._clocks.text(event)
+            case "case.begin":
+                self._owners.is_in_order = event.get("rig") == "simulated"
+            case "case.device":
+                self._owners.provisioned(event)
+            case "fault.begin" | "fault.end":
+                self._owners.disturbed(event)
             case "station.link":
                 self._clocks.forget()
             case "case.lns":
+                self._owners.is_blind = True
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
@@ -480,6 +444,7 @@ class Accounts:
                     rule="account", text=f"{text}: expected {due}, observed {seen}", t_us=0,
                     station=station, expected=str(due), observed=str(seen),
                 )  # fmt: skip
+        yield from self._owners.end()
         yield from self._unverified.wrong()
         for station, since_us in self._clocks.unasked(self._end_us) if self._alone else ():
             text = f"{self._name_of(station)} told of a radio session that it never named"

@@ -19,6 +19,11 @@ from lns.delivery import Detectors, MessageIdWindow, RemoveDuplicatesKeys, Seque
 from lns.delivery.detectors import TOPIC
 from lns.lorawan.identifiers import Eui
 
+WINDOWS_US = 20_000_000, 7 * 86_400_000_000
+"""The shortest and the longest time for which a consumer compares ids."""
+KEYS_MAX_US = 15 * 86_400_000_000
+"""The longest time for which a queue keeps a message, and a consumer its key."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
@@ -38,6 +43,14 @@ class ConsumerSettings:
     elsewhere: bool
     refuses: str | None = None
     refusals: int | None = None
+
+    @property
+    def are_allowed(self) -> bool:
+        """Whether a consumer has to take them, as the seeds say; any others it has to refuse."""
+        window_us = WINDOWS_US[0] if self.window_us is None else self.window_us
+        late_us = min(self.retry_us, self.network_us)
+        keys_fit = late_us >= 0 and 0 < self.retention_us <= KEYS_MAX_US
+        return WINDOWS_US[0] <= window_us <= WINDOWS_US[1] and (keys_fit or not self.keys)
 
     def detectors(self, oldest_us: Callable[[], int | None] | None = None) -> Detectors:
         """The detectors themselves; ConfigurationError."""

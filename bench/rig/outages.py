@@ -6,6 +6,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import Sent
+from bench.host.program import ConsumerDied
 from bench.plan.needs import Item, needs
 from bench.rig.application import PUBLISHED
 from bench.rig.case_setup import LNS, CaseSetup
@@ -22,6 +23,7 @@ from bench.rig.stations import until_stations_are_up
 from bench.verdict.owner import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
+from lns.delivery import ConfigurationError
 from lns.delivery.detectors import NETWORK_US, RETENTION_MAX_US, RETRY_US, WINDOW_US
 
 _DEAD_LNS = "lns-x"
@@ -277,7 +279,7 @@ class Consumption:
             refuses=refuses,
             refusals=refusals,
         )
-        settings.detectors()
+        _look_at(settings)
         if elsewhere or refuses is not None:
             self.must_have("crash in a transaction")
         self._consumers[name] = self._application.new_consumer(settings)
@@ -295,9 +297,12 @@ class Consumption:
         """
         consumer = self._named(name)
         await consumer.until_crashed()
+        had_window = consumer.settings.window_us is not None
         if window is not None:
             consumer.settings = replace(consumer.settings, window_us=window)
         await consumer.start()
+        if window is not None and not had_window:
+            raise ConsumerDied(f"consumer {name} compares ids with a store that was made for none")
 
     async def crash_consumer(self, at: str, name: str = CONSUMER) -> None:
         """Let a consumer crash at its next message: before the "effect", "commit" or "ack".
@@ -423,3 +428,15 @@ class Consumption:
         if name not in self._consumers:
             raise not_there("consumer", name, self._consumers)
         return self._consumers[name]
+
+
+def _look_at(settings: ConsumerSettings) -> None:
+    """ConfigurationError for what a consumer refuses; ConsumerDied where it errs in that."""
+    try:
+        settings.detectors()
+    except ConfigurationError as refusal:
+        if settings.are_allowed:
+            raise ConsumerDied(f"consumer {settings.name} refuses what is allowed") from refusal
+        raise
+    if not settings.are_allowed:
+        raise ConsumerDied(f"consumer {settings.name} takes what is not allowed: {settings}")

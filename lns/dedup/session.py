@@ -305,6 +305,9 @@ class Session(Struct, kw_only=True, gc=False):
             self.resubmissions = dict(known.resubmissions)
             self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
             self.knows_dwell_times = known.knows_dwell_times
+        elif not is_later(self, known):  # a claim tells of a frame, but not of what was answered
+            for f_cnt, number in known.resubmissions.items():
+                self.resubmissions[f_cnt] = max(number, self.resubmissions.get(f_cnt, 0))
         self.f_cnt_down = max(self.f_cnt_down, known.f_cnt_down)
         for f_cnt, number in known.copies.items():
             self._count_copies(f_cnt, number)

@@ -103,7 +103,13 @@ local function merged(there, known, written)
         local their = same(our, theirs)
         if their then
             local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
-            if later(their, our) then our = their end
+            if later(their, our) then
+                our = their
+            elseif not later(our, their) then
+                for f_cnt, number in pairs(their.resubmissions) do
+                    our.resubmissions[f_cnt] = math.max(number, our.resubmissions[f_cnt] or 0)
+                end
+            end
             our.f_cnt_down = f_cnt_down
         end
         if their or not same(our, known) then table.insert(kept, our) end

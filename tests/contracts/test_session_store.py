@@ -298,3 +298,22 @@ def test_a_counter_that_came_farther_at_another_server_stays(both: tuple[Kept, K
     b.keep(of_b)
     (there,) = known_to(a)
     assert (there.f_cnt_up, there.mic, there.f_cnt_down) == (0x10009, MIC, 3)
+
+
+def test_what_another_server_answered_again_stays_counted(both: tuple[Kept, Kept]) -> None:
+    a, b = both
+    told = session()
+    told.advance(9, MIC, "lns-a")
+    a.keep(told)
+    (of_a,), (of_b,) = known_to(a), known_to(b)
+    of_a.resubmissions = {9: 3}
+    of_b.resubmissions = {8: 1, 9: 1}
+    a.keep(of_a)
+    b.keep(of_b)
+    (there,) = known_to(a)
+    assert there.resubmissions == {8: 1, 9: 3}
+    (of_b,) = known_to(b)
+    of_b.advance(10, MIC, "lns-b")
+    b.keep(of_b)
+    a.keep(of_a)
+    assert known_to(a)[0].resubmissions == {}
