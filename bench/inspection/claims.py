@@ -120,6 +120,8 @@ class Claims:
             self.doubtful.append((session, claim, found))
 
     def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        if claim["decision"] == "Unavailable":
+            return  # where the wire is cut, too, nobody waits for an answer
         since_us, after_us = self.delays.get(claim.get("lns", ""), (0, 0))
         due_us = min(after_us, ASKED_US)
         if self.is_in_order and claim["t_us"] - since_us >= due_us > claim["duration_us"]:
