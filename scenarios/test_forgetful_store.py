@@ -14,6 +14,10 @@ LOST_UPSTREAM = Table("""
     *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
     *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
 """)
+REFUSED = Table("""
+    strategy kind        | refused
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
 LOST_ALONE = Table("""
     strategy kind        | alone
     *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Unavailable
@@ -134,6 +138,21 @@ async def test_who_has_missed_thousands_takes_no_counter_that_a_device_refuses(r
     after = await hear(rig, device, "north", f_cnt=10 + 16_000, confirmed=True)
     rig.expect(before, OWNED, owned="north")
     rig.expect(after, OWNED, owned="north")
+
+
+async def test_frames_that_nobody_takes_leave_no_downlink_counter_out(rig):
+    """Refused as too far, they were answered by nobody: the device takes the answer that follows.
+
+    A store that has never heard of the session leaves out what others may have said, once.
+    """
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=80_000)
+    too_far = [await hear(rig, device, "west", f_cnt=80_000 + 16_385 + n) for n in range(3)]
+    begun = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    for frame in too_far:
+        rig.expect(frame, REFUSED, refused="west")
+    rig.expect(begun, OWNED, owned="west")
+    rig.expect_answer(begun, f_cnt=0, ack=True)
 
 
 @pytest.mark.requires("slow application")

@@ -357,6 +357,9 @@ SHAPES = tuple(
         "servers=2 a=strict/None : a confirm A1 ; a confirm B1 ; a confirm B1 ; empty"
         " ; a confirm A1",
         "servers=2 a=strict/None : a confirm A1 ; a confirm A1 ; empty ; a confirm A1",
+        # frames that are too far, and an answer after them
+        "servers=2 a=relaxed/None/from80000 : a skip16384 ; a send A1 ; a send A1 ; a restart"
+        " ; a confirm A1",
         # a store that is back before the application has what nobody could say the owner of
         "servers=2 a=strict/None : A store 200ms ; A slow 1500ms ; a confirm A1",
         # a join that nobody heard, replayed for a device whose nonces count

@@ -180,9 +180,21 @@ def _answers(trace: Trace) -> Iterator[Broken]:
         yield Broken("one answer", "a transmission is answered more than once")
     if any(number > 1 for number in downlinks.values()):
         yield Broken("one answer", "a downlink counter is used more than once")
+    if emptied_us is None and _goes_too_far(downlinks):
+        yield Broken("one answer", "a downlink counter is farther than a device takes")
     late = any(isinstance(event, StoreDisturbed) and event.late_us for event in trace.events)
     if not late and emptied_us is None:
         yield from _join_nonces(trace, by_number)
+
+
+def _goes_too_far(downlinks: Counter[tuple[int, str | None, int]]) -> bool:
+    """Whether a device refuses one that has heard all before it (LoRaWAN 1.0.3, 4.3.1.5)."""
+    newest: dict[tuple[int, str | None], int] = {}
+    for device, dev_addr, f_cnt_down in sorted(downlinks, key=lambda one: one[2]):
+        if f_cnt_down - newest.get((device, dev_addr), -1) > GAP_MAX:
+            return True
+        newest[device, dev_addr] = f_cnt_down
+    return False
 
 
 def _tells_all(trace: Trace, reception: Reception, emptied_us: int) -> bool:

@@ -53,8 +53,8 @@ class Bid(Struct, frozen=True, kw_only=True):
 
     `f_cnt_down` is the next downlink counter that this server knows of, and `takes_f_cnt_down`
     asks for one to answer with; `f_cnt_down_missed`, how many others may have taken meanwhile,
-    counts where the store knows of none. `elders` are the sessions that this frame brings to an
-    end.
+    counts where the store knows of none, for a frame that is granted. `elders` are the sessions
+    that this frame brings to an end.
     """
 
     lns: str

@@ -144,7 +144,8 @@ class MemoryClaims:
         decided = decide(state, bid, seen=seen)
         owner = bid.lns if decided.granted else seen.owner if seen else None
         self._note(frame, Seen(decided.lived, owner))
-        next_f_cnt_down = self._next_f_cnt_down(session, bid)
+        missed = bid.f_cnt_down_missed if decided.granted else 0  # else with each one refused
+        next_f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, missed)
         f_cnt_down = None
         if decided.granted:
             self._remember(session, decided.state)
@@ -172,7 +173,7 @@ class MemoryClaims:
         state = self._state(session)
         if session in self._over or (state is not None and state.owner != bid.lns):
             return None
-        f_cnt_down = self._next_f_cnt_down(session, bid)
+        f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, bid.f_cnt_down_missed)
         self._f_cnt_down[session] = f_cnt_down + 1
         return f_cnt_down
 
@@ -197,9 +198,9 @@ class MemoryClaims:
         for frame in [known for known in self._frames if known[0][0] == dev_eui]:
             del self._frames[frame]
 
-    def _next_f_cnt_down(self, session: SessionId, bid: Bid) -> int:
-        known = self._f_cnt_down.get(session, bid.f_cnt_down + bid.f_cnt_down_missed)
-        return max(bid.f_cnt_down, known)
+    def _next_f_cnt_down(self, session: SessionId, f_cnt_down: int, missed: int) -> int:
+        known = self._f_cnt_down.get(session, f_cnt_down + missed)
+        return max(f_cnt_down, known)
 
     def _state(self, session: SessionId) -> State | None:
         known = self._states.get(session)

@@ -97,7 +97,9 @@ if is_new then
     owner, newest_mic, frame = lns, mic, frame or tostring(life)
 end
 redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[20])
-local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + ARGV[16])
+-- What others may have taken is left out once, and not with each frame that is refused.
+local missed = granted and ARGV[16] or 0
+local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + missed)
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[14]))
 local taken = -1
 if granted then

@@ -264,6 +264,15 @@ def test_downlink_counters_that_others_may_have_used_are_left_out(store: Asked) 
     assert store.claim("lns-b", 12, **(known | {"f_cnt_down": 30})).f_cnt_down == 30
 
 
+def test_what_is_refused_leaves_no_downlink_counter_out(store: Asked) -> None:
+    """It would be left out again with each such frame, until a device refuses the next answer."""
+    known: dict[str, Any] = {"f_cnt_down": 5, "f_cnt_down_missed": 12, "known": Counter(10)}
+    assert store.claim("lns-a", 9, **known).next_f_cnt_down == 5
+    too_far = store.claim("lns-a", 40_000, too_far=True, **known)
+    assert (too_far.too_far, too_far.next_f_cnt_down) == (True, 5)
+    assert store.claim("lns-a", 11, **known).next_f_cnt_down == 17
+
+
 @pytest.mark.parametrize("late", ["lns-a", "lns-b"])
 def test_a_first_message_that_was_overtaken_takes_nothing_back(store: Asked, late: str) -> None:
     """It looks like a restart; copies of what overtook it are copies all the same."""

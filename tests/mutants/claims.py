@@ -322,8 +322,22 @@ REMEMBERED = (
     Mutant(
         "FCntDown not shared",
         MEMORY,
-        "        return max(bid.f_cnt_down, known)",
-        "        return bid.f_cnt_down",
+        "        return max(f_cnt_down, known)",
+        "        return f_cnt_down",
+        STORES,
+    ),
+    Mutant(
+        "FCntDown left out with each refused frame",
+        MEMORY,
+        "missed = bid.f_cnt_down_missed if decided.granted else 0",
+        "missed = bid.f_cnt_down_missed",
+        "scenarios/test_forgetful_store.py",
+    ),
+    Mutant(
+        "FCntDown left out with each refused frame (Redis)",
+        REDIS,
+        "local missed = granted and ARGV[16] or 0",
+        "local missed = ARGV[16]",
         STORES,
     ),
     Mutant(

@@ -40,6 +40,10 @@ ONCE_BROKEN = {
         "servers=2 a=relaxed/Mark/from200000 :"
         " a send A1 ; B refuse ; a send A1 B1+100ms B2+300ms ; a send A1"
     ),
+    "refused frames leave downlink counters out": (
+        "servers=2 a=relaxed/None/from80000 :"
+        " a skip16384 ; a send A1 ; a send A1 ; a restart ; a confirm A1"
+    ),
 }
 
 # What a judge took for a fault of the network server once, and it was none.
