@@ -5,8 +5,8 @@ everything at once: one record of a session that all servers see alike, and for 
 that one heard itself. What is decided, is decided when a reception arrives; a message that takes
 its time makes the answer later. What nobody outside can know is *unknowable*, with the reason.
 
-The rules are `_join`, `_data`, `_decide` and `_ask`. Whatever raises only keeps the model from
-saying what it cannot know: the rules are whole without it.
+The rules are `_join`, `_data`, `_decide` and `_ask`. What `_doubts` is asked only keeps the model
+from saying what it cannot know (`bench.explore.model_doubts`): the rules are whole without it.
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from functools import partial
 
 from bench.explore.history import Device
 from bench.explore.model_books import (
+    ANSWERS_AGAIN_MAX,
     ENDED,
     EQUAL,
     GAP_MAX,
@@ -31,10 +32,11 @@ from bench.explore.model_books import (
     Server,
     Session,
     Unknowable,
-    UnsureAnswer,
     bring_back,
     copy_of,
+    elders,
 )
+from bench.explore.model_doubts import NOT_TOLD, NOW_AND_THEN, ONLY_A_PART, SLOW_JOIN, Doubts
 from bench.explore.trace import (
     DownlinkWanted,
     Event,
@@ -49,10 +51,8 @@ from bench.explore.trace import (
     Words,
 )
 
-ANSWERS_AGAIN_MAX = 3
 ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 JOIN_RX1_US = 5_000_000
-TURN = 1 << 16
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
 
@@ -68,9 +68,9 @@ class Model:
         self._servers = [Server() for _ in range(history.servers)]
         self._sessions: dict[tuple[int, int], Session] = {}
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
-        self._doubtful: set[int] = set()
         self._is_emptied = False
         self._answers = Answers(trace)
+        self._doubts = Doubts(trace, self._answers, self._sessions)
         self._refusals: list[tuple[int, Callable[[], None]]] = []
         for number, device in enumerate(history.devices):
             if device.kind != "otaa":
@@ -92,39 +92,10 @@ class Model:
                     due[event.number] = Due(self._receive(event))
                 except Unknowable as why:
                     due[event.number] = Due(None, str(why))
-                    self._doubt(event, why)
+                    self._doubts.spread(event, self._servers[event.server], why)
             else:
                 self._note(event)
         return due
-
-    def _doubt(self, r: Reception, unknowable: Unknowable) -> None:
-        """What follows from something unknowable is unknowable too.
-
-        Its copies at this server; and of a frame between servers all, until a newer one.
-        """
-        server = self._servers[r.server]
-        if server.queue[r.frame.device]:
-            server.disputed.add(r.frame.device)
-        if isinstance(unknowable, UnsureAnswer):
-            return
-        why = str(unknowable)
-        server.doubtful[r.frame.number] = r.at_us
-        server.is_unsure = server.is_unsure or server.slow_us > 0 or server.refused
-        late_us = 3 * server.lateness_us(r.at_us) + server.slow_us
-        server.unsure_us = max(server.unsure_us, r.at_us + late_us, *server.busy.values())
-        waits_us = r.at_us + 3 * server.lateness_us(r.at_us)
-        server.waits_us[r.frame.device] = max(server.waits_us[r.frame.device], waits_us)
-        session = self._sessions.get((r.frame.device, r.frame.session))
-        if session is not None and not isinstance(unknowable, Harmless):
-            for elder in self._elders(r.frame.device, session):
-                elder.be_doubted(why, 0, relaxed=True)
-        if r.frame.is_join:
-            self._doubtful.add(r.frame.number)
-            server.unsure_of.add(r.frame.device)
-        elif session is not None and not isinstance(unknowable, Harmless):
-            heard = max(r.frame.f_cnt, session.maybe_heard.get(r.server, 0))
-            session.maybe_heard[r.server] = heard
-            session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
 
     def _note(self, event: Event) -> None:
         match event:
@@ -174,9 +145,7 @@ class Model:
 
     def _receive(self, r: Reception) -> Words:
         frame, server = r.frame, self._servers[r.server]
-        doubted_us = server.doubtful.get(frame.number)
-        if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
-            raise Harmless("a copy of something unknowable")
+        self._doubts.frame(r, server)
         if frame.is_join:
             return self._join(r, server)
         session = self._sessions.get((frame.device, frame.session))
@@ -185,7 +154,9 @@ class Model:
         if frame.forged:
             self._has_asked(r, server, session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
-        self._look_for_doubt(r, server, session)
+        self._doubts.session(r, session)
+        if self._doubts.turn(r, session) and self._has_asked(r, server, session):
+            raise Unknowable(NOW_AND_THEN)
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
@@ -197,19 +168,11 @@ class Model:
     def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
         """Whether a server knows a session; what it has not met it reads in the store."""
         if session.opened in server.ended:
-            if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
-                raise Harmless(ENDED)  # the frame that ends it is on its way
-            if not session.is_over:
-                session.raise_doubt()
+            self._doubts.ending(r, server, session)
             return False
-        if session.opened in server.knows:
-            return True
-        if self._has_asked(r, server, session):
-            raise Unknowable("a server looks for a DevAddr only now and then")
-        if server.lateness_us(r.at_us):
-            raise Unknowable("who sent it is looked up in a slow store")
-        if r.frame.device in server.unsure_of:
-            raise Unknowable("a join between servers with a slow store")
+        if session.opened not in server.knows:
+            has_asked = self._has_asked(r, server, session)
+            self._doubts.search(r, server, has_asked=has_asked)
         return session.opened in server.knows
 
     def _has_asked(self, r: Reception, server: Server, session: Session) -> bool:
@@ -227,25 +190,6 @@ class Model:
                     self._learn(r.server, number)
         return False
 
-    def _look_for_doubt(self, r: Reception, server: Server, session: Session) -> None:
-        until, f_cnt = session.doubt_until, r.frame.f_cnt
-        if session.doubt and until is not None and f_cnt > until:
-            if f_cnt - (session.newest or 0) <= GAP_MAX:
-                session.doubt = ""  # whatever it was about, this is newer
-        session.raise_doubt()
-        turn, newest = r.frame.f_cnt // TURN, session.newest
-        _, heard = session.heard.get(r.server, (0, None))
-        is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
-        pinned = self._device(r.frame).pinned
-        if turn and not is_near and pinned not in (None, r.server):
-            raise Harmless("a turn of 16 bits that a server does not follow")
-        if turn and (newest is None or abs(turn - newest // TURN) > 1):
-            raise Unknowable("a counter more than a turn of 16 bits away")
-        is_far = turn and (heard is None or abs(turn - heard // TURN) > 1)
-        if self._shared and pinned is None and is_far and not session.is_told(r.server):
-            if self._has_asked(r, server, session):
-                raise Unknowable("a server looks for a DevAddr only now and then")
-
     def _join(self, r: Reception, server: Server) -> Words:
         frame = r.frame
         if frame.forged:
@@ -254,8 +198,8 @@ class Model:
             return Words("-", "dropped", "BelongsToAnotherServer", "Suppressed", "NotAsked")
         if self._note_sighting(r, server) != "first":
             return Words("Duplicate", "dropped", "Duplicate", "Suppressed", "NotAsked")
-        if frame.number in self._doubtful:
-            raise Unknowable("a join between servers with a slow store")
+        if frame.number in self._doubts.joins:
+            raise Unknowable(SLOW_JOIN)
         nonces = self._nonces[frame.device]
         used = frame.f_cnt in nonces
         if self._device(frame).counts:  # LoRaWAN 1.0.4, 6.2.4
@@ -274,7 +218,7 @@ class Model:
             nonces.add(frame.f_cnt)
             self._sessions[frame.device, frame.number] = Session(frame.number, None)
         if not is_sure:
-            raise Unknowable("a join between servers with a slow store")
+            raise Unknowable(SLOW_JOIN)
         server.knows.add(frame.number)
         answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
@@ -285,17 +229,10 @@ class Model:
         frame, at_us = r.frame, r.at_us
         before = copy_of(session)
         copy = self._note_sighting(r, server)
-        if session.is_over and copy != "first":
-            raise Harmless(ENDED)
         begins_us = max(at_us, server.busy.get(frame.number, 0))
         waited = begins_us > at_us and copy != "first"
         until_us = begins_us + 3 * server.lateness_us(at_us)
-        if until_us > at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
-            raise Unknowable("the application is disturbed while a copy waits")
-        if waited and copy == "same" and self._shared:
-            is_newest = session.place(frame.f_cnt) == EQUAL
-            if not is_newest or self._answers.is_heard(r, begins_us, here=None):
-                raise Unknowable("a repetition waits while a newer frame is accepted")
+        self._doubts.waiting(r, session, copy, begins_us, until_us)
         decided = self._decide(r, server, session, copy, waited=waited)
         if decided is None:
             return _refused("UnknownDevice")
@@ -304,25 +241,18 @@ class Model:
             if copy == "first":
                 del server.sightings[frame.number]
         goes_up = decided.upstream != "dropped"
-        if goes_up and (server.slow_us or server.refused):
-            others = [e for e in self._answers.until(until_us) if isinstance(e, Reception)]
-            if server.is_unsure or any(other.server == r.server for other in others):
-                raise Unknowable("which message the application disturbs")
-        slow_us = server.slow_us if goes_up else 0
-        refused = server.refused if goes_up else False
+        slow_us, refused = 0, False
         if goes_up:
+            self._doubts.message(r, server, until_us)
+            slow_us, refused = server.slow_us, server.refused
             server.slow_us, server.refused = 0, False
-        if refused and self._shared and server.lateness_us(at_us):
-            raise Unknowable("a frame is given back by way of a slow store")
+        done_us = begins_us + slow_us
         if refused:
-            is_more = copy != "first" or self._answers.is_overtaken(r, begins_us + slow_us)
-            if slow_us and is_more:
-                raise Unknowable("a message under way that is refused when more has come")
+            self._doubts.refusal(r, server, copy, done_us, slowly=slow_us > 0)
             give_up = partial(self._give_up, r, session, before, decided)
-            self._refusals.append((begins_us + slow_us, give_up))
+            self._refusals.append((done_us, give_up))
             self._refusals.sort(key=lambda refusal: refusal[0])
             return Words(decided.status, "dropped", "UpstreamUnavailable", withheld, decided.level2)
-        done_us = begins_us + slow_us
         if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
             session.is_kept = not server.is_away(done_us)
         if slow_us and (decided.advances or copy == "first"):
@@ -349,23 +279,14 @@ class Model:
             server.sightings.pop(frame.number)
             return None
         if r.server in session.misled and not session.is_told(r.server):
-            is_far = where == TOO_FAR and not is_claimed
-            if session.denied.get(r.server) != frame.number and not is_far:
-                raise Unknowable("a server was told of a frame that its owner has given back since")
+            self._doubts.misled(r, session, where, is_claimed=is_claimed)
             where = EQUAL if where == NEWER else where
-        is_told = session.is_told(r.server)
-        life, heard = session.heard.get(r.server, (session.life, None))
         if copy == "other":
-            is_odd = where == TOO_FAR or f_cnt < (heard or 0) or not is_told
-            is_missed = not is_told and (where == NEWER or f_cnt - (heard or 0) > GAP_MAX)
-            if shared and (is_missed or (life != session.life and is_odd)):
-                raise Harmless("a copy at a server that was not told what came since")
+            if shared:
+                self._doubts.other_copy(r, session, where)
             return self._of_other_station(strategy, where, restarts=restarts)
-        if shared and where in (NEWER, TOO_FAR, UNTOLD) and copy == "same" and not is_told:
-            if life == session.life or heard is None or f_cnt - heard > GAP_MAX:
-                raise Unknowable("a repetition from a life before that of the others")
-            if f_cnt <= heard:
-                where = EQUAL if f_cnt == heard else OLDER  # it knows its own life only
+        if shared and copy == "same" and where in (NEWER, TOO_FAR, UNTOLD):
+            where = self._doubts.repetition(r, session, where)
         may_repeat = where == EQUAL and confirmed
         if copy == "first":
             advances = where in (NEWER, UNTOLD) or restarts
@@ -387,10 +308,8 @@ class Model:
             decided.spends = confirmed and not decided.advances
         mine = session.owner in (None, r.server)
         spent = session.spent.get(f_cnt, 0) if mine else 0
-        given = session.given[r.server, f_cnt]
-        is_told = session.is_told(r.server)  # by now
-        if shared and decided.spends and given >= ANSWERS_AGAIN_MAX and not is_told:
-            raise Harmless("all answers are spent by a server that was not told of a newer frame")
+        if shared and decided.spends:
+            self._doubts.answers(r, session)
         if decided.spends and spent >= ANSWERS_AGAIN_MAX:
             return Decided(decided.status, "dropped", "ResubmissionLimit")
         if shared and (decided.answers or decided.upstream != "dropped"):
@@ -409,20 +328,11 @@ class Model:
 
         Whether the session is over by what is found there.
         """
+        self._doubts.slow_store(r, server, session, where, copy)
         late_us, waits_us = 3 * server.lateness_us(r.at_us), server.waits_us[r.frame.device]
         server.waits_us[r.frame.device] = max(waits_us, r.at_us + late_us)
         _, heard = session.heard.get(r.server, (0, None))
-        gap = r.frame.f_cnt - (heard or 0)
-        is_far = gap > GAP_MAX
-        is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
-        if r.at_us < waits_us and not is_plain:
-            raise Unknowable("a frame before it waits for a slow store")
-        is_told = session.is_told(r.server) and self._device(r.frame).kind != "relaxed"
-        if r.at_us < waits_us and where not in (EQUAL, NEWER) and not is_told:
-            raise Harmless("a copy of an older frame waits for a slow store")
-        if late_us and not session.is_told(r.server):
-            if session.lives or is_far:
-                raise Unknowable("a counter is looked up in a slow store")
+        is_far = r.frame.f_cnt - (heard or 0) > GAP_MAX
         if where != TOO_FAR or copy != "first" or not is_far or server.is_away(r.at_us):
             return False
         self._learn(r.server, r.frame.device)
@@ -434,12 +344,12 @@ class Model:
         may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR or is_nameless
         is_news = not session.is_told(r.server)
         if server.is_away(r.at_us) and is_news:
-            raise Unknowable("a server without its store knows only a part")
+            raise Unknowable(ONLY_A_PART)
         if not may_know or server.is_away(r.at_us):
             return
         session.synced[r.server] = session.changes
         if is_news and session.lives and where != TOO_FAR:
-            raise Harmless("a copy at a server that was not told what came since")
+            raise Harmless(NOT_TOLD)
         known = session.claim_of(r, self._trace.retention_us)
         owner = known.owner
         mine = (session.owner if owner is None else owner) in (None, r.server)
@@ -459,8 +369,8 @@ class Model:
         where = session.place(f_cnt)
         if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
             return where
-        if not restarts and f_cnt <= session.maybe_heard.get(number, -1):
-            raise Unknowable("whether a server has heard more of it itself")
+        if not restarts:
+            self._doubts.hearing(r, session)
         life, heard = session.heard.get(number, (session.life, None))
         if life != session.life or heard is None or f_cnt > heard:
             return UNTOLD
@@ -472,7 +382,7 @@ class Model:
         """Level 2: whose is this frame? Only a newer counter, or an equal one of its owner."""
         frame, f_cnt, number = r.frame, r.frame.f_cnt, r.server
         if server.is_away(r.at_us):
-            return self._nobody_says(number, session, decided, frame)
+            return self._nobody_says(r, session, decided)
         session.synced[number] = session.changes
         if session.is_over:
             server.ended.add(session.opened)
@@ -525,21 +435,15 @@ class Model:
             session.given[number, f_cnt] += 1
         return decided
 
-    def _nobody_says(
-        self, number: int, session: Session, decided: Decided, frame: Frame
-    ) -> Decided:
+    def _nobody_says(self, r: Reception, session: Session, decided: Decided) -> Decided:
         """Without the store: forwarded and not answered, or dropped."""
-        if not session.is_told(number) or session.is_over:
-            _, heard = session.heard.get(number, (0, None))
-            is_near = frame.f_cnt - (heard or 0) <= GAP_MAX and not session.lives
-            if session.is_over or session.place(frame.f_cnt) != NEWER or not is_near:
-                raise Unknowable("a server without its store knows only a part")
+        self._doubts.alone(r, session)
         if self._closed:
             return Decided(decided.status, "dropped", "StoreUnavailable", level2="Unavailable")
         if decided.advances:
-            session.hear(number, frame.f_cnt, session.life)
+            session.hear(r.server, r.frame.f_cnt, session.life)
             why = "a frame was taken while nobody could say whose it was"
-            session.be_doubted(why, frame.f_cnt, self._device(frame).kind == "relaxed")
+            session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
         return replace(decided, level2="Unavailable", answers=False, spends=False)
 
     # --- what follows ---------------------------------------------------------------------------
@@ -559,7 +463,7 @@ class Model:
         if session.denied.get(r.server) == r.frame.number:
             del session.denied[r.server]
             session.misled.discard(r.server)
-        for elder in self._elders(r.frame.device, session) if self._shared else ():
+        for elder in elders(self._sessions, r.frame.device, session) if self._shared else ():
             elder.be_doubted(ENDED, 0, relaxed=True)
         if decided.status == "NonDuplicate":
             self._servers[r.server].sightings.pop(r.frame.number, None)
@@ -568,17 +472,13 @@ class Model:
         self, r: Reception, server: Server, session: Session, done_us: int, level2: str
     ) -> None:
         """A frame that was accepted ends all sessions before its own."""
-        for other in self._elders(r.frame.device, session):
+        for other in elders(self._sessions, r.frame.device, session):
             if level2 == "Unavailable":
                 other.be_doubted(ENDED, 0, relaxed=True)  # the store has not been told
             elif level2 != "NotOwner" and not other.is_over:
                 other.is_over, other.over_us = True, done_us
             server.ended.add(other.opened)
             server.ending_us.setdefault(other.opened, done_us)
-
-    def _elders(self, device: int, session: Session) -> list[Session]:
-        mine = [known for (whose, _), known in self._sessions.items() if whose == device]
-        return mine[: mine.index(session)]
 
     def _note_sighting(self, r: Reception, server: Server) -> str:
         """Level 1: which copy is it here? Every hit renews it, the first station stays."""

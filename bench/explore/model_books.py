@@ -22,6 +22,8 @@ from bench.explore.trace import (
 )
 
 GAP_MAX = 16_384
+TURN = 1 << 16
+ANSWERS_AGAIN_MAX = 3
 LEAD_US = 400_000  # an answer is on its way so long before its window opens
 RX2_AFTER_US = 1_000_000
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
@@ -213,6 +215,14 @@ class Decided:
     advances: bool = False
     level2: str = "NotAsked"
     new: bool = False
+
+
+def elders(
+    sessions: dict[tuple[int, int], Session], device: int, session: Session
+) -> list[Session]:
+    """The sessions of a device before one."""
+    mine = [known for (whose, _), known in sessions.items() if whose == device]
+    return mine[: mine.index(session)]
 
 
 def copy_of(session: Session) -> Session:
