@@ -270,6 +270,23 @@ async def test_a_session_that_ended_at_one_server_is_over_for_the_other(rig, str
         rig.expect(frame, OVER, over="east")
 
 
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_no_dev_addr_is_given_twice(rig):
+    """Not while another device has it, and not to the one that had it in a session that is over.
+
+    Its messages are named by it, and servers tell each other by it which session is over.
+    """
+    rig.put_on("lns-b", "east")
+    other = rig.provision("other", activation="otaa")
+    rig.only("west")
+    await other.join()
+    for station in ("west", "east", "west"):
+        rig.only(station)
+        await rig.bravo.join()
+        uplink = await rig.bravo.send()
+        rig.expect(uplink, FIRST, first=station)
+
+
 HEADS = {
     "ADR": {"adr": True},
     "ADRACKReq": {"adr": True, "adr_ack_req": True},

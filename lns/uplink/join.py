@@ -7,6 +7,8 @@ has no soft duplicates: a copy is a `Duplicate` for every strategy (ADR 007, 1b)
 import random
 from collections.abc import Callable
 
+from cachetools import FIFOCache
+
 from lns.dedup.claiming import SessionRefresh
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
 from lns.dedup.session import Session
@@ -22,18 +24,19 @@ from lns.lorawan.frame import (
     build_join_accept,
     frequency_cf_list,
 )
-from lns.lorawan.identifiers import DevAddr, Mic, dev_addr
+from lns.lorawan.identifiers import DevAddr, Eui, Mic, dev_addr
 from lns.lorawan.region import Region
 from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
 
 JOIN_NONCE_MAX = (1 << 24) - 1
+GIVEN_MAX = 100_000  # accepts whose DevAddr is remembered
 NWK_ADDR_BITS = 25  # LoRaWAN 1.0.x: DevAddr = NwkID (7 bits) | NwkAddr (25 bits)
 
 
 class Joins:
-    """Handles join requests; draws DevAddr from `entropy`."""
+    """Handles join requests; draws DevAddr from `entropy`, and remembers the last `GIVEN_MAX`."""
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Joins:
         self._entropy = entropy
         self._evicted = evicted
         self._elsewhere = elsewhere
+        self._given: FIFOCache[tuple[Eui, DevAddr], bool] = FIFOCache(GIVEN_MAX)
 
     async def receive(self, reception: Reception, request: JoinRequest) -> Outcome:
         """Handle one reception of a join request and tell what became of it."""
@@ -123,7 +127,7 @@ class Joins:
         fields = JoinAcceptFields(
             join_nonce=join_nonce,
             net_id=self._net_id,
-            dev_addr=self._free_dev_addr(),
+            dev_addr=self._free_dev_addr(device.dev_eui),
             dl_settings=DlSettings(listening.rx1_dr_offset, self._region.rx2(listening.rx2_dr)[0]),
             rx_delay=listening.rx_delay_s,
             cf_list=frequency_cf_list(more_hz) if more_hz else b"",
@@ -146,12 +150,16 @@ class Joins:
         pdu = build_join_accept(app_key, fields)
         return await self._downlinks.accept(reception, device.dev_eui, request.frame_id, pdu)
 
-    def _free_dev_addr(self) -> DevAddr:
+    def _free_dev_addr(self, dev_eui: Eui) -> DevAddr:
+        # Messages and level 2 name a session by it, those that are over among them: the frames of
+        # a second one of that name would be taken for copies, or for late.
         nwk_id = int(self._net_id, 16) & 0x7F
         while True:
             nwk_addr = self._entropy.getrandbits(NWK_ADDR_BITS)
             drawn = dev_addr(f"{nwk_id << NWK_ADDR_BITS | nwk_addr:08X}")
-            if not self._registry.knows(drawn):
+            was_its_own = (dev_eui, drawn) in self._given
+            if not self._registry.knows(drawn) and not was_its_own:
+                self._given[dev_eui, drawn] = True
                 return drawn
 
     def _outcome(
