@@ -4,7 +4,7 @@ The same steps as in memory, through the verbs of the rig: frames are built by t
 told by stations as if they had just been heard. What a rig cannot do it says (`missing`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import Joining, Sent
 from bench.explore.history import (
+    SECOND_US,
     SERVERS,
     Down,
     Empty,
@@ -38,6 +39,8 @@ FIRST_STATIONS = ("west", "east", "north")
 ALIKE = "01000009"  # the DevAddr of several devices
 APART_US = 150_000  # two stations on wires that tell of a frame
 ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
+LINK_US = 5_000  # from a station to its server, at most
+CLOSES_US = 600_000  # every window of an answer: so much of a second after the end of the frame
 WAITS_MAX_US = 5_000_000  # of a history on wires
 UP_WITHIN_US = 20_000_000
 CONFIGURED_US = 100_000  # what a station says of its clock is on its way
@@ -45,8 +48,13 @@ CONFIGURED_US = 100_000  # what a station says of its clock is on its way
 
 def missing(history: History) -> str | None:
     """Why a rig cannot play a history; None where it can."""
-    away = {step.server for step in history.steps if isinstance(step, StationRestart)}
-    refused = {step.server for step in history.steps if isinstance(step, Upstream)}
+    any_away = any(isinstance(step, StationRestart) for step in history.steps)
+    disturbed = [step.server for step in history.steps if isinstance(step, Upstream)]
+    if len(disturbed) > len(set(disturbed)):
+        return "on a rig every message that is to be disturbed is another one"
+    wanted = [step.device for step in history.steps if isinstance(step, Down)]
+    if len(wanted) > len(set(wanted)):
+        return "on a rig a downlink waits while the one before is on its way to its window"
     for step in history.steps:
         if isinstance(step, Empty):
             return "a store that begins anew takes its own time on a rig"
@@ -54,9 +62,9 @@ def missing(history: History) -> str | None:
             return "stations of a rig tell their clocks"
         if isinstance(step, Upstream) and step.refused and step.slow_us:
             return "on a rig a message is refused at once"
-        if isinstance(step, ServerRestart) and step.server in away:
-            return "on a rig a server that restarts waits for all of its stations"
-        if isinstance(step, ServerRestart) and step.server in refused:
+        if isinstance(step, ServerRestart) and any_away:
+            return "on a rig a server that restarts waits for all stations, of all servers"
+        if isinstance(step, ServerRestart) and step.server in disturbed:
             return "on a rig an application refuses whoever begins anew, too"
         if isinstance(step, Down) and history.servers > 1:
             return "on a rig downlinks of one of several servers are not told apart"
@@ -84,10 +92,23 @@ def fits_wires(history: History) -> bool:
 
 def for_wires(history: History) -> History:
     """The same with stations that tell so long after each other that wires keep the order."""
+    return _told(history, lambda place, late_us: place * APART_US)
+
+
+def _in_time(history: History) -> History:
+    """The same with a window that is still open when what is told just before has come."""
+    return _told(history, lambda _, late_us: late_us - LINK_US * _is_just_in_time(late_us))
+
+
+def _is_just_in_time(late_us: int) -> bool:
+    return CLOSES_US - LINK_US <= late_us % SECOND_US < CLOSES_US
+
+
+def _told(history: History, late_us: Callable[[int, int], int]) -> History:
     steps = []
     for step in history.steps:
         if isinstance(step, OnAir):
-            heard = [replace(h, late_us=n * APART_US) for n, h in enumerate(step.heard)]
+            heard = [replace(h, late_us=late_us(n, h.late_us)) for n, h in enumerate(step.heard)]
             step = replace(step, heard=tuple(heard))
         steps.append(step)
     return replace(history, steps=tuple(steps))
@@ -102,6 +123,7 @@ def _is_exact(step: Step) -> bool:
 
 async def play_on(rig: Any, history: History) -> Trace:
     """Play a history on a rig, and let the rig expect what the model says."""
+    history = _in_time(history)
     stage = RigStage(rig, history)
     await rig.start()
     trace = await Conductor(history, stage).play()
