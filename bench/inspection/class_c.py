@@ -37,6 +37,8 @@ class ClassC:
     wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When an application has asked for each downlink of a device."""
     is_quiet: bool = False
+    sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """What each device was sent without an uplink: FPort and payload."""
 
     def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
         """A station has told a frame of a device."""
@@ -98,6 +100,8 @@ class ClassC:
         """
         before_us, before = self.sent.get(device.dev_eui, (0, None))
         self.sent[device.dev_eui] = event["t_us"], sent
+        if sent is not None and not event.get("dropped"):
+            self.sent_at_once[device.dev_eui].add(f"{sent.f_port}:{sent.payload.hex()}")
         if sent is None or sent != before or device.wanted.count(sent) != 1:
             return
         due_us = ACK_US if sent.confirmed else REPORT_US
@@ -112,19 +116,19 @@ class ClassC:
         missing: Collection[str],
         due: Mapping[str, Sequence[str]],
     ) -> Iterator[Found]:
-        """What the application wants sent to such a device, and no station was handed.
+        """What the application wants sent to such a device, and no station was handed at once.
 
         `missing`: the devices that did not say all the lines that are `due`. A server that has
         heard a device needs no uplink for it.
         """
         heard = {dev_eui for _, dev_eui in self.accepted_by}
         for dev_eui in sorted(heard.intersection(missing, devices)):
-            told = {f"{one.f_port}:{one.payload.hex()}" for one in devices[dev_eui].told}
             for wanted in [found[1] for line in due[dev_eui] if (found := _LINE.search(line))]:
-                if wanted not in told:
+                if wanted not in self.sent_at_once[dev_eui]:
                     yield Found(
                         rule="downlink of the application", t_us=0,
-                        text=f"{wanted} for {dev_eui}: expected at a station, observed nowhere",
+                        text=f"{wanted} for {dev_eui}: expected at a station at once,"
+                        " observed nowhere",
                         expected=wanted, observed="none",
                     )  # fmt: skip
 
