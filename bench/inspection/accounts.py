@@ -25,6 +25,8 @@ _MARGIN_US = 300_000
 _SESSION_SHIFT = 48
 _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
+_IN_VAIN_MAX = 5
+"""How often a server may ask for one that it has just been shown: question and answer may cross."""
 Key = tuple[str, int]
 """A downlink: its station and its `diid`."""
 
@@ -293,15 +295,20 @@ class Clocks:
 
     named: dict[str, frozenset[int]] = field(default_factory=dict)
     due_us: dict[str, int] = field(default_factory=dict)
+    in_vain: dict[str, int] = field(default_factory=dict)
+    """How often each station was asked since it named its session, without any reason."""
 
     def text(self, event: Event) -> None:
         """A text has passed a tap."""
         station, text = event["station"], event["text"]
         if event["direction"] == "down":
-            if '"getxtime"' in text or '"router_config"' in text:
-                self.due_us.pop(station, None)
             if '"router_config"' in text:
                 self.named.pop(station, None)
+                self.due_us.pop(station, None)
+            elif '"getxtime"' in text:
+                was_due = self.due_us.pop(station, None) is not None
+                if self.named.get(station) and not was_due:
+                    self.in_vain[station] = self.in_vain.get(station, 0) + 1
         elif event.get("dropped"):
             return
         elif '"getxtime"' in text:
@@ -452,6 +459,13 @@ class Accounts:
                 rule="account", text=f"{text}: expected getxtime, observed none", t_us=since_us,
                 station=station, expected="getxtime", observed="none",
             )  # fmt: skip
+        for station, times in sorted(self._clocks.in_vain.items()) if self._alone else ():
+            if times > _IN_VAIN_MAX:
+                text = f"{self._name_of(station)} was asked for a clock that it had shown"
+                yield Found(
+                    rule="account", text=f"{text}: expected once, observed {times} times more",
+                    t_us=0, station=station, expected="once", observed=f"{times} times more",
+                )  # fmt: skip
         if self._alone:
             yield from self._downlinks()
 

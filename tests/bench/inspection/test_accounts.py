@@ -286,3 +286,18 @@ def test_only_a_status_that_somebody_wants_is_told_of() -> None:
     assert said(books, asks(wants="status"), queued) == []
     [wrong] = said(books, tells("given_up", **wants))
     assert wrong.endswith("reason: expected NotAnswered, observed none")
+
+
+def test_a_clock_that_was_shown_is_not_asked_for_again_and_again() -> None:
+    named = text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1, 0])
+    clockless = text("up", 0, msgtype="getxtime", xtimes=[0, 0])
+    asks = text("down", 2_000_000, msgtype="getxtime")
+    for events, wrong in (
+        ([named, *[asks] * 5], []),
+        ([named, *[asks] * 6], ["6 times more"]),
+        ([clockless, *[asks] * 6], []),
+        ([named, *[heard(8, 1_000_000), asks] * 6], []),
+    ):
+        books = accounts()
+        assert said(books, *events) == []
+        assert [found.observed for found in books.end()] == wrong
