@@ -124,6 +124,21 @@ async def test_every_channel_of_us915_has_its_rx1(rig):
         rig.expect(frame, FIRST, first="west")
 
 
+async def test_an_accept_may_name_fewer_channels_than_five(rig):
+    """The rest of its CFList is 0; LinkADRReq names those that it has named, and no others."""
+    more_hz = (867_100_000, 867_300_000, 867_500_000, 867_700_000)
+    facts = {"activation": "otaa", "nb_trans": 2}
+    devices = [
+        rig.provision(f"device-{n}", more_channels_hz=more_hz[:n], **facts) for n in range(1, 5)
+    ]
+    rig.only("west")
+    for device in devices:
+        join = await device.join()
+        asking = await heard(rig, device, dr=5, adr=True)
+        rig.expect(join, FIRST, first="west")
+        rig.expect(asking, ASKED, asked="west")
+
+
 async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
     """FOpts are 15 octets: what was asked first, then what the network wants of the device."""
     rig.in_region("AS923-1")
