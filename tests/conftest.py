@@ -232,7 +232,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
     seed = config.getoption("--order-seed")
     if seed is not None:
         _shuffle(items, random.Random(seed))
-    elif getattr(config.option, "dist", "no") != "no":
+    elif hasattr(config, "workerinput"):
         items.sort(key=_rank)  # a stable sort: within a file the order stays
 
 
