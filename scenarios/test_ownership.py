@@ -230,6 +230,19 @@ async def test_what_claims_have_forgotten_counters_remember(rig, strategy, confi
     rig.expect_reply(after)
 
 
+@pytest.mark.requires("virtual time")
+async def test_a_station_that_connects_anew_brings_no_server_up_to_date(rig, strategy):
+    """The day counts from when the server has read the store, whoever came back since."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplinks = [await rig.alpha.send() for _ in range(2)]
+    await rig.wait(minutes(12 * 60))
+    rig.east.restart()
+    await rig.replay(uplinks[1], by="east", after=minutes(25 * 60))
+    rig.expect(uplinks[0], OWNED, owned="west")
+    rig.expect(uplinks[1], OWNED + TOO_OLD, owned="west", old="east")
+
+
 @pytest.mark.requires("own store", "virtual time")
 @pytest.mark.fault("lns", "killed")
 async def test_a_claim_outlives_the_server_that_had_it(rig, strategy, confirmed):

@@ -252,12 +252,13 @@ class SessionRefresh:
         self._now_us = now_us
         self._asked: TTLCache[DevAddr, bool] = TTLCache(ASKED_MAX, AGAIN_US, timer=now_us)
         self._under_way: dict[DevAddr, asyncio.Event] = {}
-        self._began_us = 0
+        self._began_us: int | None = None
         self._learnt_us: FIFOCache[DevAddr, int] = FIFOCache(FRESH_MAX)
 
     def begin(self) -> None:
         """Everything that the store knows has just been read; only the first call counts."""
-        self._began_us = self._began_us or self._now_us()
+        if self._began_us is None:
+            self._began_us = self._now_us()
 
     def may_help(self, match: Match | Reason, *, seen: bool) -> bool:
         """Whether a frame looks as if this server missed something; `seen`: it is a copy."""
@@ -322,7 +323,7 @@ class SessionRefresh:
                 self._registry.catch_up(dev_eui)
 
     def _is_out_of_date(self, match: Match) -> bool:
-        learnt_us = self._learnt_us.get(match.session.dev_addr, self._began_us)
+        learnt_us = self._learnt_us.get(match.session.dev_addr, self._began_us or 0)
         return self._now_us() - learnt_us >= FRESH_US
 
     def _note_learnt(self, dev_addr: DevAddr) -> None:
