@@ -317,3 +317,17 @@ def test_what_another_server_answered_again_stays_counted(both: tuple[Kept, Kept
     b.keep(of_b)
     a.keep(of_a)
     assert known_to(a)[0].resubmissions == {}
+
+
+def test_a_session_is_known_by_its_keys_and_not_by_its_address_alone(
+    both: tuple[Kept, Kept],
+) -> None:
+    a, b = both
+    other = session()
+    other.keys = SessionKeys(bytes(16), bytes(range(16)))
+    a.keep(session())
+    assert known_to(b) == (session(),)
+    other.advance(9, MIC)
+    a.keep(other)
+    b.keep(session())
+    assert known_to(a) == (other,), "the session that b knew has ended, and is not the other one"

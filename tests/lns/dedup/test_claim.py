@@ -145,6 +145,27 @@ def test_other_bytes_with_a_used_counter_are_an_odd_frame() -> None:
         assert decide(known, BID).lived == Lived(0, odd=odd)
 
 
+def test_a_repetition_from_before_a_life_began_is_none_of_it() -> None:
+    """Its server heard it before: though its counter is higher, the new life has not sent it."""
+    began = State(Counter(0, 1, 1, {0: 10}, OTHER_MIC), "lns-a")
+    seen = Seen(Lived(0), "lns-a")
+    decided = decide(began, replace(BID, is_first=False, repeats=True), seen=seen)
+    assert (decided.granted, decided.state, decided.lived) == (False, began, Lived(0))
+
+
+def test_what_all_servers_remember_of_a_frame_counts_before_what_one_does() -> None:
+    """It was away when the frame was claimed, and took it for another one."""
+    alone = replace(BID, is_first=False, lived=Lived(0, odd=True))
+    decided = decide(state(10, "lns-b", mic=MIC), alone, seen=Seen(Lived(0), "lns-b"))
+    assert decided.lived == Lived(0)
+
+
+def test_a_counter_that_was_kept_without_its_frame_is_that_of_the_first_one() -> None:
+    decided = decide(state(10, "lns-a"), BID)
+    assert decided.granted
+    assert (decided.lived, decided.state.counter.mic) == (Lived(0), MIC)
+
+
 def test_only_what_was_granted_last_is_given_back() -> None:
     granted = Claim(level2=Level2.OWNER, is_new=True, counter=Counter(10, 2), before=Counter(8, 2))
     assert released(state(10, "lns-a", life=2), BID, granted)

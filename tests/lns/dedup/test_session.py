@@ -199,6 +199,7 @@ def test_what_another_server_brought_makes_no_frame_old_that_was_not_heard(
         Standing.NEWER,
     ]
     session.hear(7, 0)
+    session.hear(6, 0)
     assert session.standing_at("lns-a", 7) is Standing.EQUAL
 
 

@@ -1,0 +1,189 @@
+"""What a server asks of the claims of all servers, and what it makes of what they say."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from lns.dedup.claim import Bid, Claim, Level2
+from lns.dedup.claiming import FRESH_US, Claiming, SessionRefresh
+from lns.dedup.session import Session, Standing
+from lns.events import Claimed
+from lns.lorawan.frame import MAX_GAP
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.station.protocol import Reception
+from lns.store.memory import MemoryClaims, MemoryStore
+from lns.uplink.registry import Match, Reason, Registry
+from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, WEST
+
+RECEPTION = Reception(
+    station=WEST, phy=b"", dr=5, freq_hz=868_100_000, rssi_dbm=-70.0, snr_db=9.0, xtime=1,
+    rctx=0, arrived_us=0, heard_us=None,
+)  # fmt: skip
+MIC, OTHER_MIC = Mic("2B11FF0D"), Mic("0D11FF2B")
+NEXT_ADDR = DevAddr("26000001")
+Ask = Callable[[Reception, str, Bid, Session], Coroutine[Any, Any, Claim]]
+
+
+def session(f_cnt_up: int | None = None) -> Session:
+    return Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=f_cnt_up)
+
+
+@dataclass
+class Server:
+    """One of several servers: its claiming, the session that it knows, what it has told."""
+
+    lns: str
+    claiming: Claiming
+    session: Session
+    told: list[Claimed]
+
+    def bid(self, f_cnt: int, mic: Mic = MIC, **facts: Any) -> Bid:
+        return self.claiming.bid(self.session, f_cnt, mic, takes_f_cnt_down=True, **facts)
+
+    def ask(self, f_cnt: int, mic: Mic = MIC, **facts: Any) -> Claim:
+        return self._said(self.claiming.ask, self.bid(f_cnt, mic, **facts))
+
+    def look(self, f_cnt: int, mic: Mic = MIC, **facts: Any) -> Claim:
+        return self._said(self.claiming.look, self.bid(f_cnt, mic, **facts))
+
+    def give_back(self, claim: Claim, bid: Bid) -> None:
+        asyncio.run(self.claiming.give_back(claim, bid))
+
+    def _said(self, ask: Ask, bid: Bid) -> Claim:
+        return asyncio.run(ask(RECEPTION, "frame", bid, self.session))
+
+
+@pytest.fixture
+def claims() -> MemoryClaims:
+    return MemoryClaims(lambda: 0)
+
+
+def server(lns: str, claims: MemoryClaims, f_cnt_up: int | None = None) -> Server:
+    told: list[Claimed] = []
+    return Server(lns, Claiming(lns, claims, told.append), session(f_cnt_up), told)
+
+
+def test_what_another_server_has_carried_on_is_not_too_far(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims), server("lns-b", claims, 0)
+    for f_cnt in (9_000, 18_000):
+        assert a.ask(f_cnt).level2 is Level2.OWNER
+    assert b.session.standing(18_000) is Standing.TOO_FAR
+    assert b.look(18_000, too_far=True).level2 is Level2.NOT_OWNER
+    assert [claim.owner for claim in b.told] == ["lns-a"]
+
+
+def test_what_nobody_has_carried_on_is_no_news(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims), server("lns-b", claims, 10)
+    assert a.ask(10).level2 is Level2.OWNER
+    assert b.look(9).level2 is Level2.NOT_ASKED
+    assert b.look(11 + MAX_GAP, too_far=True).level2 is Level2.NOT_ASKED
+    assert b.told == []
+
+
+def test_a_session_that_is_over_is_so_for_a_frame_that_is_refused(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims), server("lns-b", claims, 10)
+    a.session.dev_addr = NEXT_ADDR
+    a.ask(0, elders=(DEV_ADDR,))
+    assert b.look(10).outdated
+    assert b.told == [], "of a session that is over there is nothing to tell"
+    assert asyncio.run(claims.take_f_cnt_down(b.bid(10))) is None
+
+
+def test_what_was_given_back_is_new_for_whoever_was_told_of_it(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims, 9), server("lns-b", claims, 9)
+    bid = a.bid(10)
+    claim = a.ask(10)
+    assert b.ask(10).level2 is Level2.NOT_OWNER
+    a.give_back(claim, bid)
+    assert b.session.standing(10) is Standing.EQUAL
+    again = b.look(10)
+    assert (again.level2, again.is_new, again.given_back) == (Level2.OWNER, True, True)
+
+
+def test_another_frame_of_that_counter_was_not_given_back(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims, 9), server("lns-b", claims, 9)
+    bid = a.bid(10)
+    claim = a.ask(10)
+    b.ask(10)
+    a.give_back(claim, bid)
+    assert not b.ask(10, OTHER_MIC).given_back
+
+
+def missed(claiming: Server) -> int:
+    return claiming.bid(claiming.session.f_cnt_up or 0).f_cnt_down_missed
+
+
+def test_each_frame_that_others_own_may_have_been_answered_four_times(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims, 9), server("lns-b", claims, 9)
+    for n, (f_cnt, mic) in enumerate([(10, MIC), (11, MIC), (11, OTHER_MIC)], 1):
+        a.ask(f_cnt, mic)
+        for _ in range(2):
+            assert b.ask(f_cnt, mic).level2 is Level2.NOT_OWNER
+            assert missed(b) == 4 * n
+    assert b.ask(12).level2 is Level2.OWNER
+    assert missed(b) == 0, "what came before an own frame is told with its claim"
+
+
+def test_a_frame_that_was_refused_by_its_counter_is_missed_as_well(claims: MemoryClaims) -> None:
+    a, b = server("lns-a", claims), server("lns-b", claims, 0)
+    for f_cnt in (9_000, 18_000):
+        a.ask(f_cnt)
+    b.look(18_000, too_far=True)
+    assert missed(b) == 4
+
+
+class Clock:
+    """What a server's clock shows."""
+
+    now_us = 5
+
+
+class ReadStore(MemoryStore):
+    """A memory store that remembers of whom it was read again."""
+
+    def __init__(self, *sessions: Session) -> None:
+        super().__init__()
+        self.read: list[Eui] = []
+        if sessions:
+            self.preset(ALPHA.dev_eui, sessions)
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        self.read.append(dev_eui)
+        await super().refresh(dev_eui)
+
+
+def refreshing(store: ReadStore, clock: Clock) -> tuple[SessionRefresh, Match]:
+    registry = Registry([ALPHA], store)
+    refresh = SessionRefresh(registry, store, lambda: clock.now_us)
+    refresh.begin()
+    known = registry.session_heard(ALPHA.dev_eui) or session()
+    return refresh, Match(replace(ALPHA, server=None), known, 30_000)
+
+
+def test_for_a_copy_nobody_is_asked() -> None:
+    refresh, match = refreshing(ReadStore(session(10)), Clock())
+    assert refresh.may_help(match, seen=False)
+    assert not refresh.may_help(match, seen=True)
+
+
+def test_what_was_read_a_day_ago_is_out_of_date() -> None:
+    clock = Clock()
+    refresh, match = refreshing(ReadStore(session(10)), clock)
+    near = Match(match.device, match.session, 11)
+    clock.now_us += FRESH_US - 1
+    assert not refresh.may_help(near, seen=False)
+    clock.now_us += 1
+    assert refresh.may_help(near, seen=False)
+    assert asyncio.run(refresh.ask(DEV_ADDR, near))
+    assert not refresh.may_help(near, seen=False)
+
+
+def test_a_device_that_no_store_has_kept_is_read_again_as_well() -> None:
+    """Another server may keep it, and have told nobody of its DevAddr."""
+    store = ReadStore()
+    refresh, _ = refreshing(store, Clock())
+    assert asyncio.run(refresh.ask(DEV_ADDR, Reason.MIC_MISMATCH))
+    assert store.read == [ALPHA.dev_eui]
