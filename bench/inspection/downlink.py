@@ -381,6 +381,9 @@ def _commands(
     for cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME):
         due = 1 if cid in requests else 0
         yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
+    answers = [command.cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME) for command in said]
+    if answers != sorted(answers, reverse=True):
+        yield check.wrong("FOpts", "what answers the device before what asks it", octets)
     yield from _dwell(said, answered, network.plan, check)
     for command in said:
         yield from _command(command, answered, network, check)
