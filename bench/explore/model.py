@@ -229,6 +229,7 @@ class Model:
         frame, at_us = r.frame, r.at_us
         before = copy_of(session)
         copy = self._note_sighting(r, server)
+        self._doubts.ended(server, session, copy)
         begins_us = max(at_us, server.busy.get(frame.number, 0))
         waited = begins_us > at_us and copy != "first"
         until_us = begins_us + 3 * server.lateness_us(at_us)

@@ -179,6 +179,7 @@ class Server:
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
+    maybe_ended: set[int] = field(default_factory=set)
     unsure_of: set[int] = field(default_factory=set)  # devices that joined when nobody could know
     ending_us: dict[int, int] = field(default_factory=dict)
     asked_us: dict[tuple[int, int], int] = field(default_factory=dict)

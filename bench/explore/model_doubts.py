@@ -72,10 +72,12 @@ class Doubts:
     # --- who sent it --------------------------------------------------------------------------
 
     def frame(self, r: Reception, server: Server) -> None:
-        """A copy of what was unknowable here."""
+        """A copy of what was unknowable, or a session of which a copy may have shown the end."""
         doubted_us = server.doubtful.get(r.frame.number)
         if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
             raise Harmless("a copy of something unknowable")
+        if r.frame.session in server.maybe_ended:
+            raise Harmless(ENDED)
 
     def ending(self, r: Reception, server: Server, session: Session) -> None:
         """A session that is over here: perhaps the frame that ends it is on its way."""
@@ -116,12 +118,16 @@ class Doubts:
 
     # --- which copy, and what came meanwhile -----------------------------------------------------
 
+    def ended(self, server: Server, session: Session, copy: str) -> None:
+        """A copy of a session that others have seen the end of: perhaps its server asks them."""
+        if session.is_over and copy != "first":
+            server.maybe_ended.add(session.opened)
+            raise Harmless(ENDED)
+
     def waiting(
         self, r: Reception, session: Session, copy: str, begins_us: int, until_us: int
     ) -> None:
         """A copy that waits for the fate of its first one, or anything for a slow store."""
-        if session.is_over and copy != "first":
-            raise Harmless(ENDED)
         if until_us > r.at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
         if begins_us > r.at_us and copy == "same" and self._shared:

@@ -95,6 +95,10 @@ ONCE_BLAMED = {
         "servers=2 a=relaxed/None/from3 :"
         " a send A1 ; a send ; A store 5s 80ms ; a again A1 ; replay2 A2"
     ),
+    "a copy lets a server learn that a session is over": (
+        "servers=2 a=otaa/Drop : a join A1 ; a send ; a again A1+1s ; a confirm A1 ;"
+        " a again A1+600010us ; a join B1 ; a send B1"
+    ),
     "who refused a copy as well spends no answer": (
         "servers=2 a=strict/None : A refuse 100ms ; B refuse ; a confirm A1 B1 ; wait 100ms ;"
         " a again B2 ; a again B2 ; a again B2 ; a again B2"
