@@ -71,12 +71,17 @@ def unpacked(names: str) -> str:
     return f"from_json(text, '{columns_of(names.split())}')"
 
 
+# When the next case begins. Backwards, because a window that reaches to the end is gone through
+# anew for each row of it.
+_NEXT_BEGIN = """min(begin_us) OVER (PARTITION BY run ORDER BY begin_us DESC
+     RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
+
+
 def _windows(rows: str) -> str:
     """A case without an end is open until another one begins; the last one has no open_until_us."""
     return f"""
 FROM ({rows}) |> WHERE begin_us IS NOT NULL
-|> EXTEND coalesce(end_us, min(begin_us) OVER (PARTITION BY run ORDER BY begin_us
-     RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) - 1) AS open_until_us"""
+|> EXTEND coalesce(end_us, {_NEXT_BEGIN} - 1) AS open_until_us"""
 
 
 _LINES = f"""
@@ -183,8 +188,7 @@ FROM lines
        FILTER (WHERE kind = 'fault.begin' AND rest.seam IN ('broker', 'consumer'))) AS disturbances,
      count_if(kind = 'stimulus.missed') AS missed
    GROUP BY run, case
-|> EXTEND coalesce(end_us, min(begin_us) OVER (PARTITION BY run ORDER BY begin_us
-     RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) - 1) AS open_until_us
+|> EXTEND coalesce(end_us, {_NEXT_BEGIN} - 1) AS open_until_us
 |> LEFT JOIN stalls USING (run)
 |> EXTEND if(missed > 0, NULL, array_max(filter(stalls, one -> one.woke_us >= begin_us
      AND (open_until_us IS NULL OR one.woke_us <= open_until_us)))) AS stall"""
