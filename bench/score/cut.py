@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 
 from bench.spark import is_local
 
-_SIDE_BY_SIDE = 2
+# One plans while others wait for their tasks; more than that is planned too early.
+_MADE_SIDE_BY_SIDE = 3
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
@@ -68,16 +69,22 @@ class Tables:
         kept: Collection[str],
         wanted: Collection[str],
         write: Callable[[str], None],
-    ) -> None:
+        asked: Mapping[str, str],
+    ) -> list[Row]:
         """Make these tables, each as soon as those are there that stand before it and in it.
 
-        `write` is called for each that is `wanted`; what nobody reads or wants is not made.
+        `write` is called for each that is `wanted`; what nobody reads or wants is not made. The
+        rows of the small queries that are `asked`, all together.
         """
-        used = {one for query in queries.values() for one in _reads(query)}
+        used = {one for query in (*queries.values(), *asked.values()) for one in _reads(query)}
         made: dict[str, Future[None]] = {}
+        written: list[Future[None]] = []
 
-        def work(name: str, query: str | Fold, needed: Sequence[Future[None]]) -> None:
-            for one in needed:
+        def needed(query: str | Fold) -> list[Future[None]]:
+            return [made[one] for one in sorted(_reads(query) & made.keys())]
+
+        def work(name: str, query: str | Fold, before: Sequence[Future[None]]) -> None:
+            for one in before:
                 one.result()
             if isinstance(query, Fold):
                 self._fold(name, query)
@@ -86,15 +93,20 @@ class Tables:
             else:
                 self.put(name, self._spark.sql(query))
             if name in wanted:
-                write(name)
+                written.append(writer.submit(write, name))
 
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+        # What is written waits: nothing else waits for it.
+        with ThreadPoolExecutor(1) as writer, ThreadPoolExecutor(_MADE_SIDE_BY_SIDE) as threads:
             for name, query in queries.items():
                 if name in used or name in wanted:
-                    needed = [made[one] for one in sorted(_reads(query) & made.keys())]
-                    made[name] = threads.submit(work, name, query, needed)
-        for future in made.values():
+                    made[name] = threads.submit(work, name, query, needed(query))
+            answers = [
+                threads.submit(self._rows, name, query, needed(query))
+                for name, query in asked.items()
+            ]
+        for future in (*made.values(), *written):
             future.result()
+        return [row for answer in answers for row in answer.result()]
 
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""
@@ -106,8 +118,11 @@ class Tables:
 
         Small captures lie in one partition, and nothing of them is ever shuffled again.
         """
-        lines = lines if self._small else lines.repartition("run", "case")
-        self.put(name, self._cut(name, lines))
+        if self._small and self._is_local:  # read by all cores, and put together as they lie
+            self.put(name, self._cut(name, lines, whole=False).coalesce(1))
+        else:
+            lines = lines if self._small else lines.repartition("run", "case")
+            self.put(name, self._cut(name, lines))
 
     def put_rows(self, name: str, schema: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Let queries read a few rows of this process; no worker of Python has to be started."""
@@ -117,8 +132,9 @@ class Tables:
         """A table that has been made."""
         return self._made[name]
 
-    def rows(self, name: str, query: str) -> list[Row]:
-        """The rows of a small query."""
+    def _rows(self, name: str, query: str, before: Sequence[Future[None]]) -> list[Row]:
+        for one in before:
+            one.result()
         began = monotonic()
         table = self._spark.sql(query)
         rows = table.collect()
@@ -149,9 +165,9 @@ class Tables:
             self._spark.catalog.dropTempView(name)
         self._spark.catalog.clearCache()
 
-    def _cut(self, name: str, table: DataFrame) -> DataFrame:
+    def _cut(self, name: str, table: DataFrame, *, whole: bool = True) -> DataFrame:
         began = monotonic()
-        if self._small:  # as it is, though after some joins Spark does not know
+        if self._small and whole:  # as it is, though after some joins Spark does not know
             table = table.coalesce(1)
         if self._is_local:
             made = table.localCheckpoint()

@@ -21,7 +21,7 @@ from bench.score import (
 )
 from bench.score.cut import Queries, Tables
 from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
-from bench.score.summary import summaries, summary_query
+from bench.score.summary import summaries, summary_queries
 from bench.spark import Profile, session
 
 # Below this, a better compiler of Java takes longer than it saves.
@@ -92,13 +92,12 @@ def score(
         progress("working out what was due")
 
         def into_lake(name: str) -> None:
-            if name in _LAKE:
-                begun = monotonic()
-                store.put_aside(name, tables.table(name), runs)
-                tables.note(f"lake {name}", begun)
+            begun = monotonic()
+            store.put_aside(name, tables.table(name), runs)
+            tables.note(f"lake {name}", begun)
 
-        tables.make(_QUERIES, _KEPT, {*_LAKE, "margins_of_runs", "store_calls"}, into_lake)
-        found = summaries(tables.rows("summary", summary_query(_LAKE)), runs, _LAKE)
+        rows = tables.make(_QUERIES, _KEPT, _LAKE, into_lake, summary_queries(_LAKE))
+        found = summaries(rows, runs, _LAKE)
         manifests = {folder.name: _manifest(folder) for folder in folders}
         for run, score_object in found.items():
             score_object |= {name: manifests[run].get(name) for name in _OF_MANIFEST}

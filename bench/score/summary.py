@@ -89,8 +89,12 @@ WHERE what = 'duplicate' GROUP BY ALL""",
 }
 
 
-def summary_query(counted: Mapping[str, str]) -> str:
-    """All that the scores are made of, as rows of `part`, `run` and a JSON text.
+# What is only there at the end.
+_LAST = ("verdicts", "findings", "lab", "rows")
+
+
+def summary_queries(counted: Mapping[str, str]) -> dict[str, str]:
+    """All that the scores are made of, as rows of `part`, `run` and a JSON text: queries by name.
 
     `counted`: the tables of the lake, each with one that has as many rows of each run.
     """
@@ -98,11 +102,15 @@ def summary_query(counted: Mapping[str, str]) -> str:
         f"SELECT run, '{name}' AS table, count(*) AS count FROM {table} GROUP BY run"
         for name, table in counted.items()
     )
-    return "\nUNION ALL\n".join(
-        f"SELECT '{name}' AS part, run, to_json(struct(*), map('ignoreNullFields', 'false'))"
+    parts = {
+        name: f"SELECT '{name}' AS part, run, to_json(struct(*), map('ignoreNullFields', 'false'))"
         f" AS row FROM ({query})"
         for name, query in {**_PARTS, "rows": rows}.items()
-    )
+    }
+    return {
+        "summary": "\nUNION ALL\n".join(parts[name] for name in parts if name not in _LAST),
+        "summary of the end": "\nUNION ALL\n".join(parts[name] for name in _LAST),
+    }
 
 
 def summaries(
