@@ -190,6 +190,9 @@ async def test_a_station_that_asks_for_the_time_is_told_it(rig):
     rig.only("west")
     for txtime in (1_000_000, 2_000_000):
         await told_between(rig, f'{{"msgtype":"timesync","txtime":{txtime}}}')
+    await rig.wait(seconds(6))  # a question that nobody answers is one after five
+    later = await rig.alpha.send()
+    rig.expect(later, FIRST, first="west")
 
 
 # --- what applications ask for --------------------------------------------------------------------
