@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from bench.explore.trace import (
     Frame,
+    RadioRestarted,
     Reception,
     ServerRestarted,
     StoreDisturbed,
@@ -168,7 +169,12 @@ def _flags(trace: Trace) -> Iterator[Broken]:
 
 def _answers(trace: Trace) -> Iterator[Broken]:
     by_number = {r.number: r for r in trace.receptions}
-    answered = Counter(by_number[answer.reception].transmission for answer in trace.answered)
+    over = set(_of_radio_sessions_that_are_over(trace))
+    answered = Counter(
+        by_number[answer.reception].transmission
+        for answer in trace.answered
+        if answer.reception not in over
+    )
     emptied_us = min((e.at_us for e in trace.events if isinstance(e, StoreEmptied)), default=None)
     downlinks = Counter(
         (by_number[answer.reception].frame.device, answer.dev_addr, answer.f_cnt_down)
@@ -185,6 +191,16 @@ def _answers(trace: Trace) -> Iterator[Broken]:
     late = any(isinstance(event, StoreDisturbed) and event.late_us for event in trace.events)
     if not late and emptied_us is None:
         yield from _join_nonces(trace, by_number)
+
+
+def _of_radio_sessions_that_are_over(trace: Trace) -> Iterator[int]:
+    """Receptions of which a station sends no answer any more, whatever it is handed."""
+    running: dict[tuple[int, int], int] = {}
+    for event in trace.events:
+        if isinstance(event, RadioRestarted):
+            running[event.server, event.station] = event.radio
+        elif isinstance(event, Reception) and event.radio < running.get(event.place, 0):
+            yield event.number
 
 
 def _goes_too_far(downlinks: Counter[tuple[int, str | None, int]]) -> bool:

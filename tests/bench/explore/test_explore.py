@@ -99,6 +99,9 @@ ONCE_BLAMED = {
         "servers=2 a=otaa/Drop : a join A1 ; a send ; a again A1+1s ; a confirm A1 ;"
         " a again A1+600010us ; a join B1 ; a send B1"
     ),
+    "a frame of a radio session that is over seems to be answered again": (
+        "a=strict/None : a confirm A2 A1+30s ; A restart ; A1 restart~ 5ms"
+    ),
     "who refused a copy as well spends no answer": (
         "servers=2 a=strict/None : A refuse 100ms ; B refuse ; a confirm A1 B1 ; wait 100ms ;"
         " a again B2 ; a again B2 ; a again B2 ; a again B2"
