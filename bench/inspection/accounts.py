@@ -398,7 +398,7 @@ class Accounts:
             case "station.link":
                 self._clocks.forget()
             case "case.lns":
-                self._owners.is_blind = True
+                self._owners.is_blind |= event.get("event") != "start" or self._owners.has_begun
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))

@@ -44,6 +44,8 @@ class Claims:
 
     is_in_order: bool = False
     is_blind: bool = False
+    has_begun: bool = False
+    """Whether anything was claimed: a server that starts later than that begins anew."""
     granted: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
     frames: set[tuple[Session, str]] = field(default_factory=set)
@@ -71,7 +73,7 @@ class Claims:
     def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says whose a frame is; only who was granted one can own the newest."""
         session = claim["dev_eui"], claim["dev_addr"]
-        owners = self.granted[session]
+        owners, self.has_begun = self.granted[session], True
         if claim["decision"] == "Owner":
             owners.add(claim.get("lns", ""))
             self._grant(session, claim)
