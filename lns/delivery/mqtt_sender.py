@@ -359,9 +359,11 @@ class MqttSender:
     async def _park(self, producer: Producer) -> None:
         while True:
             await asyncio.sleep(_AGAIN_S)
-            busy = {entry.position for entry in self._with_the_broker()}
+            limit = _READY_MAX + len(self._with_the_broker())
             try:
-                head = await self._pending.after(0, _READY_MAX + len(busy)) if self.waiting else []
+                head = await self._pending.after(0, limit) if self.waiting else []
+                # Some may have been sent since.
+                busy = {entry.position for entry in self._with_the_broker()}
                 old = {entry.position: entry for entry in head if self._is_overdue(entry)}
                 old = {at: entry for at, entry in (old | self._overdue).items() if at not in busy}
                 if not old:

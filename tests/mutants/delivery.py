@@ -8,6 +8,13 @@ DETECTORS = "scenarios/test_detectors.py"
 
 MUTANTS = (
     Mutant(
+        "parked while it is sent",
+        "lns/delivery/mqtt_sender.py",
+        "items() if at not in busy}",
+        "items() if at}",
+        PRODUCER,
+    ),
+    Mutant(
         "acknowledgements lost by a close",
         "lns/delivery/subscription.py",
         "            self._wire = None\n            await wire.leave()",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -10,11 +11,12 @@ import pytest
 
 from lns.delivery import mqtt_sender
 from lns.delivery.detectors import statement, topic_of
-from lns.delivery.mqtt_sender import MqttUpstream, Producer
+from lns.delivery.mqtt_sender import MqttSender, MqttUpstream, Producer
+from lns.delivery.mqtt_session import broker
 from lns.delivery.outbox import Entry, Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Listener, Mosquitto
-from tests.lns.delivery.sending import RECEIVED_AT, Relay, message, until, way
+from tests.lns.delivery.sending import QUICK, RECEIVED_AT, Relay, message, until, way
 
 AGAIN_S = 0.02
 SECOND_US = 1_000_000
@@ -144,6 +146,22 @@ def test_what_comes_back_with_a_lost_connection_is_not_sent_when_it_is_too_old(
         listener.close()
 
 
+class LateOutbox(Outbox):
+    """Its disk is busy: whoever looks for what waits, after the first, is answered late."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.looks = 0
+        self.answers = asyncio.Event()
+
+    async def after(self, position: int, limit: int) -> list[Entry]:
+        found = await super().after(position, limit)
+        self.looks += bool(found)
+        if self.looks > 1:
+            await self.answers.wait()
+        return found
+
+
 @pytest.mark.broker
 def test_what_is_only_kept_is_not_parked(mosquitto: Mosquitto, tmp_path: Path) -> None:
     clock = Clock()
@@ -156,6 +174,38 @@ def test_what_is_only_kept_is_not_parked(mosquitto: Mosquitto, tmp_path: Path) -
             await asyncio.sleep(10 * AGAIN_S)
 
     asyncio.run(body())
+    assert clock.parked == []
+
+
+@pytest.mark.broker
+def test_what_is_sent_while_the_outbox_is_looked_into_is_not_parked(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    clock = Clock()
+    mosquitto.stop()
+
+    async def body() -> tuple[int, int]:
+        with closing(LateOutbox(tmp_path / "late.outbox")) as outbox:
+            await outbox.add(message(1))
+            async with MqttSender(
+                broker(mosquitto.url),
+                outbox,
+                client_id="lns-a",
+                chance=random.Random(1),
+                back_off=QUICK,
+                keep_us=3_600 * SECOND_US,
+                producer=clock.producer,
+            ) as sender:
+                await until(lambda: outbox.looks == 2)  # it waits, and is not overdue
+                await asyncio.to_thread(mosquitto.start)
+                await sender.drained()
+                clock.now_us += RETRY_US + 1
+                outbox.answers.set()
+                await clock.looked_at(1)
+                await outbox.after(0, 1)  # behind what was written meanwhile
+                return sender.waiting, outbox.parked
+
+    assert asyncio.run(body()) == (0, 0)
     assert clock.parked == []
 
 
