@@ -76,6 +76,20 @@ async def test_what_a_device_asks_is_answered_wherever_it_stands(rig, confirmed,
     rig.expect(later, FIRST, first="west")
 
 
+LENGTHS = {
+    "03": 1, "04": 0, "05": 1, "07": 1, "08": 0, "09": 0, "0A": 1, "10": 1, "11": 1, "12": 0,
+    "13": 1,
+}  # fmt: skip
+"""How many octets follow the identifier of each command that answers, or is of class B."""
+
+
+async def test_every_command_has_its_length(rig):
+    """What is behind it is asked for: 80 is no command, so nobody reads on who stops before it."""
+    for cid, octets in LENGTHS.items():
+        asking = await say_crafted(rig, rig.alpha, cid + "80" * octets + LINK_CHECK, port=2)
+        rig.expect(asking, ASKS, asks="west")
+
+
 @pytest.mark.parametrize("port", [2, 0])
 @pytest.mark.parametrize("commands", NOT_ASKING.values(), ids=NOT_ASKING)
 async def test_what_cannot_be_read_is_not_answered(rig, confirmed, commands, port):

@@ -129,6 +129,22 @@ async def test_a_downlink_that_is_reported_twice_was_sent_once(rig, confirmed_do
     rig.expect_on_air(uplink, "RX1")
 
 
+async def test_a_report_may_spell_its_device_in_more_than_one_way(rig):
+    """Octets with dashes or without, of either case: it is the same device."""
+    rig.only("west")
+    rig.west.suppress_downlinks(2)
+    for separator in ("-", ""):
+        uplink = await rig.craft(rig.alpha, confirmed=True)
+        await rig.say(rig.told(uplink, by="west"), by="west")
+        await rig.wait(seconds(1))
+        said = json.loads(rig.sent(by="west"))
+        said["DevEui"] = said["DevEui"].lower().replace("-", separator)
+        await rig.say(json.dumps(said), by="west")
+        await rig.wait(seconds(1))
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_on_air(uplink, "RX1")
+
+
 async def test_a_report_of_a_downlink_for_somebody_else_proves_nothing(rig):
     """Number and DevEUI have to fit; the right report counts all the same."""
     rig.only("west")
