@@ -139,6 +139,17 @@ async def test_an_accept_may_name_fewer_channels_than_five(rig):
         rig.expect(asking, ASKED, asked="west")
 
 
+async def test_rx2_may_be_slower_than_its_region_has_it(rig):
+    """An accept that names data rate 0 names one."""
+    rig.in_region("AS923-1")
+    device = rig.provision("listener", activation="otaa", rx2_dr=0)
+    rig.only("west")
+    join = await device.join()
+    frame = await heard(rig, device, dr=5, confirmed=True)
+    for one in (join, frame):
+        rig.expect(one, FIRST, first="west")
+
+
 async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
     """FOpts are 15 octets: what was asked first, then what the network wants of the device."""
     rig.in_region("AS923-1")
