@@ -8,6 +8,7 @@ pytest finds the plugin by its entry point `lorabench`, so scenarios may stand i
 loaded in every session of pytest: what takes time to import, comes with the first scenario only.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -249,5 +250,17 @@ def _files_with_scenarios(config: pytest.Config) -> Iterator[Path]:
         path = (config.invocation_params.dir / argument.partition("::")[0]).resolve()
         files: Iterable[Path] = path.rglob("*.py") if path.is_dir() else [path]
         for file in files:
-            if file.is_file() and _TAKES_RIG.search(file.read_bytes()):
+            if file.is_file() and _has_scenarios(file.read_bytes()):
                 yield file
+
+
+def _has_scenarios(source: bytes) -> bool:
+    """Whether it defines a scenario; one in a text, for a test of scenarios, is none."""
+    if not _TAKES_RIG.search(source):
+        return False
+    try:
+        top = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return False  # pytest will say so
+    tests = [one for one in top if isinstance(one, ast.AsyncFunctionDef)]
+    return any(arg.arg == "rig" for one in tests for arg in (*one.args.args, *one.args.kwonlyargs))

@@ -154,6 +154,18 @@ def test_a_folder_of_ones_own_on_two_workers_is_one_run(own: Path) -> None:
     assert "2 passed" in ran.output
 
 
+def test_a_scenario_in_a_text_keeps_no_tests_together(tmp_path: Path) -> None:
+    scenario = 'TEXT = """\nasync def test_it(rig):\n    ...\n"""\n'
+    for name in ("one", "other"):
+        (tmp_path / f"test_{name}.py").write_text(f"{scenario}def test_{name}():\n    pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    ran = _pytest(tmp_path, "-v", ".", workers=True)
+    assert "2 passed" in ran.output
+    assert "OneRun" not in ran.output
+    (tmp_path / "test_one.py").write_text("async def test_it(rig):\n    ...\n")
+    assert "OneRun" in _pytest(tmp_path, "-v", ".", workers=True).output
+
+
 def test_the_program_plays_a_folder_of_ones_own(own: Path) -> None:
     command = [sys.executable, "-m", "bench", "run", "mine", "--runs", "by-program"]
     ran = run_in(own, command)
