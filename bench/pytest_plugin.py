@@ -262,5 +262,7 @@ def _has_scenarios(source: bytes) -> bool:
         top = ast.parse(source).body
     except (SyntaxError, ValueError):
         return False  # pytest will say so
-    tests = [one for one in top if isinstance(one, ast.AsyncFunctionDef)]
+    tests = (
+        one for one in top if isinstance(one, ast.AsyncFunctionDef) and one.name.startswith("test_")
+    )
     return any(arg.arg == "rig" for one in tests for arg in (*one.args.args, *one.args.kwonlyargs))
