@@ -37,7 +37,6 @@ LONG_FIRST = (
     "tests/lns/test_running",
     "tests/bench/traffic",
     "tests/lns/test_race.py",
-    "tests/lns/test_histories.py",
     "tests/bench/report",
     "tests/lns/delivery",
     "tests/test_suite.py",

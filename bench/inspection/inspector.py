@@ -46,7 +46,7 @@ _UNDER_WAY_US = 5_000_000
 _ENDED = frozenset({"kill", "restart"})
 _OF_LINKS = frozenset({"cut", "half open"})
 _ON_THE_WAY = frozenset(
-    {"delay", "drop", "repeat", "reorder", "clone", "replay", "suppress", "delay_downlink"}
+    {"delay", "drop", "repeat", "clone", "replay", "suppress", "delay_downlink"}
 )
 """What a tap does to texts, each of which it has seen."""
 
