@@ -130,7 +130,7 @@ async def test_each_frame_of_an_outage_counts_for_a_store_that_forgot(rig):
 @pytest.mark.requires("own store")
 @pytest.mark.fault("store", "restart")
 async def test_who_has_missed_thousands_takes_no_counter_that_a_device_refuses(rig):
-    """Half of MAX_FCNT_GAP at most, however many answers there may have been."""
+    """A quarter of MAX_FCNT_GAP at most, however many answers there may have been."""
     rig.put_on("lns-b", "north")
     device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
     before = await hear(rig, device, "north", confirmed=True)

@@ -231,6 +231,39 @@ async def test_what_claims_have_forgotten_counters_remember(rig, strategy, confi
 
 
 @pytest.mark.requires("virtual time")
+async def test_the_first_frame_after_a_day_has_copies_like_any_other(rig, strategy, confirmed):
+    """What claims have forgotten is read again, and the copy is of a frame that was read so."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    uplinks = [await rig.alpha.send(confirmed=confirmed)]
+    await rig.wait(minutes(25 * 60))
+    uplinks += [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    for uplink in uplinks:
+        rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")
+async def test_after_a_day_the_others_are_asked_once(rig, strategy):
+    """What is read then makes no frame an old one that comes later, of devices old and new."""
+    rig.put_on("lns-b", "east")
+    await rig.alpha.send()
+    await rig.wait(minutes(25 * 60))
+    rig.only("west")
+    await rig.bravo.join()
+    for device in (rig.alpha, rig.bravo):
+        rig.only("west", "east")
+        rig.east.delay_uplinks(milliseconds(150), receptions=1)
+        both = await device.send()
+        rig.only("west")
+        late, newest = [await device.send() for _ in range(2)]
+        await rig.replay(late, by="east", after=seconds(1))
+        for uplink in (both, late):
+            rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+        rig.expect(newest, OWNED, owned="west")
+
+
+@pytest.mark.requires("virtual time")
 async def test_a_station_that_connects_anew_brings_no_server_up_to_date(rig, strategy):
     """The day counts from when the server has read the store, whoever came back since."""
     rig.put_on("lns-b", "east")
@@ -238,9 +271,9 @@ async def test_a_station_that_connects_anew_brings_no_server_up_to_date(rig, str
     uplinks = [await rig.alpha.send() for _ in range(2)]
     await rig.wait(minutes(12 * 60))
     rig.east.restart()
-    await rig.replay(uplinks[1], by="east", after=minutes(25 * 60))
-    rig.expect(uplinks[0], OWNED, owned="west")
-    rig.expect(uplinks[1], OWNED + TOO_OLD, owned="west", old="east")
+    await rig.replay(uplinks[0], by="east", after=minutes(25 * 60))
+    rig.expect(uplinks[0], OWNED + TOO_OLD, owned="west", old="east")
+    rig.expect(uplinks[1], OWNED, owned="west")
 
 
 @pytest.mark.requires("own store", "virtual time")

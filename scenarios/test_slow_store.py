@@ -147,7 +147,6 @@ async def test_a_session_that_the_store_forgot_is_told_again_by_its_frames(rig, 
     stranger = await rig.bravo.send()
     rig.only("west")
     told = await rig.bravo.send(confirmed=True)
-    await rig.wait(seconds(6))  # nobody asks for a DevAddr twice in five seconds
     rig.only("east")
     known = await rig.bravo.send(confirmed=True)
     rig.expect(join, FIRST, first="west")
@@ -155,6 +154,43 @@ async def test_a_session_that_the_store_forgot_is_told_again_by_its_frames(rig, 
     for uplink, station in ((first, "west"), (told, "west"), (known, "east")):
         rig.expect(uplink, OWNED, owned=station)
         rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_forged_frame_keeps_no_server_from_looking_for_its_device(rig, strategy, confirmed):
+    """Nobody knew of the DevAddr when it was forged; a moment later somebody does."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    await rig.restart_store(empty=True)
+    forged = await rig.forge(rig.bravo, by="east")
+    told = await rig.bravo.send(confirmed=True)
+    rig.only("east")
+    known = await rig.bravo.send(confirmed=confirmed)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(forged, STRANGE, strange="east")
+    for uplink, station in ((first, "west"), (told, "west"), (known, "east")):
+        rig.expect(uplink, OWNED, owned=station)
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_who_was_a_stranger_without_the_store_is_none_with_it(rig, strategy, confirmed):
+    """A server that could not ask does so as soon as the store is back."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    rig.only("east")
+    rig.cut_store("lns-b")
+    stranger = await rig.bravo.send()
+    await rig.restore_store("lns-b")
+    known = await rig.bravo.send(confirmed=confirmed)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(stranger, STRANGE, strange="east")
+    rig.expect(known, OWNED, owned="east")
+    rig.expect_reply(known)
 
 
 @pytest.mark.requires("own store", "virtual time")

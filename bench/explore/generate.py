@@ -126,7 +126,8 @@ class Draw:
         if draw < 0.77:
             return Skip(device, chance.choice(_SKIPS))
         if draw < 0.79:
-            return Forge(device, self.devices[device].kind == "otaa", self._heard(device))
+            is_join = self.devices[device].kind == "otaa" and chance.random() < 0.5
+            return Forge(device, is_join, self._heard(device))
         if draw < 0.81:
             return Down(device, self.some_server())
         if draw < 0.92 or not limits.faults:

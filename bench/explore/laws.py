@@ -21,7 +21,6 @@ from bench.explore.trace import (
 
 GAP_MAX = 16_384
 TURN = 1 << 16
-ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
 SURELY_US = 1_000_000
 OVER_US = 5_000_000
 REFUSED = "UpstreamUnavailable"
@@ -333,20 +332,8 @@ def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
     """Whether it is not the network server's fault that it has no message."""
     pinned = facts.trace.device_of(receptions[0].frame).pinned
     outcomes = facts.trace.outcomes
-    return (
-        all(pinned not in (None, r.server) for r in receptions)
-        or any(words.reason == REFUSED for r in receptions for words in outcomes[r.number])
-        or all(_is_far(facts, r) for r in receptions)
-    )
-
-
-def _is_far(facts: _Facts, reception: Reception) -> bool:
-    """Whether its counter has turned elsewhere, and a forged frame kept its server from asking."""
-    return reception.frame.f_cnt >= TURN and any(
-        other.frame.forged
-        and other.server == reception.server
-        and 0 < reception.at_us - other.at_us < ASKED_AGAIN_US
-        for other in facts.receptions
+    return all(pinned not in (None, r.server) for r in receptions) or any(
+        words.reason == REFUSED for r in receptions for words in outcomes[r.number]
     )
 
 

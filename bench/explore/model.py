@@ -36,7 +36,7 @@ from bench.explore.model_books import (
     copy_of,
     elders,
 )
-from bench.explore.model_doubts import NOT_TOLD, NOW_AND_THEN, ONLY_A_PART, SLOW_JOIN, Doubts
+from bench.explore.model_doubts import NOT_TOLD, ONLY_A_PART, SLOW_JOIN, Doubts
 from bench.explore.trace import (
     DownlinkWanted,
     Event,
@@ -51,7 +51,7 @@ from bench.explore.trace import (
     Words,
 )
 
-ASKED_AGAIN_US = 5_000_000  # a DevAddr that nobody knows is looked up so rarely
+ASKED_AGAIN_US = 5_000_000  # a frame that fits nobody is asked for again after that
 JOIN_RX1_US = 5_000_000
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
@@ -139,7 +139,7 @@ class Model:
         for (whose, opened), session in self._sessions.items():
             if whose == device:
                 (server.ended if session.is_over else server.knows).add(opened)
-                session.synced[number] = session.changes
+                session.tell(number)
 
     # --- one reception ------------------------------------------------------------------------
 
@@ -152,11 +152,11 @@ class Model:
         if session is None or not self._is_known(r, server, session):
             return _refused("UnknownDevice")
         if frame.forged:
-            self._has_asked(r, server, session)
+            self._ask_for(r, server, session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._doubts.session(r, session)
-        if self._doubts.turn(r, session) and self._has_asked(r, server, session):
-            raise Unknowable(NOW_AND_THEN)
+        if self._doubts.turn(r, session):
+            self._ask_for(r, server, session)
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
@@ -171,24 +171,24 @@ class Model:
             self._doubts.ending(r, server, session)
             return False
         if session.opened not in server.knows:
-            has_asked = self._has_asked(r, server, session)
-            self._doubts.search(r, server, has_asked=has_asked)
+            self._doubts.search(r, server)
+            self._ask_for(r, server, session)
         return session.opened in server.knows
 
-    def _has_asked(self, r: Reception, server: Server, session: Session) -> bool:
-        """Whether a server has just asked who has a DevAddr; else it does so now, and learns it."""
-        device = self._device(r.frame)
-        who = -1 if device.alike else r.frame.device, session.opened
-        if r.at_us - server.asked_us.get(who, -ASKED_AGAIN_US) < ASKED_AGAIN_US:
-            return True
-        server.asked_us[who] = r.at_us
-        is_slow = r.at_us <= server.store_us or r.frame.device in server.unsure_of
+    def _ask_for(self, r: Reception, server: Server, session: Session) -> None:
+        """A server asks the store once who may have sent what fits nobody that it knows."""
+        frame, device = r.frame, self._device(r.frame)
+        if server.is_away(r.at_us):
+            return
+        if r.at_us - server.asked_us.get(frame.number, -ASKED_AGAIN_US) < ASKED_AGAIN_US:
+            return
+        server.asked_us[frame.number] = r.at_us
+        is_sure = not server.lateness_us(r.at_us) and frame.device not in server.unsure_of
         is_found = not session.is_over or session.opened in server.knows
-        if self._shared and not is_slow and is_found:
+        if self._shared and is_sure and is_found:
             for number, one in enumerate(self._trace.history.devices):
-                if number == r.frame.device or (one.alike and device.alike):
+                if number == frame.device or (one.alike and device.alike):
                     self._learn(r.server, number)
-        return False
 
     def _join(self, r: Reception, server: Server) -> Words:
         frame = r.frame
@@ -348,7 +348,7 @@ class Model:
             raise Unknowable(ONLY_A_PART)
         if not may_know or server.is_away(r.at_us):
             return
-        session.synced[r.server] = session.changes
+        session.tell(r.server)
         if is_news and session.lives and where != TOO_FAR:
             raise Harmless(NOT_TOLD)
         known = session.claim_of(r, self._trace.retention_us)
@@ -384,7 +384,7 @@ class Model:
         frame, f_cnt, number = r.frame, r.frame.f_cnt, r.server
         if server.is_away(r.at_us):
             return self._nobody_says(r, session, decided)
-        session.synced[number] = session.changes
+        session.tell(number)
         if session.is_over:
             server.ended.add(session.opened)
             return None
@@ -409,7 +409,7 @@ class Model:
             known = Claim(session.life)
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)
             session.owner, session.frame, life = number, frame.number, session.life
-            session.synced[number] = session.changes
+            session.tell(number)
         else:
             again = where == EQUAL and life == session.life
             whose = next((o for o in (owner, session.owner) if o is not None), number)

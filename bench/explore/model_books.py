@@ -91,6 +91,7 @@ class Session:
     is_kept: bool = True
     changes: int = 0
     synced: dict[int, int] = field(default_factory=dict)
+    told_life: dict[int, int] = field(default_factory=dict)
     maybe_heard: dict[int, int] = field(default_factory=dict)
     doubt: str = ""
     doubt_until: int | None = None
@@ -100,9 +101,14 @@ class Session:
         """Whether a server knows all that the store knows."""
         return self.synced.get(server) == self.changes
 
+    def tell(self, server: int) -> None:
+        """A server knows all that the store knows."""
+        self.synced[server], self.told_life[server] = self.changes, self.life
+
     def hear_all(self, server: int) -> None:
         """What is known counts as heard by a server, which nobody waits for any more."""
-        self.heard[server], self.synced[server] = (self.life, self.newest), self.changes
+        self.heard[server] = self.life, self.newest
+        self.tell(server)
 
     def place(self, f_cnt: int) -> str:
         """Where a counter stands: it continues the farthest former life that it exceeds."""
@@ -182,7 +188,7 @@ class Server:
     maybe_ended: set[int] = field(default_factory=set)
     unsure_of: set[int] = field(default_factory=set)  # devices that joined when nobody could know
     ending_us: dict[int, int] = field(default_factory=dict)
-    asked_us: dict[tuple[int, int], int] = field(default_factory=dict)
+    asked_us: dict[int, int] = field(default_factory=dict)  # for a frame, by its number
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     store_us: int = -1  # until when the store is disturbed

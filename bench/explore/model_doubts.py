@@ -26,7 +26,6 @@ from bench.explore.trace import Reception, Trace, UpstreamDisturbed
 NOT_TOLD = "a copy at a server that was not told what came since"
 ONLY_A_PART = "a server without its store knows only a part"
 SLOW_JOIN = "a join between servers with a slow store"
-NOW_AND_THEN = "a server looks for a DevAddr only now and then"
 
 
 class Doubts:
@@ -86,10 +85,8 @@ class Doubts:
         if not session.is_over:
             session.raise_doubt()
 
-    def search(self, r: Reception, server: Server, *, has_asked: bool) -> None:
+    def search(self, r: Reception, server: Server) -> None:
         """A session that a server has not met."""
-        if has_asked:
-            raise Unknowable(NOW_AND_THEN)
         if server.lateness_us(r.at_us):
             raise Unknowable("who sent it is looked up in a slow store")
         if r.frame.device in server.unsure_of:
@@ -180,7 +177,8 @@ class Doubts:
         life, heard = session.heard.get(r.server, (session.life, None))
         is_odd = where == TOO_FAR or r.frame.f_cnt < (heard or 0) or not is_told
         is_missed = not is_told and (where == NEWER or r.frame.f_cnt - (heard or 0) > GAP_MAX)
-        if is_missed or (life != session.life and is_odd):
+        knows_another = not is_told and session.told_life.get(r.server, life) != life
+        if is_missed or knows_another or (life != session.life and is_odd):
             raise Harmless(NOT_TOLD)
 
     def repetition(self, r: Reception, session: Session, where: str) -> str:

@@ -4,11 +4,12 @@ The effects around `lns.dedup.claim`: asks in time for RX1, tells the capture, a
 know what all servers together know of it. A device that has one server is never asked for.
 
 Sessions are in memory, and read again from the shared store only when a frame shows that they are
-out of date. Whoever sends frames that fit nobody must not make this server ask for each of them.
+out of date. Whoever sends frames that fit nobody must not keep this server from asking for others.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -21,7 +22,7 @@ from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2, 
 from lns.dedup.session import Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX, Reason
 from lns.events import Claimed
-from lns.lorawan.frame import MAX_GAP
+from lns.lorawan.frame import MAX_GAP, Data
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.outage import Patience, StoreUnavailable, in_time
 from lns.station.protocol import Reception
@@ -187,12 +188,13 @@ class Claiming:
     def _missed(self, session: Session, f_cnt: int, heard: int | None) -> int:
         """How many answers others may have given that this server has not heard of.
 
-        No more than a device takes for one step (LoRaWAN 1.0.3, 4.3.1.5).
+        A device takes one step of `MAX_GAP` (LoRaWAN 1.0.3, 4.3.1.5), and need not have heard an
+        answer since the store was lost before: so no more than a quarter of that.
         """
         frames = f_cnt - (-1 if heard is None else heard) - 1
         others = self._not_owned.get((session.dev_eui, session.dev_addr))
         frames = max(0, frames) + (others.frames if others else 0)
-        return min(frames * ANSWERS_MAX, MAX_GAP // 2)
+        return min(frames * ANSWERS_MAX, MAX_GAP // 4)
 
     def _compare_with_before(self, bid: Bid, claim: Claim) -> Claim:
         """Find out whether what is granted now is the frame that was refused last."""
@@ -216,9 +218,9 @@ class Claiming:
 
 
 ASK_US = 250_000
-AGAIN_US = 5_000_000  # the same DevAddr is not asked for twice in this time
+AGAIN_US = 5_000_000  # for the same frame nobody is asked twice in this time
 ASKED_MAX = 10_000
-UNDER_WAY_MAX = 64
+UNDER_WAY_MAX = 64  # of one station
 # A claim is remembered for a day: who has looked since then knows every counter that a claim has
 # forgotten. The minutes are for clocks that run unevenly.
 FRESH_US = STATE_US - 600_000_000
@@ -238,10 +240,11 @@ class SharedSessions(Protocol):
 
 
 class SessionRefresh:
-    """Asks the shared store who has a DevAddr, once in `AGAIN_US`, whatever the answer was.
+    """Asks the shared store who has the DevAddr of a frame that fits nobody, once for each frame.
 
-    Remembers at most `ASKED_MAX` of them and asks for `UNDER_WAY_MAX` at a time; a frame beyond
-    that is judged by what is known here. Copies that arrive meanwhile wait for the same answer.
+    Frames of one DevAddr wait for the same answer. Remembers at most `ASKED_MAX` frames for
+    `AGAIN_US`, and asks for `UNDER_WAY_MAX` of one station at a time: what it tells beyond that is
+    judged by what is known here, and no other station has less of the store for it.
     """
 
     def __init__(
@@ -250,8 +253,9 @@ class SessionRefresh:
         self._registry = registry
         self._shared = shared
         self._now_us = now_us
-        self._asked: TTLCache[DevAddr, bool] = TTLCache(ASKED_MAX, AGAIN_US, timer=now_us)
+        self._asked: TTLCache[str, bool] = TTLCache(ASKED_MAX, AGAIN_US, timer=now_us)
         self._under_way: dict[DevAddr, asyncio.Event] = {}
+        self._asked_by: Counter[Eui] = Counter()
         self._began_us: int | None = None
         self._learnt_us: FIFOCache[DevAddr, int] = FIFOCache(FRESH_MAX)
 
@@ -269,28 +273,33 @@ class SessionRefresh:
         standing = match.session.standing(match.f_cnt)
         return standing is Standing.TOO_FAR or self._is_out_of_date(match)
 
-    async def ask(self, dev_addr: DevAddr, match: Match | Reason) -> bool:
+    async def ask(self, frame: Data, match: Match | Reason, station: Eui) -> bool:
         """Learn what the store knows of a DevAddr; False when nothing was asked or answered.
 
         Whoever is proven to be a device is not made to wait for strangers.
         """
         if isinstance(match, Match):
-            return await self._learn_of_proven(match, is_old=self._is_out_of_date(match))
-        under_way = self._under_way.get(dev_addr)
+            return await self._learn_of_proven(match, frame)
+        under_way = self._under_way.get(frame.dev_addr)
         if under_way is not None:
             await under_way.wait()
             return True
-        if not self._is_due(dev_addr):
+        if frame.frame_id in self._asked or self._asked_by[station] >= UNDER_WAY_MAX:
             return False
-        done = self._under_way[dev_addr] = asyncio.Event()
+        self._asked[frame.frame_id] = True
+        self._asked_by[station] += 1
+        done = self._under_way[frame.dev_addr] = asyncio.Event()
         try:
-            await in_time("the store", ASK_US, self._learn(dev_addr))
-            self._note_learnt(dev_addr)
+            await in_time("the store", ASK_US, self._learn(frame.dev_addr))
+            self._note_learnt(frame.dev_addr)
             return True
         except StoreUnavailable:
+            self._asked.pop(frame.frame_id, None)  # it may be told again when the store is back
             return False
         finally:
-            del self._under_way[dev_addr]
+            self._asked_by[station] -= 1
+            self._asked_by += Counter()  # without those at 0
+            del self._under_way[frame.dev_addr]
             done.set()
 
     async def learn_of(self, dev_eui: Eui) -> None:
@@ -298,20 +307,16 @@ class SessionRefresh:
         await in_time("the store", ASK_US, self._shared.refresh(dev_eui))
         self._registry.catch_up(dev_eui)
 
-    async def _learn_of_proven(self, match: Match, *, is_old: bool) -> bool:
+    async def _learn_of_proven(self, match: Match, frame: Data) -> bool:
+        is_old, session = self._is_out_of_date(match), match.session
         try:
             await self.learn_of(match.device.dev_eui)
         except StoreUnavailable:
             return False
-        if is_old:
-            match.session.hear_all()
-        self._note_learnt(match.session.dev_addr)
-        return True
-
-    def _is_due(self, dev_addr: DevAddr) -> bool:
-        if dev_addr in self._asked or len(self._under_way) >= UNDER_WAY_MAX:
-            return False
-        self._asked[dev_addr] = True
+        # The newest frame of all may be this one, told by another server a moment ago.
+        if is_old and (session.f_cnt_up, session.mic) != (match.f_cnt, frame.mic.hex().upper()):
+            session.hear_all()
+        self._note_learnt(session.dev_addr)
         return True
 
     async def _learn(self, dev_addr: DevAddr) -> None:

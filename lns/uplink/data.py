@@ -188,7 +188,7 @@ class Uplinks:
         """Handle one reception of a data uplink and tell what became of it."""
         match = self._registry.match(frame, reception.phy[:-MIC_BYTES])
         if self._refresh is not None:
-            match = await self._match_again(self._refresh, frame, match)
+            match = await self._match_again(self._refresh, reception, frame, match)
         if isinstance(match, Reason):
             return refusal(self._lns, reception, frame, match)
         if match.device.server not in (None, self._lns):
@@ -250,11 +250,13 @@ class Uplinks:
         return self._became(facts, await self._keep_and_answer(facts))
 
     async def _match_again(
-        self, refresh: SessionRefresh, frame: Data, match: Match | Reason
+        self, refresh: SessionRefresh, reception: Reception, frame: Data, match: Match | Reason
     ) -> Match | Reason:
         """The sender, if another server has met it since; for a copy the store is not asked."""
         seen = isinstance(match, Match) and _key(match, frame) in self._sightings
-        if refresh.may_help(match, seen=seen) and await refresh.ask(frame.dev_addr, match):
+        if not refresh.may_help(match, seen=seen):
+            return match
+        if await refresh.ask(frame, match, reception.station):
             return self._registry.match(frame)
         return match
 

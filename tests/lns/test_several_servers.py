@@ -239,7 +239,21 @@ def test_counters_that_went_on_elsewhere_are_no_gap(serve_two: ServeTwo) -> None
 
     servers = serve_two(scenario, device())
     assert words(servers.b) == [("NonDuplicate", "forwarded", "-", "RX", "Owner")]
-    assert counters(servers.b) == [MAX_GAP // 2 + 5]
+    assert counters(servers.b) == [MAX_GAP // 4 + 5]
+
+
+def test_a_device_takes_an_answer_after_more_than_one_loss_of_the_store(
+    serve_two: ServeTwo,
+) -> None:
+    """It may have heard none of the answers before (LoRaWAN 1.0.3, 4.3.1.5)."""
+
+    async def scenario(servers: Servers) -> None:
+        for f_cnt in (16_000, 32_000, 48_000):
+            await servers.hear((servers.a.west, uplink(f_cnt, confirmed=True)))
+            await servers.forget_everything()
+
+    servers = serve_two(scenario, device())
+    assert counters(servers.a) == [(MAX_GAP // 4 + 1) * n - 1 for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("version", LoRaWanVersion)

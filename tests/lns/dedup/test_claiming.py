@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from lns.dedup.claim import Bid, Claim, Level2
-from lns.dedup.claiming import FRESH_US, Claiming, SessionRefresh
+from lns.dedup.claiming import AGAIN_US, FRESH_US, UNDER_WAY_MAX, Claiming, SessionRefresh
 from lns.dedup.session import Session, Standing
 from lns.events import Claimed
-from lns.lorawan.frame import MAX_GAP
+from lns.lorawan.frame import MAX_GAP, Data, MType
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.uplink.registry import Match, Reason, Registry
-from tests.lns.served_network import ALPHA, DEV_ADDR, KEYS, WEST
+from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST
 
 RECEPTION = Reception(
     station=WEST, phy=b"", dr=5, freq_hz=868_100_000, rssi_dbm=-70.0, snr_db=9.0, xtime=1,
@@ -155,6 +156,14 @@ class ReadStore(MemoryStore):
         await super().refresh(dev_eui)
 
 
+def told(mic: int, dev_addr: DevAddr = DEV_ADDR) -> Data:
+    """A frame of which only the name is of interest."""
+    return Data(
+        MType.UNCONFIRMED_UP, dev_addr, adr=False, adr_ack_req=False, ack=False, f_pending=False,
+        f_cnt=11, f_opts=b"", f_port=2, frm_payload=b"", mic=mic.to_bytes(4, "big"),
+    )  # fmt: skip
+
+
 def refreshing(store: ReadStore, clock: Clock) -> tuple[SessionRefresh, Match]:
     registry = Registry([ALPHA], store)
     refresh = SessionRefresh(registry, store, lambda: clock.now_us)
@@ -177,7 +186,7 @@ def test_what_was_read_a_day_ago_is_out_of_date() -> None:
     assert not refresh.may_help(near, seen=False)
     clock.now_us += 1
     assert refresh.may_help(near, seen=False)
-    assert asyncio.run(refresh.ask(DEV_ADDR, near))
+    assert asyncio.run(refresh.ask(told(1), near, WEST))
     assert not refresh.may_help(near, seen=False)
 
 
@@ -185,5 +194,59 @@ def test_a_device_that_no_store_has_kept_is_read_again_as_well() -> None:
     """Another server may keep it, and have told nobody of its DevAddr."""
     store = ReadStore()
     refresh, _ = refreshing(store, Clock())
-    assert asyncio.run(refresh.ask(DEV_ADDR, Reason.MIC_MISMATCH))
+    assert asyncio.run(refresh.ask(told(1), Reason.MIC_MISMATCH, WEST))
     assert store.read == [ALPHA.dev_eui]
+
+
+def test_every_frame_that_fits_nobody_is_asked_for_once() -> None:
+    """Whatever was asked of its DevAddr before: somebody else may have forged that."""
+    clock, store = Clock(), ReadStore(session(10))
+    refresh, _ = refreshing(store, clock)
+
+    def asks(frame: Data) -> bool:
+        return asyncio.run(refresh.ask(frame, Reason.MIC_MISMATCH, WEST))
+
+    assert [asks(told(mic)) for mic in (1, 1, 2, 1)] == [True, False, True, False]
+    clock.now_us += AGAIN_US
+    assert asks(told(1))
+    assert len(store.read) == 3
+
+
+def test_a_store_that_does_not_answer_was_not_asked() -> None:
+    class Away(ReadStore):
+        is_away = True
+
+        async def refresh(self, dev_eui: Eui) -> None:
+            if self.is_away:
+                raise StoreUnavailable("away")
+            await super().refresh(dev_eui)
+
+    store = Away(session(10))
+    refresh, _ = refreshing(store, Clock())
+    assert not asyncio.run(refresh.ask(told(1), Reason.MIC_MISMATCH, WEST))
+    store.is_away = False
+    assert asyncio.run(refresh.ask(told(1), Reason.MIC_MISMATCH, WEST))
+
+
+def test_what_one_station_asks_takes_nothing_from_another() -> None:
+    answered = asyncio.Event()
+
+    class Slow(ReadStore):
+        async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+            await answered.wait()
+            return await super().devices_with(dev_addr)
+
+    async def scenario() -> list[bool]:
+        refresh, _ = refreshing(Slow(session(10)), Clock())
+        strangers = [told(1, DevAddr(f"2600{n:04X}")) for n in range(UNDER_WAY_MAX + 1)]
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(refresh.ask(frame, Reason.UNKNOWN_DEVICE, WEST))
+                for frame in strangers
+            ]
+            asked += [tasks.create_task(refresh.ask(told(1), Reason.UNKNOWN_DEVICE, EAST))]
+            await asyncio.sleep(0)
+            answered.set()
+        return [task.result() for task in asked]
+
+    assert asyncio.run(scenario()) == [*[True] * UNDER_WAY_MAX, False, True]
