@@ -88,11 +88,15 @@ class Capture:
 
         The value leaves out itself what is absent (`omit_defaults`), but not everything.
         """
+        self.record_json(source, kind, _encode(event), self._now_us())
+
+    def record_json(self, source: str, kind: str, fields: bytes, t_us: int) -> int:
+        """Write fields that are JSON already, and not empty; returns the `seq` of the line."""
         stream = self._stream(source, kind)
         begin, end = stream.heads.get(kind) or self._ends_of_head(stream, source, kind)
-        self._latest_us = max(self._latest_us, when_us := self._now_us())
-        line = b'%b%d,"t_us":%d%b%b\n' % (begin, stream.seq, when_us, end, _encode(event)[1:])
-        self._write(stream, line)
+        self._latest_us = max(self._latest_us, t_us)
+        self._write(stream, b'%b%d,"t_us":%d%b%b\n' % (begin, stream.seq, t_us, end, fields[1:]))
+        return stream.seq - 1
 
     def flush(self) -> None:
         """Hand every line over to the operating system; OSError where it does not take them."""

@@ -1,4 +1,4 @@
-"""A run on the simulated rig, one case after another, each on a virtual clock of its own.
+"""A run on the simulated rig, each case on a virtual clock of its own.
 
 A dry run plays them so too, to find out what each needs of a real bench. Waits about the retention
 are shortened as on a bench, so that the time a case takes is the time it takes there. Nothing is
@@ -8,8 +8,9 @@ hands everything on; the scenario does not notice.
 
 import inspect
 import json
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,10 @@ from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
+from bench.run import ahead
 from bench.run.attempts import Play, first_cause, innermost, perform, told_of
 from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
-from bench.verdict.case import Case
+from bench.verdict.case import Book, Case
 from bench.verdict.expectation import Result, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
@@ -35,53 +37,81 @@ BETWEEN_CASES_US = 1_000_000
 
 
 class SimulatedRun:
-    """Plays cases as they are asked for; remembers the time at which the next one begins (µs)."""
+    """Plays cases as they are asked for; of a long run, other processors play a part ahead.
+
+    `processes` and `chunk`: see `bench.run.ahead`; the capture is the same for any number of
+    processes.
+    """
 
     capabilities = CAPABILITIES
     limits_itself = False
 
-    def __init__(self, record: RunRecord) -> None:
+    def __init__(
+        self, record: RunRecord, *, processes: int | None = None, chunk: int = ahead.CHUNK
+    ) -> None:
         self._record = record
+        self._processes = processes or len(os.sched_getaffinity(0))
+        self._chunk = chunk
+        self._ahead = ahead.Ahead([])
         self._next_us = 0
 
     def missing(self, play: Play) -> Sequence[str]:
         return ()
 
     def announce(self, plays: list[Play]) -> None:
-        """Take note of what will be asked for; here nothing is done ahead of time."""
+        """Take note of what will be asked for, and let other processes begin with their part."""
+        self._ahead = ahead.Ahead(plays, chunk=self._chunk)
+        self._ahead.begin(self._play_ahead, processes=self._processes)
 
     def play(self, play: Play) -> Verdict:
+        begins_us = self._ahead.begins_us(play.title.case, self._next_us)
+        played = self._ahead.take(play.title.case, begins_us)
+        if played is None:
+            verdict, self._next_us = self._perform(play, self._record.open, begins_us)
+            return verdict
+
+        async def write() -> None:
+            played.write(self._record.open())
+
+        clock.run(write(), start_us=begins_us)
+        self._next_us = played.next_us
+        return played.verdict
+
+    def _play_ahead(self, play: Play, lines: ahead.Lines, begins_us: int) -> tuple[Verdict, int]:
+        return self._perform(play, lambda: lines, begins_us)
+
+    def _perform(
+        self, play: Play, opened: Callable[[], Book], begins_us: int
+    ) -> tuple[Verdict, int]:
+        """The verdict, and when the next case begins (µs)."""
         case: Case | None = None
 
-        async def perform_it() -> Verdict:
+        async def perform_it() -> tuple[Verdict, int]:
             nonlocal case
-            case = Case(play.title, self._record.open(), rig=self._record.rig)
+            case = Case(play.title, opened(), rig=self._record.rig)
             rig = simulated_rig(
                 wants_store="store" in play.faults,
                 seed=self._record.seed,
                 case=play.title.case,
                 strategy=play.strategy,
             )
-            return self._next(await perform(case, rig, play))
+            return await perform(case, rig, play), now_us() + BETWEEN_CASES_US
 
-        async def break_off(failure: Exception) -> Verdict:
+        async def break_off(failure: Exception) -> tuple[Verdict, int]:
             assert case is not None
-            return self._next(case.end(innermost(failure)))
+            return case.end(innermost(failure)), now_us() + BETWEEN_CASES_US
 
         try:
-            return clock.run(perform_it(), start_us=self._next_us)
+            return clock.run(perform_it(), start_us=begins_us)
         except Exception as failure:  # the clock itself stopped, and the scenario with it
             if case is None or isinstance(failure, OSError):
                 raise  # the capture cannot be written: there is nothing to end
-            last_us = case.events[-1]["t_us"] if case.events else self._next_us
+            last_us = case.events[-1]["t_us"] if case.events else begins_us
             return clock.run(break_off(failure), start_us=last_us)
 
-    def _next(self, verdict: Verdict) -> Verdict:
-        self._next_us = now_us() + BETWEEN_CASES_US
-        return verdict
-
     def close(self) -> None:
-        """There is nothing to give up."""
+        """Stop whoever still plays."""
+        self._ahead.close()
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> SimulatedRun:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from bench.capture.reading import Event, contents
 from bench.verdict.evidence import ABSENT, ANSWER_FIELDS
 from bench.verdict.expectation import Due, Result, Verdict, judge, unreached
 from bench.verdict.owner import FINDING, Found
-from lns.capture import Capture
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import EndDevice
 
@@ -50,16 +49,26 @@ def fault_fields(
     return fields | {"detail": dict(detail)}
 
 
+class Book(Protocol):
+    """Where a case writes its lines: a capture, or what keeps them for one."""
+
+    def record(
+        self, source: str, kind: str, fields: dict[str, object], *, t_us: int | None = None
+    ) -> dict[str, object]: ...
+
+    def flush(self) -> None: ...
+
+
 class Case:
-    """Records the events of one case, into the capture and for the verdict.
+    """Records the events of one case, into a capture and for the verdict.
 
     Every line names the case, so that cases may run side by side. What is recorded before `begin`
     is written right after it. `repeated`: it is over, and another attempt follows.
     """
 
-    def __init__(self, title: Title, capture: Capture, *, rig: str) -> None:
+    def __init__(self, title: Title, book: Book, *, rig: str) -> None:
         self.title = title
-        self._capture = capture
+        self._book = book
         self._rig = rig
         self._events: list[Event] = []
         self._early: list[tuple[str, str, dict[str, object]]] = []
@@ -67,7 +76,7 @@ class Case:
         self._rows: dict[str, int] = {}
         self._answers: dict[str, int] = {}
         self._races = 0
-        self._books: dict[str, tuple[int, int]] = {}
+        self._numbers: dict[str, tuple[int, int]] = {}
         self.repeated = False
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
@@ -91,10 +100,10 @@ class Case:
 
     def _write(self, source: str, kind: str, fields: dict[str, object], t_us: int | None) -> None:
         fields = {"case": self.title.case, **fields}
-        written: Event = self._capture.record(source, kind, fields, t_us=t_us)
+        written: Event = self._book.record(source, kind, fields, t_us=t_us)
         self._events.append(written)
-        count, _ = self._books.get(source, (0, 0))
-        self._books[source] = count + 1, written["seq"]
+        count, _ = self._numbers.get(source, (0, 0))
+        self._numbers[source] = count + 1, written["seq"]
 
     @property
     def events(self) -> Sequence[Event]:
@@ -277,10 +286,10 @@ class Case:
             fields["owner"] = verdict.owner
         fields["books"] = [
             {"source": source, "lines": count, "last_seq": last_seq}
-            for source, (count, last_seq) in sorted(self._books.items())
+            for source, (count, last_seq) in sorted(self._numbers.items())
         ]
         self._fact("case.end", fields)
-        self._capture.flush()
+        self._book.flush()
         return verdict
 
     def _judged(self, error: str | None, owner: str) -> Verdict:

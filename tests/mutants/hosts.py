@@ -116,4 +116,25 @@ MUTANTS = (
         "    folder = max(selection.capture_dir.iterdir(), default=None)\n",
         "tests/bench/cli/test_run.py",
     ),
+    Mutant(
+        "a case that another process played counts its lines by itself",
+        "bench/run/ahead.py",
+        '{**one, "last_seq": last_seq[one["source"]]}',
+        "one",
+        "tests/bench/run/test_ahead.py",
+    ),
+    Mutant(
+        "a case is taken from another process whenever it began there",
+        "bench/run/ahead.py",
+        "played if passed and played.begun_us == begins_us else None",
+        "played if passed else None",
+        "tests/bench/run/test_ahead.py",
+    ),
+    Mutant(
+        "a case that failed elsewhere is not played here",
+        "bench/run/ahead.py",
+        "passed = played.verdict.result is Result.PASS",
+        "passed = True",
+        "tests/bench/run/test_ahead.py",
+    ),
 )
