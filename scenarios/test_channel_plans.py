@@ -165,6 +165,19 @@ async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
     rig.expect_status(device)
 
 
+async def test_fifteen_octets_of_commands_go_in_one_answer(rig):
+    """The last of them counts as asked: a status is asked for three times, and no fourth time."""
+    device = rig.provision("talker", f_cnt=10, nb_trans=3)
+    rig.only("west")
+    await rig.queue_status(device)
+    asking = await heard(rig, device, dr=5, f_opts=b"\x02\x0d", adr=True)
+    granting = await heard(rig, device, dr=5, f_opts=b"\x03\x07", adr=True)
+    silent = [await heard(rig, device, dr=5, adr=True) for _ in range(2)]
+    for frame in (asking, granting, silent[0]):
+        rig.expect(frame, ASKED, asked="west")
+    rig.expect(silent[1], FIRST, first="west")
+
+
 async def test_a_device_is_told_the_dwell_times_until_it_says_so(rig):
     """It may not have heard the first time; whoever knows is left alone, in that session."""
     rig.in_region("AS923-1")

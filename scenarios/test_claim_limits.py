@@ -112,6 +112,36 @@ async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
         rig.expect(frame, OWNED, owned=station)
 
 
+async def test_what_is_too_far_for_the_others_is_too_far_for_who_was_away(rig, confirmed):
+    """It knows only the life before, which the others have forgotten: one of too many since."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=20_000)
+    before = await hear(rig, device, "west")
+    lives = [
+        await hear(rig, device, "east", f_cnt=f_cnt, payload=bytes([life]), after=seconds(1))
+        for life in range(9)
+        for f_cnt in (0, 3_000 - life)
+    ]
+    far = await hear(rig, device, "west", f_cnt=20_001, confirmed=confirmed)
+    rig.expect(before, OWNED, owned="west")
+    for frame in lives:
+        rig.expect(frame, OWNED, owned="east")
+    rig.expect(far, TOO_FAR, far="west")
+
+
+async def test_of_all_devices_that_share_an_address_each_is_looked_up(rig):
+    """Eight of them; the last is the one whose counter others have carried over a roll-over."""
+    rig.put_on("lns-b", "east")
+    facts = {"dev_addr_text": "01000009", "relaxed_f_cnt": False}
+    alike = [rig.provision(f"device-{number}", f_cnt=0x1FFFF, **facts) for number in range(8)]
+    device = max(alike, key=lambda one: str(one.provisioned.dev_eui))
+    counters = [0x1FFFF + 16_384 * step for step in range(9)]
+    frames = [await hear(rig, device, "west", f_cnt=f_cnt, after=seconds(1)) for f_cnt in counters]
+    there = await hear(rig, device, "east", f_cnt=counters[-1] + 1, confirmed=True)
+    for frame, station in [*((frame, "west") for frame in frames), (there, "east")]:
+        rig.expect(frame, OWNED, owned=station)
+
+
 @pytest.mark.fault("store", "away")
 async def test_a_life_that_began_without_the_store_is_told_to_it(rig, confirmed):
     """The store knows the life before; the server that heard the device knows better."""

@@ -8,6 +8,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, UNVERIFIED
 
 # A frame of a session that nobody can tell this server of.
@@ -244,3 +245,47 @@ async def test_copies_of_a_stranger_wait_for_one_answer_of_the_store(rig, strate
     await rig.restore_store()
     rig.expect(join, FIRST, first="east")
     rig.expect(frame, FIRST + COPY, first="west", copy="north")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_strangers_are_looked_up_side_by_side(rig):
+    """Who joined elsewhere does not wait until another one has been found."""
+    rig.put_on("lns-b", "east")
+    devices = [rig.provision(f"new-{number}", activation="otaa") for number in range(4)]
+    rig.only("east")
+    joins = [await device.join() for device in devices]
+    frames = [await rig.craft(device) for device in devices]
+    rig.slow_store(milliseconds(60))
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(2))
+    await rig.restore_store()
+    for join in joins:
+        rig.expect(join, FIRST, first="east")
+    for frame in frames:
+        rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("own store", "virtual time")
+@pytest.mark.fault("store", "restart")
+async def test_a_frame_that_fits_nobody_is_looked_up_again_after_five_seconds(rig):
+    """And no sooner, though the store knows its device by then."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    first = await hear(rig, rig.bravo, "west")
+    told, stranger = [await rig.craft(rig.bravo) for _ in range(2)]
+    await rig.restart_store(empty=True)
+    for frame, station, after in (
+        (stranger, "east", milliseconds(1_000)),
+        (told, "west", milliseconds(3_800)),
+        (stranger, "east", milliseconds(300)),
+        (stranger, "east", milliseconds(3_000)),
+    ):
+        await tell(rig, frame, station)
+        await rig.wait(after)
+    rig.expect(join, FIRST, first="west")
+    rig.expect(stranger, STRANGE * 2 + OWNED, strange="east", owned="east")
+    for frame in (first, told):
+        rig.expect(frame, OWNED, owned="west")

@@ -139,3 +139,15 @@ async def test_a_session_that_is_drawn_again_soon_has_a_clock_of_its_own(rig):
     began = await now(rig)
     await says(rig, TOO_LATE, xtime=clock + seconds(100))
     await says(rig, FIRST, xtime=clock + seconds(5) + await now(rig) - began)
+
+
+async def test_of_seventeen_clocks_the_newest_are_known(rig):
+    """Sixteen are remembered: whose moment came last is not forgotten for those before it."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clocks = [(unit << 56) + SESSION + unit * 1_000_003 for unit in range(1, 18)]
+    await reports(rig, *clocks)
+    began = await now(rig)
+    for clock in (clocks[-1], clocks[-2]):
+        since_us = await now(rig) - began
+        await says(rig, IN_RX2, xtime=clock + since_us - milliseconds(700))

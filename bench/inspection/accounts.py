@@ -25,6 +25,9 @@ _MARGIN_US = 300_000
 _SESSION_SHIFT = 48
 _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
+_TOLD_AFTER_US = 500_000
+"""How long after a report that passed its tap a server has told of it."""
+_OF_LINKS = frozenset({"cut", "half open"})
 _IN_VAIN_MAX = 5
 """How often a server may ask for one that it has just been shown: question and answer may cross."""
 Key = tuple[str, int]
@@ -361,6 +364,8 @@ class Accounts:
         self._sent: dict[Key, Event] = {}
         self._told: dict[Key, Told] = {}
         self._reported: dict[Key, object] = {}
+        self._reported_us: dict[Key, int] = {}
+        self._is_whole = True
         self._unreadable: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
 
@@ -395,10 +400,13 @@ class Accounts:
                 self._owners.provisioned(event)
             case "fault.begin" | "fault.end":
                 self._owners.disturbed(event)
+                self._is_whole &= event.get("seam") != "lns" and event["fault"] not in _OF_LINKS
             case "station.link":
                 self._clocks.forget()
+                self._is_whole = False
             case "case.lns":
                 self._owners.is_blind |= event.get("event") != "start" or self._owners.has_begun
+                self._is_whole &= event.get("event") == "start"
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
@@ -423,6 +431,7 @@ class Accounts:
         if told is None or dev_eui != _dev_eui(told.fields) or (station, diid) in self._reported:
             return
         self._reported[station, diid] = report.get("xtime")
+        self._reported_us[station, diid] = self._end_us
         frame = read_data(bytes.fromhex(told.fields["pdu"]))
         if frame is not None and frame.f_port and not frame.confirmed:
             self._requests.prove(dev_eui or "", confirmed=False)
@@ -481,6 +490,12 @@ class Accounts:
                 yield check.wrong("stage", "what its station has reported", "no report of it")
             elif isinstance(xtime := self._reported[key], int):
                 yield from sent(event, self._told[key], xtime, check)
+        for key, event in self._scheduled.items():
+            since_us = self._end_us - self._reported_us.get(key, self._end_us)
+            is_sure = self._owners.is_in_order and self._is_whole
+            if is_sure and key not in self._sent and since_us > _TOLD_AFTER_US:
+                check = self._check(event, "transmitted")
+                yield check.wrong("stage", "what its station has reported", "nothing of it")
 
     def _claimed(self, outcome: Event) -> Iterator[Found]:
         check = self._check(outcome, "claim")

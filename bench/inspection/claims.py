@@ -53,6 +53,8 @@ class Claims:
     doubtful: list[tuple[Session, Event, Found]] = field(default_factory=list)
     delays: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By server: since when its store answers late, and by how much."""
+    cut_off: set[str] = field(default_factory=set)
+    """The servers whose wire to the store is cut: they need not wait for an answer."""
     relaxed: set[str] = field(default_factory=set)
 
     def provisioned(self, device: Event) -> None:
@@ -67,6 +69,9 @@ class Claims:
             if fault["kind"] == "fault.begin":
                 after_us = fault["detail"].get("after_us", 0)
                 self.delays[fault.get("lns", "")] = fault["t_us"], after_us
+        if fault.get("seam") == "store" and fault["fault"] == "cut":
+            change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
+            change(fault.get("lns", ""))
         if fault.get("seam") not in _UNDISTURBING:
             self.is_blind = True
 
@@ -122,8 +127,8 @@ class Claims:
             self.doubtful.append((session, claim, found))
 
     def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
-        if claim["decision"] == "Unavailable":
-            return  # where the wire is cut, too, nobody waits for an answer
+        if claim.get("lns", "") in self.cut_off:
+            return
         since_us, after_us = self.delays.get(claim.get("lns", ""), (0, 0))
         due_us = min(after_us, ASKED_US)
         if self.is_in_order and claim["t_us"] - since_us >= due_us > claim["duration_us"]:

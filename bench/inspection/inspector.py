@@ -174,9 +174,10 @@ class Inspector:
         uplink = uplink_of(event["station"], event["t_us"], held_us, event["text"])
         if uplink is None:
             told = json_of(event["text"]) or {}
-            if told.get("msgtype") == "dntxed" and isinstance(told.get("diid"), int):
-                self._reported.add((event["station"], told["diid"]))
-                self._accounts.reported(event["station"], told["diid"], told)
+            number = told.get("diid", told.get("seqno"))
+            if told.get("msgtype") == "dntxed" and isinstance(number, int):
+                self._reported.add((event["station"], number))
+                self._accounts.reported(event["station"], number, told)
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
             if told.get("msgtype") == "timesync" and type(told.get("txtime")) is int:

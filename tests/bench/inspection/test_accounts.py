@@ -301,3 +301,54 @@ def test_a_clock_that_was_shown_is_not_asked_for_again_and_again() -> None:
         books = accounts()
         assert said(books, *events) == []
         assert [found.observed for found in books.end()] == wrong
+
+
+@pytest.mark.parametrize(
+    ("decision", "duration_us", "is_cut", "wrong"),
+    [
+        ("Unavailable", 250_000, False, 0),
+        ("Unavailable", 200_000, False, 1),  # nobody has to give up before
+        ("Unavailable", 0, True, 0),
+        ("Owner", 200_000, False, 1),
+    ],
+)
+def test_nobody_is_told_by_a_late_store_before_its_time(
+    decision: str, duration_us: int, is_cut: bool, wrong: int
+) -> None:
+    books = accounts()
+    begun = event("case.begin", rig="simulated", t_us=0)
+    late = {"seam": "store", "fault": "delay", "detail": {"after_us": 1_000_000}, "t_us": 10_000}
+    cut = {"seam": "store", "fault": "cut", "detail": {}, "t_us": 20_000}
+    assert said(books, begun, event("fault.begin", **late)) == []
+    assert said(books, *([event("fault.begin", **cut)] if is_cut else [])) == []
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10}
+    claim = event("lns.claim", decision=decision, owner="lns-a", duration_us=duration_us, **named)
+    assert len(said(books, claim)) == wrong
+    healed = {**cut, "t_us": 1_020_000}
+    again = event("lns.claim", decision=decision, owner="lns-a", duration_us=0, **named)
+    if is_cut:
+        assert len(said(books, event("fault.end", **healed), again)) == 1
+
+
+@pytest.mark.parametrize(
+    ("disturbance", "wrong"),
+    [
+        (None, 1),
+        (event("fault.begin", seam="tap", fault="cut"), 0),
+        (event("fault.begin", seam="lns", fault="pause"), 0),
+        (event("case.lns", event="kill"), 0),
+        (event("station.link", event="closed"), 0),
+    ],
+)
+def test_what_a_station_has_reported_its_server_tells(
+    disturbance: dict[str, Any] | None, wrong: int
+) -> None:
+    books = accounts()
+    assert said(books, event("case.begin", rig="simulated", t_us=0)) == []
+    books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), 2_000_000))
+    assert said(books, event("lns.downlink", **SCHEDULED)) == []
+    books.reported(WEST, 7, {"DevEui": ALPHA, "xtime": 2_000_000})
+    assert said(books, *([disturbance] if disturbance else [])) == []
+    assert said(books, event("case.note", t_us=9_000_000)) == []
+    told = [found.text for found in books.end() if "transmitted" in found.text]
+    assert len(told) == wrong

@@ -1,0 +1,123 @@
+"""What servers and store know of a session that is silent for long, over, or forgotten."""
+
+import pytest
+
+from bench.clock import milliseconds, minutes, seconds
+from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
+from scenarios.words import EXPIRED, FIRST, OWNED, TOO_LATE, WITH_DOWNLINK
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+GONE = Table("""
+    strategy kind        | gone
+    *        *           | - dropped(UnknownDevice) NotAsked
+""")
+WAITED = Table("""
+    strategy kind        | waited
+    *        confirmed   | DuplicateDueToResubmission forwarded Suppressed NotOwner
+""")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_minute_begins_when_a_frame_is_heard(rig, confirmed):
+    """What the store says of it 200 ms later renews nothing: after 60 s of silence it is new."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.slow_store(milliseconds(200), "lns-a")
+    frame = await hear(rig, device, "west", after=milliseconds(60_050), confirmed=confirmed)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, OWNED + EXPIRED, owned="west", again="west")
+
+
+async def test_who_was_told_nothing_for_a_day_looks_before_claims_are_forgotten(rig):
+    """Nobody remembers the older frame any more but the session: it is none that is new."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    older = await hear(rig, device, "east")
+    newest = await hear(rig, device, "east", after=minutes(24 * 60 + 5))
+    await tell(rig, older, "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+    rig.expect(newest, OWNED, owned="east")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_who_heard_the_newest_frame_knows_it_when_the_store_forgot_it(rig):
+    """Other bytes with its counter are another frame, and have a name of their own."""
+    rig.put_on("lns-b", "east")
+    device, _ = rig.provision("relaxed", f_cnt=7), rig.north
+    old = await hear(rig, device, "west", payload=b"old", confirmed=True)
+    await rig.restart_store(empty=True)
+    new = await hear(rig, device, "north", f_cnt=7, payload=b"new", confirmed=True)
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-7"
+    rig.expect(old, OWNED, owned="west")
+    rig.expect(new, EXPIRED, again="north")
+    rig.expect_upstream(old, through="west", removeDuplicatesKey=key)
+    mic = new.phy[-4:].hex().upper()
+    rig.expect_upstream(new, through="north", removeDuplicatesKey=f"{key}.{mic}")
+
+
+async def test_a_repeated_frame_of_a_session_that_is_over_is_of_nobody(rig):
+    """Its device has joined elsewhere and sends there: the server that answered it is told so."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.bravo.join()
+    known = await hear(rig, rig.bravo, "west", confirmed=True)
+    rig.only("east")
+    again = await rig.bravo.join()
+    new = await hear(rig, rig.bravo, "east")
+    await tell(rig, known, "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, FIRST, first="west")
+    rig.expect(again, FIRST, first="east")
+    rig.expect(known, OWNED + GONE, owned="west", gone="west")
+    rig.expect(new, OWNED, owned="east")
+
+
+async def test_a_session_that_is_over_is_not_spoken_to(rig):
+    """A class C device has joined elsewhere; what waits for it goes with its next answer."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("listening", activation="otaa", device_class="C")
+    rig.only("west")
+    join = await device.join()
+    before = await device.send()
+    rig.only("east")
+    again = await device.join()
+    new = await device.send()
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    rig.only("west")
+    after = await device.send()
+    rig.expect(join, FIRST, first="west")
+    rig.expect(again, FIRST, first="east")
+    for uplink, station in ((before, "west"), (new, "east")):
+        rig.expect(uplink, OWNED, owned=station)
+    rig.expect(after, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(device, b"on", port=8)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_copy_that_waited_takes_no_session_back(rig):
+    """Its device has begun again meanwhile: a frame of the life before is none that goes on."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    await rig.start()
+    rig.delay_upstream(seconds(3))
+    old = await rig.craft(device, confirmed=True)
+    for _ in range(2):
+        await tell(rig, old, "west")
+        await rig.wait(milliseconds(100))
+    begun = await hear(rig, device, "west", f_cnt=0, after=seconds(6))
+    after = await hear(rig, device, "west", f_cnt=1)
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-"
+    rig.expect(old, TOO_LATE + WAITED, first="west", waited="west")
+    for frame in (begun, after):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect_upstream(after, through="west", removeDuplicatesKey=f"{key}1")
