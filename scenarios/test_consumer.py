@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.clock import milliseconds, seconds
 from scenarios.words import FIRST
 
 
@@ -142,3 +143,91 @@ async def test_two_consumers_with_one_store_have_one_effect(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_effects(uplink)
         rig.expect_ignored(uplink, by="window")
+
+
+@pytest.mark.requires("full application")
+@pytest.mark.fault("consumer", "no room")
+@pytest.mark.parametrize("room", [0, 2])
+async def test_what_an_application_has_no_room_for_waits(rig, room):
+    """What it has had stays had; the rest is asked for again, in order, until there is room."""
+    rig.consumer(keys=True)
+    before = await rig.inject(rig.charlie, number=1)
+    await rig.fill_application(room)
+    messages = [await rig.inject(rig.alpha, number=number) for number in (1, 2, 3)]
+    messages += [await rig.inject(rig.charlie, number=2)]
+    await rig.wait(seconds(30))
+    await rig.make_room()
+    await rig.wait(seconds(1))
+    messages += [await rig.inject(rig.alpha, number=4)]
+    for message in (before, *messages):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("crash in a transaction")
+async def test_a_topic_waits_for_its_own_failures_and_for_no_others(rig):
+    """What came behind a failure waits for it, in order; other topics go on."""
+    rig.consumer(refuses="x")
+    failing = await rig.inject(rig.alpha, message_id="x", number=1)
+    others = [await rig.inject(rig.charlie, number=1)]
+    behind = [await rig.inject(rig.alpha, number=number) for number in (2, 3, 4)]
+    others += [await rig.inject(rig.charlie, number=number) for number in (2, 3)]
+    await rig.wait(milliseconds(50))
+    others += [await rig.inject(rig.charlie, message_id="x", number=4)]
+    others += [await rig.inject(rig.charlie, number=number) for number in (5, 6)]
+    await rig.wait(seconds(30))
+    rig.expect_effects(failing, 0)
+    for message in (*others[:3], *others[4:], *behind):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("user properties")
+async def test_a_message_may_be_named_by_its_user_properties(rig):
+    """What the body does not say they say; where both do, they must agree."""
+    rig.consumer(keys=True)
+    told = {"messageId": "x", "sequenceNumber": "1"}
+    by_properties = await rig.inject(rig.alpha, properties=told | {"removeDuplicatesKey": "k"})
+    await rig.inject(rig.alpha, message_id="x", number=2, key="other")
+    by_key = await rig.inject(rig.alpha, message_id="y", number=3, key="k")
+    by_number = await rig.inject(rig.alpha, message_id="z", number=3)
+    against = [
+        await rig.inject(rig.charlie, message_id="a", properties={"messageId": "b"}),
+        await rig.inject(rig.charlie, message_id="c", number=1, properties={"sequenceNumber": "2"}),
+        await rig.inject(
+            rig.charlie, message_id="d", key="d", properties={"removeDuplicatesKey": "e"}
+        ),
+    ]
+    agrees = await rig.inject(rig.charlie, message_id="f", properties={"messageId": "f"})
+    for message in (by_properties, agrees):
+        rig.expect_effects(message)
+    rig.expect_ignored(by_properties, by="window")
+    rig.expect_ignored(by_key, by="key")
+    rig.expect_ignored(by_number, by="sequence")
+    for message in against:
+        rig.expect_effects(message, 0)
+
+
+@pytest.mark.parametrize(("octets", "effects"), [(262_144, 1), (262_145, 0)])
+async def test_a_message_has_at_most_256_kib(rig, octets, effects):
+    """That much is read, one octet more is not."""
+    rig.consumer()
+    message = await rig.inject(rig.alpha, message_id="long", octets=octets)
+    rig.expect_effects(message, effects)
+
+
+@pytest.mark.requires("crash in a transaction")
+async def test_all_consumers_of_a_store_compare_ids_for_as_long_as_the_newest(rig):
+    """The window belongs to the store: whoever opens it with another length changes it for all."""
+    rig.consumer("first", store="shared", sequence=False, window=seconds(600))
+    rig.consumer("second", store="shared", sequence=False, window=seconds(20))
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(19))
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(1))
+    await rig.kill_consumer("second")
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(10))
+    await rig.start_consumer("second")
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(message, by="window", times=4)

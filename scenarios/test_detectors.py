@@ -278,6 +278,44 @@ async def test_with_checking_off_every_number_passes(rig):
 # --- by Remove Duplicates key -----------------------------------------------------------------
 
 
+async def test_what_is_ignored_moves_its_topic_on_and_not_back(rig):
+    """A repeat by id with a higher number: the topic has come as far, and had its newest effect."""
+    rig.consumer()
+    first = await rig.inject(rig.alpha, message_id="x", number=1)
+    second = await rig.inject(rig.alpha, message_id="y", number=2)
+    await rig.inject(rig.alpha, message_id="x", number=3)
+    late = await rig.inject(rig.alpha, message_id="z", number=3)
+    after = await rig.inject(rig.alpha, message_id="v", number=4)
+    for message in (first, second, after):
+        rig.expect_effects(message)
+    rig.expect_ignored(first, by="window")
+    rig.expect_ignored(late, by="sequence")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("consumer", "away")
+async def test_checking_may_be_switched_off_and_on(rig):
+    """Off, nothing counts and numbers are still noted; on again, it knows where its topics are."""
+    rig.consumer()
+    await rig.inject(rig.alpha, message_id="a", number=5)
+    ignored = await rig.inject(rig.alpha, message_id="b", number=5)
+    await rig.kill_consumer()
+    await rig.start_consumer(sequence=False)
+    anew = [await rig.inject(rig.alpha, number=number) for number in (1, 2)]
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.start_consumer(sequence=True)
+    after = await rig.inject(rig.alpha, message_id="c", number=3)
+    late = await rig.inject(rig.alpha, message_id="d", number=2)
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.start_consumer(sequence=False)
+    for message in (*anew, after):
+        rig.expect_effects(message)
+    for message in (ignored, late):
+        rig.expect_ignored(message, by="sequence")
+
+
 async def test_a_producer_that_forgot_its_key_cannot_be_recognised(rig):
     """It crashed before the key was on its disk, and says the same under another one.
 

@@ -12,6 +12,8 @@ from bench.verdict.owner import Found, Owner, told
 
 FIRST_WAIT_US, WAIT_MAX_US = 100_000, 10_000_000
 """How long an effect that failed is not tried again: twice as long after each failure."""
+AGAIN_US = 100_000, 500_000
+"""How long an application that has no room is left alone at least, and at most."""
 Said = Mapping[str, object]
 By = tuple[str, int]
 """Which detector recognises a message, and the position of what it repeats."""
@@ -53,21 +55,42 @@ class ConsumerBooks:
     _numbers: dict[object, tuple[int, int]] = field(default_factory=dict)
     _keys: dict[object, tuple[int, int]] = field(default_factory=dict)
     _parked: set[tuple[object, ...]] = field(default_factory=set)
-    _failures: dict[tuple[str, object], tuple[int, int]] = field(default_factory=dict)
+    _failures: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _newest: tuple[Rules, int] | None = None
-    _brought: defaultdict[tuple[str, object], deque[object]] = field(
+    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
     _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
+    window_us: int | None = None
+    _checks: bool = True
+    _unavailable_us: dict[str, int] = field(default_factory=dict)
+    _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
-    def brought(self, consumer: str, topic: str, message_id: object) -> None:
+    def brought(self, consumer: str, topic: str, message_id: object, body: Said | None) -> None:
         """The broker brings a message; those of a topic are decided on in this order."""
-        self._brought[consumer, topic].append(message_id)
+        self._brought[consumer, topic].append((message_id, body))
+
+    def had(self, consumer: str, line: Said) -> None:
+        """A message has its effect: a line, of which a consumer tells once it is kept."""
+        self._had[consumer].append(line)
 
     def gone(self, consumer: str) -> None:
         """A consumer has ended: what it was brought comes again."""
         for key in [key for key in self._brought if key[0] == consumer]:
             del self._brought[key]
+        self._had.pop(consumer, None)
+        self._unavailable_us.pop(consumer, None)
+        for failure in [key for key in self._failures if key[0] == consumer]:
+            del self._failures[failure]  # the tries are counted anew
+
+    def opened(self, window_us: int | None, *, checks: bool) -> None:
+        """A consumer begins: all that share its store compare ids for as long as it does."""
+        self.window_us = window_us or self.window_us
+        self._checks = checks
+
+    def unavailable(self, consumer: str, now_us: int) -> None:
+        """No effect can be had at all."""
+        self._unavailable_us[consumer] = now_us
 
     def acknowledged(self, consumer: str, topic: str) -> Iterator[str]:
         """A message is acknowledged: only what was decided on may be."""
@@ -75,21 +98,28 @@ class ConsumerBooks:
         if self._decided[consumer, topic] < 0:
             yield f"{consumer}: {topic}: a message is acknowledged that nothing was decided on"
 
-    def tried(self, consumer: str, message_id: object, now_us: int) -> Iterator[str]:
+    def tried(self, consumer: str, topic: str, message_id: str, now_us: int) -> Iterator[str]:
         """The effect of a message is asked for, perhaps once more."""
-        failures, failed_us = self._failures.get((consumer, message_id), (0, 0))
+        failures, failed_us = self._failures.get((consumer, topic, message_id), (0, 0))
         wait_us = min(FIRST_WAIT_US << max(failures - 1, 0), WAIT_MAX_US)
-        if failures and now_us - failed_us < wait_us:
-            waited_us = now_us - failed_us
+        waited_us = now_us - failed_us
+        since_us = self._unavailable_us.pop(consumer, None)
+        if since_us is not None:
+            if not AGAIN_US[0] <= now_us - since_us <= AGAIN_US[1]:
+                yield (
+                    f"{consumer}: {message_id}: expected {AGAIN_US[0]} to {AGAIN_US[1]} µs from no"
+                    f" room to the next try, observed {now_us - since_us} µs"
+                )
+        elif failures and waited_us != wait_us:
             yield (
                 f"{consumer}: {message_id}: expected {wait_us} µs from failure {failures} to the"
                 f" next try, observed {waited_us} µs"
             )
 
-    def failed(self, consumer: str, message_id: object, now_us: int) -> None:
+    def failed(self, consumer: str, topic: str, message_id: str, now_us: int) -> None:
         """It could not be had."""
-        failures, _ = self._failures.get((consumer, message_id), (0, 0))
-        self._failures[consumer, message_id] = failures + 1, now_us
+        failures, _ = self._failures.get((consumer, topic, message_id), (0, 0))
+        self._failures[consumer, topic, message_id] = failures + 1, now_us
         self.counts["failed"] += 1
 
     def told(self, rules: Rules, kind: str, said: Said, now_us: int) -> Iterator[str]:
@@ -98,7 +128,7 @@ class ConsumerBooks:
         self._decided[where] += 1
         self.counts[kind] += 1
         waiting = self._brought[where]
-        due = waiting.popleft() if waiting else None
+        due, body = waiting.popleft() if waiting else (None, None)
         self._newest = rules, now_us
         if kind == "inbox.unreadable" or self.is_blind:
             return
@@ -114,6 +144,7 @@ class ConsumerBooks:
             yield from self._put_aside(rules, said, name)
         if kind == "inbox.accepted":
             yield from self._accepted(rules, said, now_us, name)
+            yield from self._effect(rules, said, body, name)
 
     def figures(self, seen: Mapping[str, int]) -> Iterator[str]:
         """The figures of the store, when all consumers have come to rest."""
@@ -121,7 +152,12 @@ class ConsumerBooks:
             return
         ignored = {f"ignored by {by}": 0 for by in ("window", "sequence", "key")}
         due = {**ignored, "failed": 0, "NumDupMsgsRcvd": 0, **self.counts}
+        if not self._checks:
+            due["NumDupMsgsRcvd"] = 0
         due["inbox.parked"] = len(self._parked)
+        for name, lines in sorted(self._had.items()):
+            if lines:
+                yield f"effects of {name} that it never told of: expected 0, observed {len(lines)}"
         for name in sorted(seen):
             if seen[name] != due.get(name, 0):
                 yield f"figure {name}: expected {due.get(name, 0)}, observed {seen[name]}"
@@ -172,7 +208,7 @@ class ConsumerBooks:
 
     def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
         self._parked.add(_identity(said))
-        failures, _ = self._failures.pop((rules.name, said["message_id"]), (0, 0))
+        failures, _ = self._failures.pop((rules.name, said["channel"], said["message_id"]), (0, 0))
         if said["tries"] != failures or str(said["message_id"]) not in str(said["reason"]):
             observed = f"{told(said['tries'])}: {told(said['reason'])}"
             yield f"{name}: expected parked after {failures} tries, observed {observed}"
@@ -182,7 +218,7 @@ class ConsumerBooks:
         if said["position"] != self.positions:
             yield f"{name}: expected position {self.positions}, observed {told(said['position'])}"
         mark = now_us, self.positions
-        self._failures.pop((rules.name, said["message_id"]), None)
+        self._failures.pop((rules.name, said["channel"], said["message_id"]), None)
         self._parked.discard(_identity(said))
         self._ids[_id(rules, said)] = mark
         if rules.keys and said.get("key") is not None:
@@ -190,6 +226,20 @@ class ConsumerBooks:
         number = said.get("sequence_number")
         if isinstance(number, int):
             self._numbers[said["channel"]] = number, self.positions
+
+    def _effect(self, rules: Rules, said: Said, body: Said | None, name: str) -> Iterator[str]:
+        """What a message leaves: one line, with where it stands, whence it came, and all of it."""
+        lines = self._had[rules.name]
+        if not lines:
+            yield f"{name}: expected one line, observed none"
+            return
+        facts = {"channel": said["channel"], "messageId": said["message_id"]}
+        observed = lines.popleft()
+        due = {"position": said["position"], **facts, "body": body or observed.get("body")}
+        for field_name in sorted(due.keys() | observed.keys()):
+            if due.get(field_name) != observed.get(field_name):
+                wanted, seen = told(due.get(field_name)), told(observed.get(field_name))
+                yield f"{name}: {field_name} of its effect: expected {wanted}, observed {seen}"
 
 
 def found(text: str, t_us: int) -> Found:

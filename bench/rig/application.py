@@ -1,34 +1,24 @@
-"""What lies behind the servers of this process: outboxes, a broker, consumers."""
+"""What lies behind the servers of this process: outboxes and a broker."""
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from bench.capture import Record
-from bench.host.program import ConsumerDied
-from bench.inspection import consumer
-from bench.inspection.consumer import ConsumerBooks, Rules
-from bench.rig.case_setup import CaseSetup
-from bench.rig.interfaces import Application, Consumer, ConsumerSettings, Wire
+from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
-from bench.verdict.wire import json_of
 from lns.clock import now_us
-from lns.delivery import Incoming
-from lns.delivery.detectors import Detector
-from lns.delivery.inbox import Event, Figures, Inbox, figures_of
-from lns.delivery.publisher import ForApplication, UpstreamUnavailable
-from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
+from lns.delivery.publisher import ForApplication, MemoryUpstream, UpstreamUnavailable
 
 UP_TOPIC, STATUS_TOPIC = "/up", "/status"
 """How the topics of uplinks, and of what devices tell of themselves, end."""
 
 # At least once (MQTT QoS 1): each message stays with the broker until its consumer has acknowledged
 # it on the connection that brought it; the next connection brings it again.
-Take = Callable[[str, bytes, Callable[[], None]], None]  # topic, payload, acknowledge
+Properties = Mapping[str, str]
+Take = Callable[[str, bytes, Properties, Callable[[], None]], None]
+"""Topic, payload, user properties, and how to acknowledge."""
 PUBLISHED = ("upstream.published", "upstream.repeated", "upstream.injected")
 """The kinds of what a broker has had."""
 
@@ -63,6 +53,7 @@ class _Kept:
 
     topic: str
     payload: bytes
+    properties: Properties
     sent_us: int
 
 
@@ -90,7 +81,14 @@ class MemoryBroker:
         """Keep every message for a consumer from now on."""
         self._sessions[consumer] = _Session()
 
-    def publish(self, topic: str, body: Mapping[str, object], *, injected: bool = False) -> None:
+    def publish(
+        self,
+        topic: str,
+        body: Mapping[str, object],
+        properties: Properties | None = None,
+        *,
+        injected: bool = False,
+    ) -> None:
         """Take one message, and bring it to whoever is connected; `injected`: of the bench."""
         assert self.is_up, "whoever publishes waits until it is"
         self._witness.hear(topic, body, injected=injected)
@@ -99,7 +97,7 @@ class MemoryBroker:
         payload = json.dumps(body).encode()
         self._numbers += 1
         for session in self._sessions.values():
-            session.kept[self._numbers] = _Kept(topic, payload, now_us())
+            session.kept[self._numbers] = _Kept(topic, payload, properties or {}, now_us())
             self._bring(session, self._numbers)
 
     def connect(self, consumer: str, take: Take) -> None:
@@ -152,230 +150,12 @@ class MemoryBroker:
             if session.connection == connection and not session.loses_acks:
                 session.kept.pop(number, None)
 
-        session.take(kept.topic, kept.payload, acknowledge)
-
-
-CRASHES = ("effect", "commit", "ack")
-
-
-class Crashed(BaseException):
-    """The consumer is gone; no part of it catches this."""
-
-
-class Refused(Exception):
-    """The application cannot have this message."""
-
-
-class Lines:
-    """The effect: one line for each message, written to the capture once nobody takes it back.
-
-    `elsewhere` nobody can, whatever becomes of the transaction. The one that it `refuses` fails,
-    the first `refusals` times (None: always).
-    """
-
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        record: Record,
-        crashes: Callable[[str], None],
-        books: ConsumerBooks,
-        found: Callable[[str], None],
-    ) -> None:
-        self._name = settings.name
-        self._books = books
-        self._found = found
-        self._record = record
-        self._crashes = crashes
-        self._elsewhere = settings.elsewhere
-        self._refuses = settings.refuses
-        self._refusals = settings.refusals
-        self._lines: list[dict[str, object]] = []
-
-    def open(self, transaction: Transaction) -> None:
-        """Cut off what was never kept."""
-        self._lines = []
-
-    def handle(self, message: Incoming, transaction: Transaction) -> None:
-        """Have one more line."""
-        self._crashes("effect")
-        for text in self._books.tried(self._name, message.message_id, now_us()):
-            self._found(text)
-        if message.message_id == self._refuses and self._refusals != 0:
-            if self._refusals is not None:
-                self._refusals -= 1
-            self._books.failed(self._name, message.message_id, now_us())
-            raise Refused(message.message_id)
-        line = {"consumer": self._name, "channel": message.channel}
-        self._lines.append(
-            {**line, "message_id": message.message_id, "position": transaction.position}
-        )
-        if self._elsewhere:
-            self._write()
-        self._crashes("commit")
-
-    def flush(self, transaction: Transaction) -> None:
-        """The lines are as durable as the transaction."""
-
-    def end(self, *, kept: bool) -> None:
-        """Keep the lines or none of them."""
-        if kept:
-            self._write()
-        self._lines = []
-
-    def _write(self) -> None:
-        for line in self._lines:
-            self._record("application", "application.effect", line)
-        self._lines = []
-
-
-class MemoryConsumer(Consumer):
-    """One consumer with its store, which outlives it as a disk does."""
-
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        store: InboxStore,
-        broker: MemoryBroker,
-        setup: CaseSetup,
-        utc_us: Callable[[], int],
-        books: ConsumerBooks,
-    ) -> None:
-        self.settings = settings
-        self._books = books
-        self._store = store
-        self._broker = broker
-        self._setup = setup
-        self._utc_us = utc_us
-        self._crash_at: str | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._inbox: Inbox | None = None
-        broker.expect(settings.name)
-
-    async def start(self) -> None:
-        lines = Lines(
-            self.settings, self._setup.record, self._crashes, self._books,
-            lambda text: self._find([text]),
-        )  # fmt: skip
-        inbox = Inbox(
-            self._store, lines, self.settings.detectors(self._oldest_us),
-            told=self._tell, utc_us=self._utc_us,
-        )  # fmt: skip
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running = self._setup.tasks.create_task(self._run(inbox, begun))
-        await begun
-
-    async def kill(self) -> None:
-        self._broker.disconnect(self.settings.name)
-        self._books.gone(self.settings.name)
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
-
-    async def crash(self, at: str) -> None:
-        self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
-        if at not in CRASHES:
-            raise ValueError(f"{at!r} is none of {', '.join(CRASHES)}")
-        self._crash_at = at
-
-    async def until_crashed(self) -> None:
-        if self._crash_at is not None and self._running is not None:
-            await asyncio.wait({self._running})
-
-    async def lose_acks(self) -> None:
-        name = self.settings.name
-        self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
-        self._broker.lose_acks(name)
-
-    async def redeliver(self) -> None:
-        if self._inbox is not None:
-            await self._inbox.settled()
-        self._broker.redeliver(self.settings.name)
-
-    async def _run(self, inbox: Inbox, begun: "asyncio.Future[None]") -> None:
-        name = self.settings.name
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        try:
-            async with inbox:
-                self._inbox = inbox
-                self._broker.connect(name, lambda *message: self._offer(inbox, ended, *message))
-                begun.set_result(None)
-                await ended
-        except* Crashed:
-            self._broker.disconnect(name)
-            self._books.gone(name)
-            self._crash_at = None
-        except* Exception as error:
-            cause = error.exceptions[0]
-            if not begun.done():
-                begun.set_exception(cause)
-            else:
-                text = f"consumer {name} ended: {type(cause).__name__}: {cause}"
-                raise ConsumerDied(text) from error
-        finally:
-            self._inbox = None
-
-    def _offer(
-        self,
-        inbox: Inbox,
-        ended: asyncio.Future[None],
-        topic: str,
-        payload: bytes,
-        acknowledge: Callable[[], None],
-    ) -> None:
-        def keep() -> None:
-            self._crashes("ack")
-            self._find(self._books.acknowledged(self.settings.name, topic))
-            acknowledge()
-
-        self._books.brought(self.settings.name, topic, _named(payload))
-        try:
-            inbox.offer(topic, payload, {}, 1, keep)
-        except Exception as error:
-            if not ended.done():
-                ended.set_exception(error)
-
-    def _crashes(self, at: str) -> None:
-        if at == self._crash_at:
-            self._broker.disconnect(self.settings.name)
-            self._books.is_blind |= at == "ack"  # of a batch the others are kept and not told
-            raise Crashed
-
-    def _tell(self, event: Event) -> None:
-        said = msgspec.to_builtins(event)
-        self._setup.record("inbox", event.kind, {"consumer": self.settings.name, **said})
-        self._find(self._books.told(self._rules(), event.kind, said, self._utc_us()))
-
-    def _find(self, wrong: Iterable[str]) -> None:
-        for text in wrong:
-            self._setup.case.find(consumer.found(text, now_us()))
-
-    def _rules(self) -> Rules:
-        of = self.settings
-        return Rules(
-            of.name, of.window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
-            of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
-        )  # fmt: skip
-
-    def _oldest_us(self) -> int | None:
-        then_us = self._broker.oldest_us(self.settings.name)
-        return None if then_us is None else self._utc_us() - (now_us() - then_us)
-
-
-def _named(payload: bytes) -> object:
-    body = json_of(payload.decode(errors="replace"))
-    return None if body is None else body.get("messageId")
-
-
-def _figures(of: Figures) -> dict[str, int]:
-    """The figures of a store by the words of the books."""
-    ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
-    accepted, unreadable = of.accepted, of.unreadable
-    decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
-    failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
-    return {**decided, **ignored, **failed, "NumDupMsgsRcvd": of.num_dup_msgs_rcvd}
+        session.take(kept.topic, kept.payload, kept.properties, acknowledge)
 
 
 _Body = dict[str, object]
+_PROPERTIES = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
+"""What of the body of a server's message stands in its user properties as well."""
 _Published = tuple[str, _Body]
 
 
@@ -389,7 +169,7 @@ class Outboxes:
     def __init__(self, record: Record, broker: MemoryBroker | None = None) -> None:
         self._record = record
         self._broker = broker or MemoryBroker(Witness(record))
-        self._numbers: Counter[str] = Counter()
+        self._upstreams: dict[str, MemoryUpstream] = {}
         self._refusals: list[str | None] = []
         self._full: set[str] = set()
         self._delays_us: list[tuple[str | None, int]] = []
@@ -439,8 +219,7 @@ class Outboxes:
 
     def wipe(self, lns: str) -> None:
         self._kept = [(topic, body) for topic, body in self._kept if body["lns"] != lns]
-        for topic in [topic for topic in self._numbers if topic.split("/")[1] == lns]:
-            del self._numbers[topic]
+        self._upstreams.pop(lns, None)
         self._fault("wipe", lns=lns)
 
     async def publish(self, message: ForApplication) -> None:
@@ -457,15 +236,17 @@ class Outboxes:
             fields["message_id"] = message.message_id
             self._record("upstream", "upstream.failed", fields)
             raise UpstreamUnavailable(cause)
-        self._numbers[message.topic] += 1
-        self._send(message.topic, message.body(self._numbers[message.topic]))
+        upstream = self._upstreams.setdefault(message.lns, MemoryUpstream(messages_max=1))
+        await upstream.publish(message)
+        [(number, taken)] = upstream.numbered
+        self._send(taken.topic, taken.body(number))
 
     def _send(self, topic: str, body: _Body) -> None:
         away = self._away.get(str(body["lns"]))
         if away is not None or not self._broker.is_up:
             self._kept.append((topic, body))
         if self._broker.is_up and away != "hold":
-            self._broker.publish(topic, body)
+            self._broker.publish(topic, body, {name: str(body[name]) for name in _PROPERTIES})
 
     def _fault(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         self._record("bench", kind, fault_fields("upstream", fault, detail))
@@ -488,60 +269,3 @@ class OutboxWire(Wire):
 
     async def restore(self) -> None:
         self._outboxes.find_broker(self._lns)
-
-
-class MemoryApplication(Application):
-    capabilities = frozenset({"slow application", "crash in a transaction"})
-
-    def __init__(
-        self,
-        setup: CaseSetup,
-        broker: MemoryBroker,
-        outboxes: Outboxes,
-        utc_us: Callable[[], int],
-    ) -> None:
-        self._setup = setup
-        self._broker = broker
-        self._outboxes = outboxes
-        self._utc_us = utc_us
-        self._inboxes: dict[str, MemoryInboxStore] = {}
-        self._books: dict[str, ConsumerBooks] = {}
-        self._consumers: dict[str, MemoryConsumer] = {}
-
-    def new_consumer(self, settings: ConsumerSettings) -> Consumer:
-        name = settings.store or settings.name
-        store = self._inboxes.setdefault(name, MemoryInboxStore())
-        books = self._books.setdefault(name, ConsumerBooks())
-        new = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us, books)
-        self._consumers[settings.name] = new
-        return new
-
-    async def ready(self) -> None:
-        for one in self._consumers.values():
-            await one.start()
-
-    async def publish(self, topic: str, body: dict[str, object]) -> None:
-        self._broker.publish(topic, body, injected=True)
-
-    async def stop_broker(self) -> None:
-        self._broker.stop()
-
-    async def start_broker(self) -> None:
-        self._broker.start()
-        self._outboxes.send_again()
-
-    def delay(self, us: int, messages: int, lns: str | None) -> None:
-        self._outboxes.delay(us, messages, lns)
-
-    def refuse(self, messages: int, lns: str | None) -> None:
-        self._outboxes.refuse(messages, lns)
-
-    async def end(self) -> None:
-        for name, books in self._books.items():
-            seen = await figures_of(self._inboxes[name])
-            ids = seen.remembered[Detector.WINDOW].count
-            remembered = books.remembered(ids, self._utc_us())
-            for text in (*books.figures(_figures(seen)), *remembered):
-                self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
-        for one in self._consumers.values():
-            await one.kill()

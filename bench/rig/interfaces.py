@@ -4,7 +4,7 @@ What a part can do it says in `capabilities`; `Rig` asks it for nothing else, an
 of its parts can. So a part need not know what it cannot do: here that does nothing (`return None`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -505,6 +505,14 @@ class Consumer(Protocol):
     async def until_crashed(self) -> None:
         """Wait until it has crashed, if it is to."""
 
+    async def fill(self, room: int) -> None:
+        """Let its application have room for so many effects and no more, until `make_room`."""
+        return None
+
+    async def make_room(self) -> None:
+        """Let its application have room for all effects."""
+        return None
+
     async def lose_acks(self) -> None:
         """Let the broker not hear what it acknowledges, until `redeliver`."""
 
@@ -523,8 +531,10 @@ class Application(Protocol):
     async def ready(self) -> None:
         """Start broker and consumers, before any network server runs."""
 
-    async def publish(self, topic: str, body: dict[str, object]) -> None:
-        """Publish one message in the name of the bench."""
+    async def publish(
+        self, topic: str, body: dict[str, object], properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Publish one message in the name of the bench, perhaps with user properties."""
 
     async def stop_broker(self) -> None:
         """End the broker, until `start_broker`."""

@@ -1,5 +1,7 @@
 """What goes wrong with servers, store, broker and consumers, and with the wires between them."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -290,16 +292,21 @@ class Consumption:
         self.setup.case.fault("consumer", "kill", consumer=name)
         await self._named(name).kill()
 
-    async def start_consumer(self, name: str = CONSUMER, *, window: int | None = None) -> None:
+    async def start_consumer(
+        self, name: str = CONSUMER, *, window: int | None = None, sequence: bool | None = None
+    ) -> None:
         """Start a consumer that was killed, or that is about to crash, as soon as it has.
 
-        With `window` it has another one than before: ConfigurationError.
+        With `window` it has another one than before: ConfigurationError. With `sequence` it looks
+        at numbers from now on, or does not.
         """
         consumer = self._named(name)
         await consumer.until_crashed()
         had_window = consumer.settings.window_us is not None
         if window is not None:
             consumer.settings = replace(consumer.settings, window_us=window)
+        if sequence is not None:
+            consumer.settings = replace(consumer.settings, sequence=sequence)
         await consumer.start()
         if window is not None and not had_window:
             raise ConsumerDied(f"consumer {name} compares ids with a store that was made for none")
@@ -311,6 +318,16 @@ class Consumption:
         """
         await self.setup.begin()
         await self._named(name).crash(at)
+
+    async def fill_application(self, room: int = 0, name: str = CONSUMER) -> None:
+        """Let the application of a consumer have room for so many effects, until `make_room`."""
+        self.must_have("full application")
+        await self.setup.begin()
+        await self._named(name).fill(room)
+
+    async def make_room(self, name: str = CONSUMER) -> None:
+        """Let the application of a consumer have room for all effects again."""
+        await self._named(name).make_room()
 
     async def lose_acks(self, name: str = CONSUMER) -> None:
         """Let the broker not hear what a consumer acknowledges, until `redeliver`."""
@@ -394,15 +411,22 @@ class Consumption:
         session: str | None = None,
         partition: str | None = None,
         body: str = "21.5",
+        octets: int = 0,
+        properties: Mapping[str, str] | None = None,
     ) -> Injected:
         """Publish one message in the name of another producer, on a topic of its own.
 
         By default its id is new, and it has neither sequence number, Remove Duplicates key nor
-        session id; its partition key is the DevEUI, as its topic is.
+        session id; its partition key is the DevEUI, as its topic is. It has so many `octets` where
+        that is more than it needs. What the user `properties` name does not stand in its body,
+        unless it was given.
         """
+        if properties is not None:
+            self.must_have("user properties")
         await self.setup.begin()
         self._messages += 1
-        message = Injected(message_id or f"injected-{self._messages}")
+        named = message_id or (properties or {}).get("messageId")
+        message = Injected(named or f"injected-{self._messages}")
         dev_eui = device.dev_eui
         fields: dict[str, object] = {
             "messageId": message.message_id,
@@ -410,8 +434,11 @@ class Consumption:
         }
         optional = {"sequenceNumber": number, "removeDuplicatesKey": key, "sessionId": session}
         fields |= {name: value for name, value in optional.items() if value is not None}
+        if message_id is None and named is not None:
+            del fields["messageId"]
         fields |= {"devEui": dev_eui, "payload": body}
-        await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields)
+        fields["payload"] = body + "0" * (octets - len(json.dumps(fields)))
+        await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields, properties)
         return message
 
     def _published(self, message: Named, lns: str) -> list[Event]:

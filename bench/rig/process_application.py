@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -323,7 +323,9 @@ class ProcessApplication(Application):
             await consumer.prepare(folder, self._broker.port, None if store is None else store.url)
             await consumer.start()
 
-    async def publish(self, topic: str, body: dict[str, object]) -> None:
+    async def publish(
+        self, topic: str, body: dict[str, object], properties: Mapping[str, str] | None = None
+    ) -> None:
         assert self._broker is not None
         await self._broker.inject(topic, body)
 

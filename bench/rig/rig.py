@@ -321,6 +321,8 @@ class Rig(Expectations):
     kill_consumer = verb("consumption", Consumption.kill_consumer)
     start_consumer = verb("consumption", Consumption.start_consumer)
     crash_consumer = verb("consumption", Consumption.crash_consumer)
+    fill_application = verb("consumption", Consumption.fill_application)
+    make_room = verb("consumption", Consumption.make_room)
     lose_acks = verb("consumption", Consumption.lose_acks)
     redeliver = verb("consumption", Consumption.redeliver)
     stop_broker = verb("consumption", Consumption.stop_broker)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.host.lns_process import ServerDied
-from bench.rig.application import MemoryApplication, MemoryBroker, Outboxes, OutboxWire, Witness
+from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Parts, Servers, Store, Wire, capabilities_of
+from bench.rig.memory_application import MemoryApplication
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations

@@ -28,6 +28,8 @@ def accepted(
     books: ConsumerBooks, name: str, position: int, *, at_us: int = 0, **fields: object
 ) -> list[str]:
     told = said(name, position=position, **fields)
+    line = {"position": position, "channel": told["channel"], "messageId": name, "body": {}}
+    books.had(RULES.name, line)
     return list(books.told(RULES, "inbox.accepted", told, at_us))
 
 
@@ -83,27 +85,27 @@ def test_what_was_ignored_was_received_all_the_same() -> None:
 def test_a_topic_is_decided_on_in_its_order_and_then_acknowledged() -> None:
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name)
+        books.brought("shop", "up", name, {})
     assert list(books.acknowledged("shop", "up")) == [
         "shop: up: a message is acknowledged that nothing was decided on"
     ]
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name)
+        books.brought("shop", "up", name, {})
     assert accepted(books, "a", 1) + list(books.acknowledged("shop", "up")) == []
     assert accepted(books, "c", 2) == ["shop: c on up: expected b before it"]
     books.gone("shop")
     assert accepted(books, "d", 3) == []
 
 
-@pytest.mark.parametrize(("after_us", "wrong"), [(199_999, 1), (200_000, 0)])
+@pytest.mark.parametrize(("after_us", "wrong"), [(199_999, 1), (200_000, 0), (200_001, 1)])
 def test_an_effect_is_tried_again_after_its_wait(after_us: int, wrong: int) -> None:
     books = ConsumerBooks()
     for at_us in (0, 100_000):
-        assert list(books.tried("shop", "a", at_us)) == []
-        books.failed("shop", "a", at_us)
-    assert len(list(books.tried("shop", "a", 100_000 + after_us))) == wrong
-    assert len(list(books.tried("shop", "b", 0))) == 0
+        assert list(books.tried("shop", "up", "a", at_us)) == []
+        books.failed("shop", "up", "a", at_us)
+    assert len(list(books.tried("shop", "up", "a", 100_000 + after_us))) == wrong
+    assert len(list(books.tried("shop", "up", "b", 0))) == 0
 
 
 @pytest.mark.parametrize(
@@ -112,13 +114,71 @@ def test_an_effect_is_tried_again_after_its_wait(after_us: int, wrong: int) -> N
 def test_what_is_put_aside_has_failed_so_often(tries: int, reason: str, wrong: int) -> None:
     books = ConsumerBooks()
     for at_us in (0, 100_000):
-        books.failed("shop", "a", at_us)
+        books.failed("shop", "up", "a", at_us)
     told = said("a", tries=tries, reason=reason)
     assert len(list(books.told(RULES, "inbox.parked", told, 0))) == wrong
     seen = {"inbox.parked": 1, "failed": 2}
     assert list(books.figures(seen)) == []
     accepted(books, "a", 1)
     assert list(books.figures({**seen, "inbox.parked": 0})) == []
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "wrong"), [(99_999, 1), (100_000, 0), (500_000, 0), (500_001, 1)]
+)
+def test_an_application_without_room_is_asked_again_soon_and_not_at_once(
+    waited_us: int, wrong: int
+) -> None:
+    books = ConsumerBooks()
+    books.unavailable("shop", 7)
+    assert len(list(books.tried("shop", "up", "a", 7 + waited_us))) == wrong
+    assert list(books.tried("shop", "up", "a", 8 + waited_us)) == []
+
+
+LINE = {"position": 1, "channel": "up", "messageId": "a", "body": {"n": 1}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ([LINE], []),
+        ([], ["shop: a on up: expected one line, observed none"]),
+        (
+            [LINE | {"position": 2}],
+            ["shop: a on up: position of its effect: expected 1, observed 2"],
+        ),
+        (
+            [LINE | {"body": {}}],
+            ["shop: a on up: body of its effect: expected {'n': 1}, observed {}"],
+        ),
+    ],
+)
+def test_an_effect_is_one_line_that_says_what_came(
+    lines: list[dict[str, Any]], wrong: list[str]
+) -> None:
+    books = ConsumerBooks()
+    books.brought("shop", "up", "a", {"n": 1})
+    for line in lines:
+        books.had("shop", line)
+    assert list(books.told(RULES, "inbox.accepted", said("a", position=1), 0)) == wrong
+
+
+def test_an_effect_of_which_nothing_was_told_is_found() -> None:
+    books = ConsumerBooks()
+    books.had("shop", LINE)
+    assert list(books.figures({})) == [
+        "effects of shop that it never told of: expected 0, observed 1"
+    ]
+
+
+def test_who_checks_no_numbers_shows_no_duplicates() -> None:
+    books = ConsumerBooks()
+    accepted(books, "a", 1, sequence_number=5)
+    ignored(books, "b", "sequence", 1, sequence_number=5)
+    books.opened(None, checks=False)
+    assert list(books.figures({"NumDupMsgsRcvd": 0})) == []
+    books.opened(None, checks=True)
+    assert list(books.figures({"NumDupMsgsRcvd": 1})) == []
 
 
 def test_who_ended_before_it_told_is_not_judged() -> None:
@@ -153,6 +213,8 @@ def test_books_and_detectors_agree_on_whatever_comes(seed: int, partitioned: boo
             position += 1
             detectors.remember(entries, message, now_us, position)
             told = {**fields, "key": key, "position": position}
+            line = {"channel": fields["channel"], "messageId": fields["message_id"]}
+            books.had("shop", {**line, "position": position})
             assert list(books.told(rules, "inbox.accepted", told, now_us)) == []
         else:
             first = duplicate.first_position

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bench.rig.application import MemoryBroker, Witness
 
@@ -16,7 +16,13 @@ class Inbox:
         self.taken: list[str] = []
         self.acknowledge: list[Callable[[], None]] = []
 
-    def take(self, topic: str, payload: bytes, acknowledge: Callable[[], None]) -> None:
+    def take(
+        self,
+        topic: str,
+        payload: bytes,
+        properties: Mapping[str, str],
+        acknowledge: Callable[[], None],
+    ) -> None:
         self.taken.append(json.loads(payload)["messageId"])
         self.acknowledge.append(acknowledge)
 

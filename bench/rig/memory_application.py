@@ -1,0 +1,381 @@
+"""Consumers of this process: how does each message have its effect, and what does it leave?"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+import msgspec
+
+from bench.capture import Record
+from bench.host.program import ConsumerDied
+from bench.inspection import consumer
+from bench.inspection.consumer import ConsumerBooks, Rules
+from bench.rig.application import MemoryBroker, Outboxes, Properties
+from bench.rig.case_setup import CaseSetup
+from bench.rig.interfaces import Application, Consumer, ConsumerSettings
+from bench.verdict.wire import json_of
+from lns.clock import now_us
+from lns.delivery import ConfigurationError, Incoming
+from lns.delivery.detectors import Detector
+from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
+from lns.delivery.inbox import Event, Figures, Inbox, figures_of
+from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
+
+_IN_MEMORY = Path("/dev/shm")
+CRASHES = ("effect", "commit", "ack")
+
+
+class Crashed(BaseException):
+    """The consumer is gone; no part of it catches this."""
+
+
+class Refused(Exception):
+    """The application cannot have this message."""
+
+
+class Lines:
+    """The effect: a line of JSON in a file for each message, written to the capture once it stays.
+
+    What a kill took back is cut off, unless the file is `elsewhere`: a pipe, which keeps all that
+    it was given. The message that the effect `refuses` fails, the first `refusals` times (None:
+    always).
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        folder: Path,
+        record: Record,
+        crashes: Callable[[str], None],
+        books: ConsumerBooks,
+        found: Callable[[str], None],
+    ) -> None:
+        self._name = settings.name
+        self._books = books
+        self._found = found
+        self._record = record
+        self._crashes = crashes
+        self._refuses = settings.refuses
+        self._refusals = settings.refusals
+        self._elsewhere = settings.elsewhere
+        self._path = folder / f"{settings.name}.jsonl"
+        self._told_octets = 0
+        self._had = 0
+        self.room: int | None = None
+        self._lines: JsonLinesFile | JsonLinesStream
+
+    def begin(self) -> None:
+        """Open the file, as a consumer does that starts."""
+        self._had = 0
+        if self._elsewhere:
+            self._lines = JsonLinesStream(self._path.open("ab", buffering=0), owned=True)
+        else:
+            self._lines = JsonLinesFile(self._path)
+
+    def give_up(self) -> None:
+        """The consumer is gone, and with it what it had opened."""
+        self._lines.close()
+
+    def open(self, transaction: Transaction) -> None:
+        """What was never kept is no more in the file; EffectUnavailable."""
+        self._lines.open(transaction)
+        self._look("when it is opened")
+
+    def handle(self, message: Incoming, transaction: Transaction) -> None:
+        """Have one more line; EffectUnavailable while there is no room."""
+        self._crashes("effect")
+        for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
+            self._found(text)
+        if self.room is not None and self._had >= self.room:
+            self._books.unavailable(self._name, now_us())
+            raise EffectUnavailable("the application has no room")
+        if message.message_id == self._refuses and self._refusals != 0:
+            if self._refusals is not None:
+                self._refusals -= 1
+            self._books.failed(self._name, message.channel, message.message_id, now_us())
+            raise Refused(message.message_id)
+        self._lines.handle(message, transaction)
+        self._had += 1
+
+    def flush(self, transaction: Transaction) -> None:
+        """The lines are in the file."""
+        self._lines.flush(transaction)
+        if self._elsewhere:
+            self._tell()
+        if self._had:
+            self._crashes("commit")
+
+    def end(self, *, kept: bool) -> None:
+        """Keep the lines or none of them."""
+        self._lines.end(kept=kept)
+        if self._had and not kept:
+            self._found(f"{self._name}: {self._had} effects were had and are not kept")
+        if self.room is not None:
+            self.room -= self._had
+        self._had = 0
+        if kept:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Write down the lines that are new."""
+        octets = self._path.read_bytes()[self._told_octets :]
+        self._told_octets += len(octets)
+        for text in octets.splitlines():
+            line = json_of(text.decode(errors="replace")) or {}
+            self._books.had(self._name, line)
+            fields = {"consumer": self._name, "channel": line.get("channel", "")}
+            fields |= {"message_id": line.get("messageId", ""), "position": line.get("position")}
+            self._record("application", "application.effect", fields)
+
+    def look_at_the_end(self) -> None:
+        """Nothing has become of the file but what was told."""
+        if self._path.exists():
+            self._look("in the end")
+
+    def _look(self, when: str) -> None:
+        octets = self._path.stat().st_size
+        if octets != self._told_octets:
+            due = self._told_octets
+            self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
+
+
+class MemoryConsumer(Consumer):
+    """One consumer with its store, which outlives it as a disk does."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        store: InboxStore,
+        broker: MemoryBroker,
+        setup: CaseSetup,
+        utc_us: Callable[[], int],
+        books: ConsumerBooks,
+    ) -> None:
+        self.settings = settings
+        self._books = books
+        self._store = store
+        self._broker = broker
+        self._setup = setup
+        self._utc_us = utc_us
+        self._crash_at: str | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._inbox: Inbox | None = None
+        self._folder: Path | None = None
+        self._lines: Lines | None = None
+        broker.expect(settings.name)
+
+    async def start(self) -> None:
+        if self._lines is None:
+            self._folder = Path(mkdtemp(prefix="lorabench-consumer-", dir=_memory_of_this_host()))
+            self._lines = Lines(
+                self.settings, self._folder, self._setup.record, self._crashes, self._books,
+                lambda text: self._find([text]),
+            )  # fmt: skip
+        try:
+            self._lines.begin()
+        except EffectUnavailable as error:
+            raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
+        inbox = Inbox(
+            self._store, self._lines, self.settings.detectors(self._oldest_us),
+            told=self._tell, utc_us=self._utc_us,
+        )  # fmt: skip
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running = self._setup.tasks.create_task(self._run(inbox, self._lines, begun))
+        await begun
+
+    async def kill(self) -> None:
+        self._broker.disconnect(self.settings.name)
+        self._books.gone(self.settings.name)
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+    async def crash(self, at: str) -> None:
+        self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
+        if at not in CRASHES:
+            raise ValueError(f"{at!r} is none of {', '.join(CRASHES)}")
+        self._crash_at = at
+
+    async def until_crashed(self) -> None:
+        if self._crash_at is not None and self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def lose_acks(self) -> None:
+        name = self.settings.name
+        self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
+        self._broker.lose_acks(name)
+
+    async def fill(self, room: int) -> None:
+        assert self._lines is not None, "it is started by the first act"
+        name = self.settings.name
+        self._setup.case.fault("consumer", "no room", consumer=name, room=room)
+        self._lines.room = room
+
+    async def make_room(self) -> None:
+        assert self._lines is not None, "it is started by the first act"
+        self._lines.room = None
+
+    async def end(self) -> None:
+        """The case is over: nothing has become of what the application had."""
+        await self.kill()
+        if self._lines is not None:
+            self._lines.look_at_the_end()
+        if self._folder is not None:
+            rmtree(self._folder)
+
+    async def redeliver(self) -> None:
+        if self._inbox is not None:
+            await self._inbox.settled()
+        self._broker.redeliver(self.settings.name)
+
+    async def _run(self, inbox: Inbox, lines: Lines, begun: "asyncio.Future[None]") -> None:
+        name = self.settings.name
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            async with inbox:
+                self._inbox = inbox
+                self._broker.connect(name, lambda *message: self._offer(inbox, ended, *message))
+                self._books.opened(self.settings.window_us, checks=self.settings.sequence)
+                begun.set_result(None)
+                await ended
+        except* Crashed:
+            self._broker.disconnect(name)
+            self._books.gone(name)
+            self._crash_at = None
+        except* Exception as error:
+            cause = error.exceptions[0]
+            died = ConsumerDied(f"consumer {name} ended: {type(cause).__name__}: {cause}")
+            if begun.done():
+                raise died from error
+            begun.set_exception(cause if isinstance(cause, ConfigurationError) else died)
+        finally:
+            self._inbox = None
+            lines.give_up()
+
+    def _offer(
+        self,
+        inbox: Inbox,
+        ended: asyncio.Future[None],
+        topic: str,
+        payload: bytes,
+        properties: Properties,
+        acknowledge: Callable[[], None],
+    ) -> None:
+        def keep() -> None:
+            self._crashes("ack")
+            self._find(self._books.acknowledged(self.settings.name, topic))
+            acknowledge()
+
+        body = json_of(payload.decode(errors="replace"))
+        named = {**properties, **(body or {})}.get("messageId")
+        self._books.brought(self.settings.name, topic, named, body)
+        try:
+            inbox.offer(topic, payload, properties, 1, keep)
+        except Exception as error:
+            if not ended.done():
+                ended.set_exception(error)
+
+    def _crashes(self, at: str) -> None:
+        if at == self._crash_at:
+            self._broker.disconnect(self.settings.name)
+            self._books.is_blind |= at == "ack"  # of a batch the others are kept and not told
+            raise Crashed
+
+    def _tell(self, event: Event) -> None:
+        said = msgspec.to_builtins(event)
+        self._setup.record("inbox", event.kind, {"consumer": self.settings.name, **said})
+        self._find(self._books.told(self._rules(), event.kind, said, self._utc_us()))
+
+    def _find(self, wrong: Iterable[str]) -> None:
+        for text in wrong:
+            self._setup.case.find(consumer.found(text, now_us()))
+
+    def _rules(self) -> Rules:
+        of = self.settings
+        window_us = of.window_us and self._books.window_us
+        return Rules(
+            of.name, window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
+            of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
+        )  # fmt: skip
+
+    def _oldest_us(self) -> int | None:
+        then_us = self._broker.oldest_us(self.settings.name)
+        return None if then_us is None else self._utc_us() - (now_us() - then_us)
+
+
+def _memory_of_this_host() -> Path | None:
+    """Where files are kept without a disk; None: where any others are."""
+    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+
+
+def _figures(of: Figures) -> dict[str, int]:
+    """The figures of a store by the words of the books."""
+    ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
+    accepted, unreadable = of.accepted, of.unreadable
+    decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
+    failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
+    return {**decided, **ignored, **failed, "NumDupMsgsRcvd": of.num_dup_msgs_rcvd}
+
+
+class MemoryApplication(Application):
+    capabilities = frozenset(
+        {"slow application", "crash in a transaction", "full application", "user properties"}
+    )
+
+    def __init__(
+        self,
+        setup: CaseSetup,
+        broker: MemoryBroker,
+        outboxes: Outboxes,
+        utc_us: Callable[[], int],
+    ) -> None:
+        self._setup = setup
+        self._broker = broker
+        self._outboxes = outboxes
+        self._utc_us = utc_us
+        self._inboxes: dict[str, MemoryInboxStore] = {}
+        self._books: dict[str, ConsumerBooks] = {}
+        self._consumers: dict[str, MemoryConsumer] = {}
+
+    def new_consumer(self, settings: ConsumerSettings) -> Consumer:
+        name = settings.store or settings.name
+        store = self._inboxes.setdefault(name, MemoryInboxStore())
+        books = self._books.setdefault(name, ConsumerBooks())
+        new = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us, books)
+        self._consumers[settings.name] = new
+        return new
+
+    async def ready(self) -> None:
+        for one in self._consumers.values():
+            await one.start()
+
+    async def publish(
+        self, topic: str, body: dict[str, object], properties: Properties | None = None
+    ) -> None:
+        self._broker.publish(topic, body, properties, injected=True)
+
+    async def stop_broker(self) -> None:
+        self._broker.stop()
+
+    async def start_broker(self) -> None:
+        self._broker.start()
+        self._outboxes.send_again()
+
+    def delay(self, us: int, messages: int, lns: str | None) -> None:
+        self._outboxes.delay(us, messages, lns)
+
+    def refuse(self, messages: int, lns: str | None) -> None:
+        self._outboxes.refuse(messages, lns)
+
+    async def end(self) -> None:
+        for name, books in self._books.items():
+            seen = await figures_of(self._inboxes[name])
+            ids = seen.remembered[Detector.WINDOW].count
+            remembered = books.remembered(ids, self._utc_us())
+            for text in (*books.figures(_figures(seen)), *remembered):
+                self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
+        for one in self._consumers.values():
+            await one.end()
