@@ -1,5 +1,8 @@
 """`lorabench explore`: what happens in histories that nobody thought of?"""
 
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,14 +23,14 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.report import in_words, totals
+from bench.cli.report import CaseVerdict, in_words, totals
 from bench.cli.run import Selection, run_scenarios
 from bench.explore.coverage import ALL_PAIRS, holes, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
-from bench.explore.history import History, KeptHistory, keep_histories, read_history
+from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
 from bench.explore.judge import Judged, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
 
@@ -72,7 +75,8 @@ def explore(
     :param devices: Devices of a history at most: 1, 2 or 3.
     :param faults: Let servers, stations, the store and the broker fail.
     :param history: Play this one history, as a finding tells it.
-    :param keep: Add what was found to a file of histories that scenarios play for ever.
+    :param keep: Add what was found to a file of histories, which are scenarios then: `lorabench run
+        --catalogue FILE` plays them, and those of scenarios/explored.json are always played.
     :param workers: Processes that explore side by side.
     :param until_first: Stop as soon as something was found.
     :param show_table: Print how often each pair of situations met.
@@ -81,30 +85,44 @@ def explore(
     :param capture_dir: Where the folder of a run on a rig is made.
     """
     _look_through(minutes, histories, servers, devices, workers)
+    of_memory = {"--minutes": minutes, "--workers": workers > 1, "--table": show_table}
+    of_memory["--until-first"] = until_first
+    of_chance = of_memory | {"--histories": histories, "--servers": servers}
+    if rig is not None:
+        _refuse("--rig", of_memory, "is for histories in memory")
+    if history is not None:
+        _refuse("--history", of_chance, "is for random histories, and this is one")
+    _look_at(keep)
     if history is not None and rig is None:
-        return _play_one(history, as_json=as_json)
+        return _play_one(history, keep, as_json=as_json)
     limits = Limits(
         servers=Limits().servers if servers is None else (servers,),
         devices_max=devices,
         faults=faults,
     )
     if rig is not None:
-        return _on_rig(rig, Order(seed, histories, limits=limits), history, capture_dir)
+        order = Order(seed, histories, limits=limits)
+        return _on_rig(rig, order, history, capture_dir, keep, as_json=as_json)
     if minutes is None and histories is None:
         minutes = 1
     seconds = None if minutes is None else minutes * 60
     order = Order(seed, histories, seconds, limits, workers, until_first)
     with ProgressDisplay() as display:
         explored = explore_histories(order, display)
-    kept = _keep(keep, explored)
+    kept = _keep(keep, [(str(one.cause), one.history) for one in explored.findings])
     if as_json:
         print_json(_as_json(explored, kept, order))
     else:
-        _print(explored, kept, order, show_table=show_table)
+        _print(explored, order, show_table=show_table)
+        print_lines(labelled(_played_by(keep, kept)))
+    if explored.interrupted:
+        return ExitCode.INTERRUPTED
     return ExitCode.FAILED if explored.findings else ExitCode.PASSED
 
 
-def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
+def _on_rig(
+    rig: str, order: Order, text: str | None, capture_dir: Path, keep: Path | None, *, as_json: bool
+) -> int:
     wires = rig == "emulated"
     if text is not None:
         found = [_read(text)]
@@ -125,23 +143,36 @@ def _on_rig(rig: str, order: Order, text: str | None, capture_dir: Path) -> int:
     capture_dir.mkdir(parents=True, exist_ok=True)
     file = capture_dir / f"explored-{order.seed}.json"
     file.unlink(missing_ok=True)
-    keep_histories(file, [(f"history {n}", one) for n, one in enumerate(found, 1)])
+    played = keep_histories(file, [(f"history {n}", one) for n, one in enumerate(found, 1)])
     selection = Selection(
         "scenarios/test_explored.py", rig, order.seed, None, capture_dir, explored=file
     )
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
-    print_lines([f"{len(ran.verdicts)} histories: {in_words(totals(ran.verdicts))}"])
+    words = {case.id: _verdict_of(case.id, ran.verdicts) for case in played}
+    failed = [case.history for case in played if words[case.id] not in ("PASS", None)]
+    kept = _keep(keep, [(f"on the {rig} rig", one) for one in failed])
+    if as_json:
+        cases = [{**case.as_json(), "verdict": words[case.id]} for case in played]
+        print_json({"cases": cases, "captures": str(ran.folder), "kept": [k.id for k in kept]})
+        return ran.exit_code
+    histories = f"{len(ran.verdicts)} histor{'y' if len(ran.verdicts) == 1 else 'ies'}"
+    print_lines([f"{histories}: {in_words(totals(ran.verdicts))}"])
     print_lines(
         labelled(
             [
                 ("histories", shown_path(file)),
                 ("captures", shown_path(ran.folder)),
                 ("one alone", command_line("explore", "--rig", rig, "--history", "…")),
+                *_played_by(keep, kept),
             ]
         )
     )
     return ran.exit_code
+
+
+def _verdict_of(case: str, verdicts: Sequence[CaseVerdict]) -> str | None:
+    return next((one.verdict for one in verdicts if f"[{case}" in one.case), None)
 
 
 def _read(text: str) -> History:
@@ -166,26 +197,61 @@ def _look_through(
         raise Refused("--workers: at least one.")
 
 
-def _play_one(text: str, *, as_json: bool) -> int:
+def _refuse(option: str, others: Mapping[str, object], why: str) -> None:
+    for other, said in others.items():
+        if said:
+            raise Refused(f"{option}: {other} {why}.")
+
+
+def _look_at(keep: Path | None) -> None:
+    """Refuse a file that could not be kept, before anything is explored for it."""
+    if keep is None:
+        return
+    if keep.is_dir():
+        raise Refused(f"--keep: {keep} is a folder; name a file.")
+    if not keep.absolute().parent.is_dir():
+        raise Refused(f"--keep: there is no folder {keep.parent}.")
+    if not os.access(keep if keep.exists() else keep.absolute().parent, os.W_OK):
+        raise Refused(f"--keep: {keep} may not be written.")
+    _keep(keep, [])
+
+
+def _play_one(text: str, keep: Path | None, *, as_json: bool) -> int:
     judged = play_and_judge(_read(text))
+    title = str(judged.causes[0]) if judged.causes else "worth to be played again"
+    kept = _keep(keep, [(title, judged.trace.history)])
     if as_json:
-        print_json(_history_json(judged))
+        print_json(_history_json(judged) | {"kept": [case.as_json() for case in kept]})
     else:
         print_lines([*drawing(judged), ""])
         print_lines([str(cause) for cause in judged.causes] or ["No law is broken."])
+        print_lines(labelled(_played_by(keep, kept)))
     return ExitCode.FAILED if judged.causes else ExitCode.PASSED
 
 
-def _keep(path: Path | None, explored: Explored) -> list[KeptHistory]:
+def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHistory]:
+    """Add what was found; a file that would stay as it is is only read."""
     if path is None:
         return []
     try:
-        return keep_histories(path, [(str(one.cause), one.history) for one in explored.findings])
+        if found:
+            return keep_histories(path, found)
+        if path.exists():
+            read_histories(path)
+        return []
     except ValueError as error:
         raise Refused(f"--keep: {error}") from None
 
 
-def _print(explored: Explored, kept: list[KeptHistory], order: Order, *, show_table: bool) -> None:
+def _played_by(keep: Path | None, kept: list[KeptHistory]) -> list[tuple[str, object]]:
+    """What was kept, and how it is played as a scenario."""
+    rows: list[tuple[str, object]] = [("kept", f"{case.id} {case.title}") for case in kept]
+    if kept and keep is not None:
+        rows += [("play it", command_line("run", "--catalogue", shown_path(keep)))]
+    return rows
+
+
+def _print(explored: Explored, order: Order, *, show_table: bool) -> None:
     batch = explored.batch
     for number, finding in enumerate(explored.findings, 1):
         _print_finding(number, finding)
@@ -202,7 +268,7 @@ def _print(explored: Explored, kept: list[KeptHistory], order: Order, *, show_ta
     rows += [("pairs met", f"{len(ALL_PAIRS) - len(missing)} of {len(ALL_PAIRS)}")]
     rows += [("", f"hole: {one}, then {two}") for one, two in missing[:HOLES_TOLD]]
     rows += [("", f"and {len(missing) - HOLES_TOLD} more")] if missing[HOLES_TOLD:] else []
-    rows += [("kept", f"{case.id} {case.title}") for case in kept]
+    rows += [("stopped", "by Ctrl-C: what was found so far")] if explored.interrupted else []
     rows += [("repeat it", _repeat(order, batch.histories))]
     rows += [("findings", len(explored.findings) or "none: no law broken, no other word")]
     print_lines(labelled(rows))
@@ -219,7 +285,7 @@ def _print_finding(number: int, finding: Finding) -> None:
             *(f"   {line}" for line in drawing(play_and_judge(finding.history))),
             "",
             f"   repeat it  {_repeat_one(finding.history)}",
-            f"   case       {case}",
+            f"   case       {json.dumps(case, ensure_ascii=False)}",
             "",
         ]
     )

@@ -178,7 +178,8 @@ def run(
     :param redis: URL of the store of network servers, on the emulated rig; one is started if left
         out. What it knows of the devices of this bench is forgotten.
     :param bench: Inventory of a real bench; the scenarios run on its boards and gateways.
-    :param catalogue: Edge cases of your own (JSON), in place of scenarios/edge_cases.json.
+    :param catalogue: Edge cases of your own (JSON), in place of scenarios/edge_cases.json, or
+        histories that `lorabench explore --keep` has written.
     """
     if bench is not None:
         rig = "hardware"

@@ -33,6 +33,7 @@ from bench.cli.output import (
 )
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import in_words
+from bench.explore.history import read_histories
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
 from bench.plan.schedule import Bound, Overheads, Schedule, bound, schedule
 from bench.run.run_record import PLAN, RETENTION_S
@@ -192,13 +193,17 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
     """What pytest is told to collect, and with which settings.
 
     Part of a name, a `-k` expression, a file or a folder; None: all that come with the bench.
-    With `catalogue` the edge cases of that file. NoSuchScenario for a file that is not there.
+    With `catalogue` the edge cases of that file, or the histories. NoSuchScenario for a file that
+    is not there, or keeps histories that cannot be read.
     """
     folder = scenarios_folder()
     if catalogue is not None:
         if not catalogue.is_file():
             raise NoSuchScenario(f"--catalogue: there is no file {catalogue}.")
         only = [] if pattern is None else ["-k", pattern]
+        if _keeps_histories(catalogue):
+            explored = [str(folder / _HISTORIES), *only, "--explored", str(catalogue)]
+            return [*explored, *_settings(folder)]
         return [str(folder / _CATALOGUE), *only, "--catalogue", str(catalogue), *_settings(folder)]
     if pattern is None:
         return [str(folder), *_settings(folder)]
@@ -216,6 +221,22 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
 
 
 _CATALOGUE = "test_catalogue.py"
+_HISTORIES = "test_explored.py"
+
+
+def _keeps_histories(catalogue: Path) -> bool:
+    """Whether the cases of a file are what `lorabench explore` has kept."""
+    try:
+        cases = json.loads(catalogue.read_text(encoding="utf-8"))["cases"]
+        if not any("history" in case for case in cases):
+            return False
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
+    try:
+        read_histories(catalogue)
+    except ValueError as error:
+        raise NoSuchScenario(f"--catalogue: {error}") from None
+    return True
 
 
 def _is_word(name: str) -> bool:

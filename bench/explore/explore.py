@@ -80,6 +80,7 @@ class Explored:
     batch: Batch
     findings: tuple[Finding, ...]
     seconds: float
+    interrupted: bool = False
 
     @property
     def unknowable_share(self) -> float:
@@ -88,25 +89,28 @@ class Explored:
 
 
 def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored:
-    """Explore, then shrink what was found."""
+    """Explore until it is enough or Ctrl-C is typed, then shrink what was found."""
     began = time.monotonic()
-    explored = Batch()
+    explored, interrupted = Batch(), False
     with ExitStack() as stack:
         pool: Executor | None = None
         if order.workers > 1:
-            pool = ProcessPoolExecutor(order.workers, mp_context=get_context("spawn"))
+            context = get_context("spawn")
+            pool = ProcessPoolExecutor(order.workers, context, initializer=_leave_ctrl_c)
             stack.enter_context(pool)
-        for batch in _rounds(order, explored, pool, began):
-            explored.add(batch)
-            progress("histories", explored.histories, order.histories or 0)
-            if order.until_first and explored.found:
-                if pool is not None:
-                    pool.shutdown(cancel_futures=True)
-                break
+            stack.callback(pool.shutdown, cancel_futures=True)
+        try:
+            for batch in _rounds(order, explored, pool, began):
+                explored.add(batch)
+                progress("histories", explored.histories, order.histories or 0)
+                if order.until_first and explored.found:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
     if order.until_first:
         explored.found = dict(sorted(explored.found.items(), key=_by_receptions)[:1])
     findings = _shrunk(explored, progress)
-    return Explored(explored, findings, time.monotonic() - began)
+    return Explored(explored, findings, time.monotonic() - began, interrupted)
 
 
 @contextmanager
@@ -128,8 +132,13 @@ def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
         ours.close()
 
 
+def _leave_ctrl_c() -> None:
+    """Whoever waits for this process ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _explore_into(order: Order, result: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    _leave_ctrl_c()
     result.send(explore(order, lambda what, done, whole: None))
 
 

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 MILLISECOND_US = 1_000
@@ -468,24 +469,29 @@ def read_histories(path: Path) -> list[KeptHistory]:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         why = f"{path} keeps no histories, a JSON object with `cases`: {error!r}"
         raise ValueError(why) from None
-    cases = []
+    cases: dict[str, KeptHistory] = {}
     for place, case in enumerate(listed, 1):
         try:
-            cases.append(KeptHistory(case["id"], case["title"], read_history(case["history"])))
+            kept = KeptHistory(case["id"], case["title"], read_history(case["history"]))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}: case {place} cannot be read: {error}") from None
-    return cases
+        if kept.id in cases:
+            raise ValueError(f"{path}: case {place} has the id {kept.id}, as one before it")
+        cases[kept.id] = kept
+    return list(cases.values())
 
 
 def keep_histories(path: Path, found: list[tuple[str, History]]) -> list[KeptHistory]:
     """Add histories, each with its title; those that are there already are not added again."""
     cases = read_histories(path) if path.exists() else []
-    known = {str(case.history) for case in cases}
+    known, ids = {str(case.history) for case in cases}, {case.id for case in cases}
     added: list[KeptHistory] = []
     for title, history in found:
         if str(history) not in known:
             known.add(str(history))
-            added.append(KeptHistory(f"X{len(cases) + len(added) + 1:02}", title, history))
+            number = next(n for n in count(len(cases) + len(added) + 1) if f"X{n:02}" not in ids)
+            ids.add(f"X{number:02}")
+            added.append(KeptHistory(f"X{number:02}", title, history))
     document = {"cases": [case.as_json() for case in (*cases, *added)]}
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ none can. Exit status 1 when a mutant is not found, or its history not short eno
 
     python -m tests.mutants.explored                  all of them (`make explored`)
     python -m tests.mutants.explored level_2 window   one list, and those with this word in the name
+    python -m tests.mutants.explored level_2 30:60    of those the 31st to the 60th
 
 So many histories are what a minute on two processors is enough for; the seconds are of processor
 time, those of shrinking among them.
@@ -14,6 +15,7 @@ time, those of shrinking among them.
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -89,12 +91,16 @@ class Found:
 
 def main(argv: list[str]) -> int:
     """Explore the mutants of the lists and with the words given on the command line."""
+    part = next((word for word in argv if re.fullmatch(r"\d*:\d*", word)), ":")
+    words = [word for word in argv if word != part]
     chosen = [
         mutant
         for group, mutants in LISTS.items()
         for mutant in mutants
-        if not argv or group in argv or any(word in mutant.name for word in argv)
+        if not words or group in words or any(word in mutant.name for word in words)
     ]
+    first, last = (int(number) if number else None for number in part.split(":"))
+    chosen = chosen[first:last]
     print(f"{'mutant':58} {'found':>6} {'cpu s':>6} {'histories':>9} {'receptions':>10}  law")
     bad = 0
     for mutant in chosen:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import ExitCode
+from bench.cli.output import ExitCode, Refused
 from bench.cli.program import main
+from bench.cli.scenarios import chosen
+from bench.explore.history import read_histories
 
 
 def test_a_few_histories_are_explored(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +44,10 @@ def test_one_history_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
         (["--devices", "9"], "--devices"),
         (["--workers", "0"], "--workers"),
         (["--rig", "simulated", "--history", "a=relaxed/Mark : a send ; empty"], "no rig can play"),
+        (["--rig", "simulated", "--minutes", "1"], "--rig: --minutes is for histories in memory"),
+        (["--history", "a=relaxed/Mark : a send", "--servers", "2"], "--history: --servers is for"),
+        (["--keep", "/"], "/ is a folder"),
+        (["--keep", "/no/such/file.json"], "there is no folder /no/such"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -56,3 +62,33 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text("{}", encoding="utf-8")
     assert main(["explore", "--histories", "1", "--keep", str(file)]) == ExitCode.USAGE
     assert "keeps no histories" in capsys.readouterr().err
+
+
+def test_a_history_is_kept_and_played_as_a_scenario(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kept.json"
+    history = ["--history", "a=relaxed/Mark : a send A1 A2"]
+    for _ in range(2):  # it is kept once
+        assert main(["explore", *history, "--keep", str(file)]) == ExitCode.PASSED
+    assert f"lorabench run --catalogue {file}" in capsys.readouterr().out
+    [kept] = read_histories(file)
+    assert (kept.id, kept.title) == ("X01", "worth to be played again")
+    assert chosen(None, catalogue=file)[1:3] == ["--explored", str(file)]
+
+
+def test_a_kept_history_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text('{"cases": [{"id": "X01", "title": "odd", "history": "a : b"}]}', "utf-8")
+    with pytest.raises(Refused, match="case 1 cannot be read"):
+        chosen(None, catalogue=file)
+
+
+def test_what_is_played_on_a_rig_is_told_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--rig", "simulated", "--histories", "1", "--capture-dir", str(tmp_path), "--json"]
+    assert main(["explore", *words]) == ExitCode.PASSED
+    told = json.loads(capsys.readouterr().out)
+    assert [case["verdict"] for case in told["cases"]] == ["PASS"]
+    assert Path(told["captures"]).is_dir()

@@ -199,3 +199,23 @@ def test_a_file_that_keeps_no_histories_is_refused(tmp_path: Path) -> None:
     file.write_text('{"cases": [{"id": "X01", "title": "", "history": "?"}]}', encoding="utf-8")
     with pytest.raises(ValueError, match="case 1 cannot be read"):
         read_histories(file)
+
+
+def test_ctrl_c_ends_in_what_was_explored_so_far() -> None:
+    def typed(what: str, done: int, whole: int) -> None:
+        raise KeyboardInterrupt
+
+    explored = explore(Order(1, histories=300), typed)
+    assert explored.interrupted
+    assert explored.batch.histories == 100
+
+
+def test_no_two_kept_histories_have_one_id(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    plain, other = (read_history(f"a=strict/{word} : a send A1") for word in ("None", "Mark"))
+    keep_histories(file, [("one", plain)])
+    file.write_text(file.read_text("utf-8").replace("X01", "X02"), "utf-8")
+    assert [case.id for case in keep_histories(file, [("two", other)])] == ["X03"]
+    file.write_text(file.read_text("utf-8").replace("X03", "X02"), "utf-8")
+    with pytest.raises(ValueError, match="case 2 has the id X02, as one before it"):
+        read_histories(file)
