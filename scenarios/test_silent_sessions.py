@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import EXPIRED, FIRST, OWNED, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import AGAIN, EXPIRED, FIRST, LOST, OWNED, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -121,3 +121,21 @@ async def test_a_copy_that_waited_takes_no_session_back(rig):
     for frame in (begun, after):
         rig.expect(frame, OWNED, owned="west")
     rig.expect_upstream(after, through="west", removeDuplicatesKey=f"{key}1")
+
+
+async def test_the_repeated_answers_of_another_server_are_its_own(rig):
+    """Who has read of them in the store refuses nothing for that: the frame is the other one's."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("repeating", f_cnt=10, relaxed_f_cnt=False)
+    frame = await rig.craft(device, confirmed=True)
+    await tell(rig, frame, "east", "west")
+    await rig.wait(seconds(3))
+    for _ in range(3):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    await rig.forge(device, by="west")  # nobody fits it, so the server looks
+    await rig.wait(seconds(1))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(1))
+    due = OWNED + LOST + AGAIN * 3 + WAITED
+    rig.expect(frame, due, owned="east", lost="west", again="east", waited="west")

@@ -250,12 +250,12 @@ async def test_copies_of_a_stranger_wait_for_one_answer_of_the_store(rig, strate
 @pytest.mark.requires("virtual time")
 @pytest.mark.fault("store", "slow")
 async def test_strangers_are_looked_up_side_by_side(rig):
-    """Who joined elsewhere does not wait until another one has been found."""
+    """Who joined elsewhere does not wait until another one has been found; one is of class B."""
     rig.put_on("lns-b", "east")
     devices = [rig.provision(f"new-{number}", activation="otaa") for number in range(4)]
     rig.only("east")
     joins = [await device.join() for device in devices]
-    frames = [await rig.craft(device) for device in devices]
+    frames = [await rig.craft(device, class_b=device is devices[0]) for device in devices]
     rig.slow_store(milliseconds(60))
     for frame in frames:
         await rig.say(rig.told(frame, by="west"), by="west")

@@ -151,3 +151,30 @@ async def test_of_seventeen_clocks_the_newest_are_known(rig):
     for clock in (clocks[-1], clocks[-2]):
         since_us = await now(rig) - began
         await says(rig, IN_RX2, xtime=clock + since_us - milliseconds(700))
+
+
+async def test_a_report_ends_the_second_that_a_new_connection_has(rig):
+    """A station that does not introduce itself shows its clock: it is answered at once."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.reconnect_without_version()
+    await rig.wait(milliseconds(1_100))  # it is back after one second
+    clock = await now(rig)
+    await reports(rig, clock)
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_station_that_goes_on_after_its_configuration_is_answered_ten_seconds_later(rig):
+    """Its radio did not begin anew, and it cannot say what its clock shows: its frames do."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = await now(rig)
+    rig.west.break_clock()
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(seconds(6))
+    await says(rig, TOO_LATE, xtime=clock + seconds(6))
+    await rig.wait(seconds(2))
+    await says(rig, FIRST, xtime=clock + seconds(11))

@@ -451,8 +451,7 @@ def _command(
             due = 0.0  # but of LoRa nobody can say
             if isinstance(modulated, Lora):
                 due = max(0, min(254, uplink.snr - _FLOOR_DB[modulated.sf]))
-            if abs(command.told[0] - due) > 1:
-                yield check.wrong("margin of LinkCheckAns", round(due), command.told[0])
+            yield from check.same("margin of LinkCheckAns", round(due), command.told[0])
             if not 1 <= command.told[1] <= answered.stations:
                 due_stations = f"1 to {answered.stations}"
                 yield check.wrong("GwCnt of LinkCheckAns", due_stations, command.told[1])
