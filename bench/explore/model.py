@@ -2,11 +2,13 @@
 
 Written from ADR 007 and the architecture alone; it shares no code with the network server. It knows
 everything at once: one record of a session that all servers see alike, and for each server what
-that one heard itself. What is decided, is decided when a reception arrives; a message that takes
-its time makes the answer later. What nobody outside can know is *unknowable*, with the reason.
+that one heard itself (`bench.explore.model_books`). What is decided, is decided when a reception
+arrives; a message that takes its time makes the answer later (`bench.explore.model_answers`).
 
-The rules are `_join`, `_data`, `_decide` and `_ask`. What `_doubts` is asked only keeps the model
-from saying what it cannot know (`bench.explore.model_doubts`): the rules are whole without it.
+Read it from the top: the sections follow a frame from the antenna to the application and back, and
+`policy` is the table of ADR 007. Pass over `_doubts` at the first reading: what nobody outside can
+know is *unknowable*, with the reason (`bench.explore.model_doubts`), and the rules are whole
+without it.
 """
 
 from collections import defaultdict
@@ -15,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from bench.explore.history import Device
+from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
     ENDED,
@@ -24,7 +27,6 @@ from bench.explore.model_books import (
     OLDER,
     TOO_FAR,
     UNTOLD,
-    Answers,
     Claim,
     Decided,
     Due,
@@ -55,6 +57,33 @@ ASKED_AGAIN_US = 5_000_000  # a frame that fits nobody is asked for again after 
 JOIN_RX1_US = 5_000_000
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
+
+
+def policy(copy: str, strategy: str, where: str, *, confirmed: bool, restarts: bool) -> Decided:
+    """ADR 007: what becomes of the "first" of a frame, or the "same" or "other" station's copy.
+
+    `where`: how its counter stands; `restarts`: it is FCnt 0 or 1 of a device that may begin again.
+    """
+    newer = where in (NEWER, UNTOLD)
+    repeats = where == EQUAL and confirmed
+    if copy == "first":
+        decided = Decided("NonDuplicate", "forwarded", answers=True, advances=newer or restarts)
+        valid = newer or restarts or repeats
+    elif copy == "same":
+        decided = Decided("DuplicateDueToResubmission", COPY[strategy], answers=confirmed)
+        decided.reason = "ResubmissionSuppressed" if strategy == "Drop" else "-"
+        decided.advances = newer  # a relaxed device has begun again and sends an equal frame
+        valid = newer or restarts or repeats
+    elif strategy == "Drop":
+        return Decided("Duplicate", "dropped", "Duplicate")
+    else:
+        decided = Decided("SoftDuplicate", COPY[strategy])
+        valid = newer or restarts or where == EQUAL
+    if not valid:
+        return Decided(decided.status, "dropped", "InvalidFrameCounter")
+    # The fourth answer to one counter is none: that of a frame, and three again.
+    decided.spends = decided.answers and not decided.advances
+    return decided
 
 
 class Model:
@@ -97,51 +126,7 @@ class Model:
                 self._note(event)
         return due
 
-    def _note(self, event: Event) -> None:
-        match event:
-            case ServerRestarted(_, number):
-                self._restart(number)
-            case RadioRestarted(_, number, station, radio):
-                self._servers[number].radios[station] = radio
-            case UpstreamDisturbed(_, number, slow_us, refused):
-                server = self._servers[number]
-                server.slow_us, server.refused = slow_us, refused
-                server.is_unsure = event.at_us <= server.unsure_us
-            case StoreDisturbed(_, number, until_us, late_us):
-                self._servers[number].store_us = until_us
-                self._servers[number].late_us = late_us
-            case StoreEmptied():
-                self._is_emptied = True
-            case DownlinkWanted(_, number, device):
-                pinned = self._trace.history.devices[device].pinned
-                self._servers[number].queue[device] += pinned in (None, number)
-
-    def _restart(self, number: int) -> None:
-        """A server forgets all but what the store has; nobody waits for copies of that."""
-        old = self._servers[number]
-        self._servers[number] = Server(store_us=old.store_us, late_us=old.late_us)
-        self._servers[number].radios = old.radios
-        for device in range(len(self._trace.history.devices)):
-            self._learn(number, device)
-        for session in self._sessions.values():
-            if not session.is_kept:
-                session.be_doubted("a counter was not kept before a restart", 0, relaxed=True)
-            session.hear_all(number)
-
-    def _everybody_hears_all(self, session: Session) -> None:
-        for number, server in enumerate(self._servers):
-            server.knows.add(session.opened)
-            session.hear_all(number)
-
-    def _learn(self, number: int, device: int) -> None:
-        """A server reads what the store has of a device."""
-        server = self._servers[number]
-        for (whose, opened), session in self._sessions.items():
-            if whose == device:
-                (server.ended if session.is_over else server.knows).add(opened)
-                session.tell(number)
-
-    # --- one reception ------------------------------------------------------------------------
+    # --- 1. who sent it ---------------------------------------------------------------------------
 
     def _receive(self, r: Reception) -> Words:
         frame, server = r.frame, self._servers[r.server]
@@ -161,9 +146,6 @@ class Model:
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
         return self._data(r, server, session, withheld)
-
-    def _device(self, frame: Frame) -> Device:
-        return self._trace.device_of(frame)
 
     def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
         """Whether a server knows a session; what it has not met it reads in the store."""
@@ -189,6 +171,8 @@ class Model:
             for number, one in enumerate(self._trace.history.devices):
                 if number == frame.device or (one.alike and device.alike):
                     self._learn(r.server, number)
+
+    # --- 2. a join --------------------------------------------------------------------------------
 
     def _join(self, r: Reception, server: Server) -> Words:
         frame = r.frame
@@ -223,28 +207,28 @@ class Model:
         answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
 
-    # --- data ---------------------------------------------------------------------------------
+    # --- 3. a data frame, from level 1 to the application and back --------------------------------
 
     def _data(self, r: Reception, server: Server, session: Session, withheld: str) -> Words:
-        frame, at_us = r.frame, r.at_us
-        before = copy_of(session)
+        frame, before = r.frame, copy_of(session)
+        late_us = 3 * server.lateness_us(r.at_us)
         copy = self._note_sighting(r, server)
         self._doubts.ended(server, session, copy)
-        begins_us = max(at_us, server.busy.get(frame.number, 0))
-        waited = begins_us > at_us and copy != "first"
-        until_us = begins_us + 3 * server.lateness_us(at_us)
-        self._doubts.waiting(r, session, copy, begins_us, until_us)
+        # A copy waits for what becomes of its first one, and is of the newest frame then.
+        begins_us = max(r.at_us, server.busy.get(frame.number, 0))
+        waited = begins_us > r.at_us and copy != "first"
+        self._doubts.waiting(r, session, copy, begins_us, begins_us + late_us)
         decided = self._decide(r, server, session, copy, waited=waited)
         if decided is None:
             return _refused("UnknownDevice")
-        if decided.reason == "StoreUnavailable":
+        if decided.reason == "StoreUnavailable":  # it was not heard
             bring_back(session, before)
             if copy == "first":
                 del server.sightings[frame.number]
         goes_up = decided.upstream != "dropped"
         slow_us, refused = 0, False
         if goes_up:
-            self._doubts.message(r, server, until_us)
+            self._doubts.message(r, server, begins_us + late_us)
             slow_us, refused = server.slow_us, server.refused
             server.slow_us, server.refused = 0, False
         done_us = begins_us + slow_us
@@ -259,68 +243,38 @@ class Model:
         if slow_us and (decided.advances or copy == "first"):
             server.busy[frame.number] = done_us
         if copy == "first" and (goes_up or decided.advances):
-            late_us = 3 * server.lateness_us(at_us)
             self._settle(r, server, session, done_us + late_us, decided.level2)
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
             answer = self._answers.answer(r, server, session, decided, done_us)
         return Words(decided.status, decided.upstream, decided.reason, answer, decided.level2)
 
-    def _decide(
-        self, r: Reception, server: Server, session: Session, copy: str, *, waited: bool
-    ) -> Decided | None:
-        """What becomes of it here, and what the others say; None: its session is over."""
-        frame, device = r.frame, self._device(r.frame)
-        strategy, confirmed, f_cnt = device.strategy, frame.confirmed, frame.f_cnt
-        shared = self._shared and device.pinned is None
-        restarts = device.kind == "relaxed" and f_cnt <= 1
-        is_claimed = session.claim_of(r, self._trace.retention_us).owner is not None
-        where = EQUAL if waited else self._standing(r, session, shared=shared, restarts=restarts)
-        if shared and self._look_up(r, server, session, where, copy):
-            server.sightings.pop(frame.number)
-            return None
-        if r.server in session.misled and not session.is_told(r.server):
-            self._doubts.misled(r, session, where, is_claimed=is_claimed)
-            where = EQUAL if where == NEWER else where
-        if copy == "other":
-            if shared:
-                self._doubts.other_copy(r, session, where)
-            return self._of_other_station(strategy, where, restarts=restarts)
-        if shared and copy == "same" and where in (NEWER, TOO_FAR, UNTOLD):
-            where = self._doubts.repetition(r, session, where)
-        may_repeat = where == EQUAL and confirmed
-        if copy == "first":
-            advances = where in (NEWER, UNTOLD) or restarts
-            decided = Decided("NonDuplicate", "forwarded", answers=True, advances=advances)
-            if shared and where == TOO_FAR and is_claimed and not server.is_away(r.at_us):
-                advances = decided.advances = True  # of a former life, heard there a moment ago
-            if not advances and not may_repeat:
-                if shared:
-                    self._look(r, server, session, where)
-                return _invalid(decided)
-            decided.spends = not advances
-        else:
-            decided = Decided("DuplicateDueToResubmission", COPY[strategy], answers=confirmed)
-            decided.advances = where in (NEWER, UNTOLD)
-            if strategy == "Drop":
-                decided.reason = "ResubmissionSuppressed"
-            if not (decided.advances or restarts or may_repeat):
-                return _invalid(decided)
-            decided.spends = confirmed and not decided.advances
-        mine = session.owner in (None, r.server)
-        spent = session.spent.get(f_cnt, 0) if mine else 0
-        if shared and decided.spends:
-            self._doubts.answers(r, session)
-        if decided.spends and spent >= ANSWERS_AGAIN_MAX:
-            return Decided(decided.status, "dropped", "ResubmissionLimit")
-        if shared and (decided.answers or decided.upstream != "dropped"):
-            return self._ask(r, server, session, decided, restarts=restarts)
-        if decided.advances and not shared:
-            (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
-            session.owner, session.frame = r.server, frame.number
-        if decided.spends:
-            session.spent[f_cnt] = spent + 1
-        return decided
+    # --- 4. level 1: which copy is it here? -------------------------------------------------------
+
+    def _note_sighting(self, r: Reception, server: Server) -> str:
+        """Level 1: which copy is it here? Every hit renews it, the first station stays."""
+        first, heard_us = server.sightings.get(r.frame.number, (r.station, 0))
+        is_hit = heard_us and r.at_us - heard_us < self._trace.retention_us
+        first = first if is_hit else r.station
+        server.sightings[r.frame.number] = first, r.at_us
+        if not is_hit:
+            return "first"
+        return "same" if first == r.station else "other"
+
+    # --- 5. where does its counter stand? ---------------------------------------------------------
+
+    def _standing(self, r: Reception, session: Session, *, shared: bool, restarts: bool) -> str:
+        """Where a counter stands for one server: what it was only told of makes no frame old."""
+        number, f_cnt = r.server, r.frame.f_cnt
+        where = session.place(f_cnt)
+        if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
+            return where
+        if not restarts:
+            self._doubts.hearing(r, session)
+        life, heard = session.heard.get(number, (session.life, None))
+        if life != session.life or heard is None or f_cnt > heard:
+            return UNTOLD
+        return EQUAL if f_cnt == heard else OLDER
 
     def _look_up(
         self, r: Reception, server: Server, session: Session, where: str, copy: str
@@ -338,6 +292,49 @@ class Model:
             return False
         self._learn(r.server, r.frame.device)
         return session.is_over
+
+    # --- 6. what does the policy say? -------------------------------------------------------------
+
+    def _decide(
+        self, r: Reception, server: Server, session: Session, copy: str, *, waited: bool
+    ) -> Decided | None:
+        """What becomes of it here, and what the others say; None: its session is over."""
+        frame, device, f_cnt = r.frame, self._device(r.frame), r.frame.f_cnt
+        shared = self._shared and device.pinned is None
+        restarts = device.kind == "relaxed" and f_cnt <= 1
+        is_claimed = session.claim_of(r, self._trace.retention_us).owner is not None
+        where = EQUAL if waited else self._standing(r, session, shared=shared, restarts=restarts)
+        if shared and self._look_up(r, server, session, where, copy):
+            server.sightings.pop(frame.number)
+            return None
+        if r.server in session.misled and not session.is_told(r.server):
+            self._doubts.misled(r, session, where, is_claimed=is_claimed)
+            where = EQUAL if where == NEWER else where
+        if shared and copy == "other":
+            self._doubts.other_copy(r, session, where)
+        if shared and copy == "same" and where in (NEWER, TOO_FAR, UNTOLD):
+            where = self._doubts.repetition(r, session, where)
+        if shared and copy == "first" and is_claimed and not server.is_away(r.at_us):
+            where = UNTOLD if where == TOO_FAR else where  # of a former life, heard there just now
+        decided = policy(copy, device.strategy, where, confirmed=frame.confirmed, restarts=restarts)
+        if decided.reason == "InvalidFrameCounter" and copy == "first" and shared:
+            self._look(r, server, session, where)
+        if copy == "other" or decided.reason == "InvalidFrameCounter":
+            return decided
+        mine = session.owner in (None, r.server)
+        spent = session.spent.get(f_cnt, 0) if mine else 0
+        if shared and decided.spends:
+            self._doubts.answers(r, session)
+        if decided.spends and spent >= ANSWERS_AGAIN_MAX:
+            return Decided(decided.status, "dropped", "ResubmissionLimit")
+        if shared and (decided.answers or decided.upstream != "dropped"):
+            return self._ask(r, server, session, decided, restarts=restarts)
+        if decided.advances and not shared:
+            (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
+            session.owner, session.frame = r.server, frame.number
+        if decided.spends:
+            session.spent[f_cnt] = spent + 1
+        return decided
 
     def _look(self, r: Reception, server: Server, session: Session, where: str) -> None:
         """Even what a server refuses it has asked about, if its device may have begun again."""
@@ -358,24 +355,7 @@ class Model:
             owner = session.owner = r.server
         session.claimed[r.frame.number] = replace(known, owner=owner, at_us=r.at_us)
 
-    def _of_other_station(self, strategy: str, where: str, *, restarts: bool) -> Decided:
-        if strategy == "Drop":
-            return Decided("Duplicate", "dropped", "Duplicate")
-        soft = Decided("SoftDuplicate", COPY[strategy])
-        return soft if where in (EQUAL, NEWER, UNTOLD) or restarts else _invalid(soft)
-
-    def _standing(self, r: Reception, session: Session, *, shared: bool, restarts: bool) -> str:
-        """Where a counter stands for one server: what it was only told of makes no frame old."""
-        number, f_cnt = r.server, r.frame.f_cnt
-        where = session.place(f_cnt)
-        if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
-            return where
-        if not restarts:
-            self._doubts.hearing(r, session)
-        life, heard = session.heard.get(number, (session.life, None))
-        if life != session.life or heard is None or f_cnt > heard:
-            return UNTOLD
-        return EQUAL if f_cnt == heard else OLDER
+    # --- 7. level 2: whose is it? -----------------------------------------------------------------
 
     def _ask(
         self, r: Reception, server: Server, session: Session, decided: Decided, *, restarts: bool
@@ -447,7 +427,19 @@ class Model:
             session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
         return replace(decided, level2="Unavailable", answers=False, spends=False)
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- 8. what follows of it --------------------------------------------------------------------
+
+    def _settle(
+        self, r: Reception, server: Server, session: Session, done_us: int, level2: str
+    ) -> None:
+        """A frame that was accepted ends all sessions before its own."""
+        for other in elders(self._sessions, r.frame.device, session):
+            if level2 == "Unavailable":
+                other.be_doubted(ENDED, 0, relaxed=True)  # the store has not been told
+            elif level2 != "NotOwner" and not other.is_over:
+                other.is_over, other.over_us = True, done_us
+            server.ended.add(other.opened)
+            server.ending_us.setdefault(other.opened, done_us)
 
     def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
         """The application did not take it: it was not heard."""
@@ -469,31 +461,54 @@ class Model:
         if decided.status == "NonDuplicate":
             self._servers[r.server].sightings.pop(r.frame.number, None)
 
-    def _settle(
-        self, r: Reception, server: Server, session: Session, done_us: int, level2: str
-    ) -> None:
-        """A frame that was accepted ends all sessions before its own."""
-        for other in elders(self._sessions, r.frame.device, session):
-            if level2 == "Unavailable":
-                other.be_doubted(ENDED, 0, relaxed=True)  # the store has not been told
-            elif level2 != "NotOwner" and not other.is_over:
-                other.is_over, other.over_us = True, done_us
-            server.ended.add(other.opened)
-            server.ending_us.setdefault(other.opened, done_us)
+    # --- what happens beside receptions -----------------------------------------------------------
 
-    def _note_sighting(self, r: Reception, server: Server) -> str:
-        """Level 1: which copy is it here? Every hit renews it, the first station stays."""
-        first, heard_us = server.sightings.get(r.frame.number, (r.station, 0))
-        is_hit = heard_us and r.at_us - heard_us < self._trace.retention_us
-        first = first if is_hit else r.station
-        server.sightings[r.frame.number] = first, r.at_us
-        if not is_hit:
-            return "first"
-        return "same" if first == r.station else "other"
+    def _note(self, event: Event) -> None:
+        match event:
+            case ServerRestarted(_, number):
+                self._restart(number)
+            case RadioRestarted(_, number, station, radio):
+                self._servers[number].radios[station] = radio
+            case UpstreamDisturbed(_, number, slow_us, refused):
+                server = self._servers[number]
+                server.slow_us, server.refused = slow_us, refused
+                server.is_unsure = event.at_us <= server.unsure_us
+            case StoreDisturbed(_, number, until_us, late_us):
+                self._servers[number].store_us = until_us
+                self._servers[number].late_us = late_us
+            case StoreEmptied():
+                self._is_emptied = True
+            case DownlinkWanted(_, number, device):
+                pinned = self._trace.history.devices[device].pinned
+                self._servers[number].queue[device] += pinned in (None, number)
 
+    def _restart(self, number: int) -> None:
+        """A server forgets all but what the store has; nobody waits for copies of that."""
+        old = self._servers[number]
+        self._servers[number] = Server(store_us=old.store_us, late_us=old.late_us)
+        self._servers[number].radios = old.radios
+        for device in range(len(self._trace.history.devices)):
+            self._learn(number, device)
+        for session in self._sessions.values():
+            if not session.is_kept:
+                session.be_doubted("a counter was not kept before a restart", 0, relaxed=True)
+            session.hear_all(number)
 
-def _invalid(decided: Decided) -> Decided:
-    return Decided(decided.status, "dropped", "InvalidFrameCounter")
+    def _everybody_hears_all(self, session: Session) -> None:
+        for number, server in enumerate(self._servers):
+            server.knows.add(session.opened)
+            session.hear_all(number)
+
+    def _learn(self, number: int, device: int) -> None:
+        """A server reads what the store has of a device."""
+        server = self._servers[number]
+        for (whose, opened), session in self._sessions.items():
+            if whose == device:
+                (server.ended if session.is_over else server.knows).add(opened)
+                session.tell(number)
+
+    def _device(self, frame: Frame) -> Device:
+        return self._trace.device_of(frame)
 
 
 def _refused(reason: str) -> Words:

@@ -4,6 +4,7 @@ The guards of `bench.explore.model`: each raises with its reason, or says nothin
 same without them, they would only claim more than anybody can know.
 """
 
+from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
     ENDED,
@@ -13,7 +14,6 @@ from bench.explore.model_books import (
     OLDER,
     TOO_FAR,
     TURN,
-    Answers,
     Harmless,
     Server,
     Session,
