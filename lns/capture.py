@@ -94,7 +94,8 @@ class Capture:
         """Write fields that are JSON already, and not empty; returns the `seq` of the line."""
         stream = self._stream(source, kind)
         begin, end = stream.heads.get(kind) or self._ends_of_head(stream, source, kind)
-        self._latest_us = max(self._latest_us, t_us)
+        if t_us > self._latest_us:
+            self._latest_us = t_us
         self._write(stream, b'%b%d,"t_us":%d%b%b\n' % (begin, stream.seq, t_us, end, fields[1:]))
         return stream.seq - 1
 

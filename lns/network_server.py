@@ -32,7 +32,7 @@ from lns.delivery.publisher import InTime
 from lns.delivery.publisher import Upstream as Application
 from lns.downlink.downlink import Downlinks
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
-from lns.downlink.receive_window import SENT, Answer
+from lns.downlink.receive_window import SENT, TOO_LATE, Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui
@@ -236,7 +236,7 @@ class NetworkServer:
         self._record(outcome)
         if outcome.answer in SENT:
             self._late.answered(reception.station)
-        elif outcome.answer is Answer.TOO_LATE:
+        elif outcome.answer is TOO_LATE:
             self._late.too_late(reception.station, outcome.frame_id, self._cause(reception))
 
     def _cause(self, reception: Reception) -> Cause:

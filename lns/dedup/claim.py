@@ -32,6 +32,9 @@ class Level2(StrEnum):
     UNAVAILABLE = "Unavailable"
 
 
+NOT_ASKED, OWNER, NOT_OWNER, UNAVAILABLE = Level2
+
+
 class OnOutage(StrEnum):
     """What becomes of a frame whose owner nobody can name: forwarded unverified, or dropped."""
 

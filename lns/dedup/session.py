@@ -36,6 +36,7 @@ class Standing(Enum):
 
 # A word by itself costs a tenth of one that is looked up in its enum (Python 3.11).
 NEWER, EQUAL, OLDER, TOO_FAR = Standing
+_AHEAD = (NEWER, TOO_FAR)
 
 
 class Counter(Struct, frozen=True, gc=False):
@@ -212,7 +213,7 @@ class Session(Struct, kw_only=True, gc=False):
         A counter that another server brought counts for it when it has heard that one itself.
         """
         found = standing(self, f_cnt)
-        if found in (NEWER, TOO_FAR) or self.owner in (None, lns):
+        if found in _AHEAD or self.owner in (None, lns):
             return found
         heard = self.heard if self.heard_life == self.life else None
         if heard is None or f_cnt > heard:
@@ -233,7 +234,7 @@ class Session(Struct, kw_only=True, gc=False):
 
         One that is not newer begins a new life of the counter.
         """
-        is_newer = standing(self, f_cnt) in (NEWER, TOO_FAR)
+        is_newer = standing(self, f_cnt) in _AHEAD
         self.take((gone_on if is_newer else begun_again)(self, f_cnt, mic), owner)
         self.heard, self.heard_life = f_cnt, self.life
         return Lived(self.life)

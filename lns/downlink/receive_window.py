@@ -27,7 +27,8 @@ class Answer(StrEnum):
     NOT_ASKED = "NotAsked"
 
 
-SENT = (Answer.RX1, Answer.RX2)
+RX1, RX2, TOO_LATE, SUPPRESSED, NO_ANSWER = Answer
+SENT = (RX1, RX2)
 
 
 class Window(Struct, frozen=True):

@@ -54,6 +54,7 @@ class MType(IntEnum):
 
 UPLINKS = (MType.UNCONFIRMED_UP, MType.CONFIRMED_UP)
 _CONFIRMED_UP, _CONFIRMED_DOWN = MType.CONFIRMED_UP, MType.CONFIRMED_DOWN
+_UP, _DOWN = Direction
 DATA_FRAMES = (*UPLINKS, MType.UNCONFIRMED_DOWN, MType.CONFIRMED_DOWN)
 
 
@@ -89,7 +90,7 @@ class Data(Struct, frozen=True, gc=False):
     @property
     def direction(self) -> Direction:
         """The direction as the ciphers spell it."""
-        return Direction.UP if self.m_type in UPLINKS else Direction.DOWN
+        return _UP if self.m_type in UPLINKS else _DOWN
 
     @property
     def frame_id(self) -> str:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lns.clock import Utc, now_us
-from lns.dedup.claim import NOBODY_ASKED, Bid, Claim, Level2, OnOutage
+from lns.dedup.claim import NOBODY_ASKED, NOT_OWNER, UNAVAILABLE, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
-from lns.dedup.session import Before, Lived, Standing
+from lns.dedup.session import EQUAL, Before, Lived, Standing
 from lns.dedup.strategy import (
     DROPPED,
     MARKED,
@@ -35,7 +35,7 @@ from lns.dedup.strategy import (
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of, status_of_device
 from lns.downlink.downlink import Content, Downlinks
-from lns.downlink.receive_window import SENT, Answer
+from lns.downlink.receive_window import NO_ANSWER, SENT, SUPPRESSED, Answer
 from lns.events import Outcome
 from lns.lorawan.frame import MIC_BYTES, Data
 from lns.lorawan.identifiers import Mic
@@ -48,7 +48,8 @@ from lns.uplink.mac_layer import Requests
 from lns.uplink.registry import Match, Registry
 
 _OLD = (Standing.EQUAL, Standing.OLDER)
-_LOST = (Reason.UPSTREAM_UNAVAILABLE, Reason.STORE_UNAVAILABLE)
+_NO_STORE, _INVALID = Reason.STORE_UNAVAILABLE, Reason.INVALID_FRAME_COUNTER
+_LOST = (Reason.UPSTREAM_UNAVAILABLE, _NO_STORE)
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -78,12 +79,12 @@ class Facts(Struct, frozen=True, gc=False):
     @property
     def withheld(self) -> Answer:
         """The word for a reception that is not answered."""
-        return Answer.SUPPRESSED if self.requests.wants_answer else Answer.NOT_ASKED
+        return SUPPRESSED if self.requests.wants_answer else NO_ANSWER
 
     @property
     def is_first_message(self) -> bool:
         """FCnt 0 or 1 of a relaxed ABP device: it may have restarted (ADR 007)."""
-        return self.match.device.may_restart_counter and self.match.f_cnt <= 1
+        return self.match.f_cnt <= 1 and self.match.device.may_restart_counter
 
     @property
     def owned(self) -> bool:
@@ -93,7 +94,7 @@ class Facts(Struct, frozen=True, gc=False):
     @property
     def is_first(self) -> bool:
         """Whether nobody has delivered this frame before, as far as anybody can say."""
-        if self.claim.level2 is Level2.NOT_OWNER:
+        if self.claim.level2 is NOT_OWNER:
             return False
         advances = self.disposition.advances and self.status is NON_DUPLICATE
         return advances or self.claim.given_back
@@ -115,13 +116,9 @@ class Facts(Struct, frozen=True, gc=False):
     @property
     def is_awaited(self) -> bool:
         """Whether copies of it wait for what becomes of it: it may be lost on its way up."""
-        goes_up = self.status is NON_DUPLICATE and not self.ends_here
-        return self.disposition.advances or self.looks or goes_up
-
-    @property
-    def is_refused(self) -> bool:
-        done = self.disposition
-        return done.upstream is DROPPED and done.reason is Reason.INVALID_FRAME_COUNTER
+        if self.disposition.advances or self.looks:
+            return True
+        return self.status is NON_DUPLICATE and not self.ends_here
 
 
 @dataclass(slots=True)
@@ -145,7 +142,7 @@ class Fate:
 
     def of(self, became: Outcome) -> Outcome:
         self.lost = became.reason in _LOST
-        self.refused = became.reason is Reason.INVALID_FRAME_COUNTER
+        self.refused = became.reason is _INVALID
         return became
 
 
@@ -228,9 +225,10 @@ class Uplinks:
         if facts.claim.outdated:
             self._registry.end(facts.match)
             return refusal(self._lns, facts.reception, facts.frame, Reason.UNKNOWN_DEVICE)
-        if facts.disposition.reason is Reason.STORE_UNAVAILABLE:
-            return self._lost(facts, before, Reason.STORE_UNAVAILABLE)
-        if facts.is_refused:
+        refused = facts.disposition.reason
+        if refused is _NO_STORE:
+            return self._lost(facts, before, refused)
+        if refused is _INVALID:
             return self._became(facts, facts.withheld)
         if before is not None:
             session.under_way[facts.key.mic] = before
@@ -286,14 +284,14 @@ class Uplinks:
         shared = self._claiming.is_asked_for(device)
         standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
         if waited and status is not NON_DUPLICATE:
-            standing = Standing.EQUAL
-        first_message = device.may_restart_counter and f_cnt <= 1
+            standing = EQUAL
+        first_message = f_cnt <= 1 and device.may_restart_counter
         disposition = self._decide(frame, match, status, standing)
         # A relaxed device may have begun a new life that only other servers heard of, and any
         # device may have come as far as they heard.
         is_old = standing in _OLD
         # Of a counter that was kept without its frame, others may know whose it is.
-        is_nameless = standing is Standing.EQUAL and session.mic is None
+        is_nameless = standing is EQUAL and session.mic is None
         looks = (
             shared
             and status is NON_DUPLICATE
@@ -316,7 +314,7 @@ class Uplinks:
             device.strategy,
             confirmed=frame.confirmed,
             standing=standing,
-            may_have_restarted=device.may_restart_counter and f_cnt <= 1,
+            may_have_restarted=f_cnt <= 1 and device.may_restart_counter,
             # The answers of another server are its own business.
             resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,
         )
@@ -351,7 +349,7 @@ class Uplinks:
 
         The server that owns the frame does.
         """
-        if facts.claim.level2 is Level2.NOT_OWNER:
+        if facts.claim.level2 is NOT_OWNER:
             return facts.withheld
         try:
             answer = facts.withheld
@@ -479,7 +477,7 @@ class Uplinks:
                 status,
                 facts.reception,
                 received_at=self._utc(),
-                unverified=facts.claim.level2 is Level2.UNAVAILABLE,
+                unverified=facts.claim.level2 is UNAVAILABLE,
             )
             await self._application.publish(told)
         if done.upstream is DROPPED or not facts.carries_data:
@@ -494,7 +492,7 @@ class Uplinks:
             received_at=self._utc(),
             first=facts.is_first,
             dup_msg=done.upstream is MARKED,
-            unverified=facts.claim.level2 is Level2.UNAVAILABLE,
+            unverified=facts.claim.level2 is UNAVAILABLE,
         )
         await self._application.publish(message)
 

@@ -5,6 +5,7 @@ applied once, by the first copy of a frame.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import product
 
 from msgspec import Struct
 
@@ -59,11 +60,18 @@ class Requests(Struct, frozen=True, gc=False):
         return told[-1] if told else None
 
 
+_NOTHING_SAID = {
+    (confirmed, any_downlink, adr): Requests(confirmed, False, False, any_downlink, adr, ())
+    for confirmed, any_downlink, adr in product((True, False), repeat=3)
+}
+"""What frames without MAC commands ask for, by their bits."""
+
+
 def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
     """The requests in a frame whose MIC was proven."""
     octets = frame.payload(session.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
     if not octets:
-        return Requests(frame.confirmed, False, False, frame.adr_ack_req, frame.adr, ())
+        return _NOTHING_SAID[frame.confirmed, frame.adr_ack_req, frame.adr]
     commands = parse_uplink(octets)
     return Requests(
         ack=frame.confirmed,

@@ -28,6 +28,9 @@ class Activation(StrEnum):
     ABP = "abp"
 
 
+_ABP = Activation.ABP
+
+
 class LoRaWanVersion(StrEnum):
     """The LoRaWAN version of a device; 1.0.4 made the DevNonce a counter."""
 
@@ -77,7 +80,7 @@ class EndDevice:
     @property
     def may_restart_counter(self) -> bool:
         """Only a relaxed ABP device restarts its counter without a new session."""
-        return self.activation is Activation.ABP and self.relaxed_f_cnt
+        return self.activation is _ABP and self.relaxed_f_cnt
 
 
 log = logging.getLogger(__name__)

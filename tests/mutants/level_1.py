@@ -8,8 +8,8 @@ MUTANTS = (
     Mutant(
         "copies of a repeat do not wait",
         "lns/uplink/data.py",
-        "return self.disposition.advances or self.looks or goes_up",
-        "return self.disposition.advances or self.looks",
+        "return self.status is NON_DUPLICATE and not self.ends_here",
+        "return False",
         noticed_by="tests/lns/uplink/test_data_interleavings.py",
     ),
     Mutant(
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         "every device may have restarted",
         "lns/uplink/registry.py",
-        "return self.activation is Activation.ABP and self.relaxed_f_cnt",
+        "return self.activation is _ABP and self.relaxed_f_cnt",
         "return True",
     ),
     Mutant(

@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "loser answers",
         UPLINK,
-        "        if facts.claim.level2 is Level2.NOT_OWNER:\n            return facts.withheld\n"
+        "        if facts.claim.level2 is NOT_OWNER:\n            return facts.withheld\n"
         "        try:\n            answer = facts.withheld\n"
         "            if facts.disposition.answers:",
         "        try:\n            answer = facts.withheld\n            if facts.requests.ack:",
@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "frame of a nameless counter taken for the newest",
         UPLINK,
-        "        is_nameless = standing is Standing.EQUAL and session.mic is None",
+        "        is_nameless = standing is EQUAL and session.mic is None",
         "        is_nameless = False",
         HISTORIES,
     ),
@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         "two messages with one id",
         "lns/uplink/data.py",
-        "if self.claim.level2 is Level2.NOT_OWNER:",
+        "if self.claim.level2 is NOT_OWNER:",
         "if False:",
         COMBINED,
     ),
@@ -285,7 +285,7 @@ MUTANTS = (
     Mutant(
         "unverified not told",
         UPLINK,
-        "            unverified=facts.claim.level2 is Level2.UNAVAILABLE,\n        )\n",
+        "            unverified=facts.claim.level2 is UNAVAILABLE,\n        )\n",
         "            unverified=False,\n        )\n",
         OUTAGE,
     ),
