@@ -4,6 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
 from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
@@ -266,3 +267,19 @@ async def test_an_equal_frame_of_the_next_life_is_the_newest_one(rig, strategy):
     rig.expect(frames[0], FIRST + AGAIN, first="west", again="west")
     rig.expect(frames[1], FIRST, first="west")
     rig.expect(frames[2], REFUSED, first="west")
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_copy_of_what_was_old_in_a_life_before_is_of_that_life(rig):
+    """It was refused when it came first; in the life that began since it would be new."""
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west")
+    old = await hear(rig, device, "west", f_cnt=5, payload=b"old")
+    begun = await hear(rig, device, "west", f_cnt=0)
+    await tell(rig, old, "east")
+    await rig.wait(seconds(1))
+    for frame in (before, begun):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(old, EXPIRED + COPY, again="west", copy="east")
+    name = f"{key_of(device, 5)}.{old.phy[-4:].hex().upper()}"
+    rig.expect_upstream(old, through="east", removeDuplicatesKey=name)
