@@ -23,6 +23,10 @@ STATUS: Fields = {**_OF_EVERY_MESSAGE, "battery": int, "margin": int}
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _TIME_DIGITS = len("2026-11-20T02:00:30.393Z")
 _MILLISECOND_US = 1_000
+_OF_FRAME = re.compile(r"(\.[1-9][0-9]*)?(-([0-9]+)(\.[0-9A-F]{8})?)")
+"""In a key, behind the session: the life of a relaxed device, the counter, other bytes."""
+_OF_COPY = re.compile(r"(?:-(.+)-[1-9][0-9]*)?")
+"""In an id, behind the key: the station of a copy, and its number."""
 
 
 def misshapen(body: dict[str, Any], fields: Fields, check: Scrutiny) -> list[Found]:
@@ -55,15 +59,14 @@ class Names:
         self, body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny
     ) -> Iterator[Found]:
         """What is wrong in the names of a message of a frame that was `heard` so."""
-        key = body["removeDuplicatesKey"]
+        key, stations = body["removeDuplicatesKey"], (None, body["station"])
         frame = f"{body['devEui']}-{body['devAddr']}"
-        made = rf"{frame}(\.[1-9][0-9]*)?(-{body['fCnt']}(\.[0-9A-F]{{8}})?)"
-        found = re.fullmatch(made, key)
-        if found is None:
+        found = _OF_FRAME.fullmatch(key.removeprefix(frame)) if key.startswith(frame) else None
+        if found is None or found[3] != str(body["fCnt"]):
             yield check.wrong("removeDuplicatesKey", f"{frame}-{body['fCnt']}", key)
             return
-        copy = rf"{re.escape(key)}(-{body['station']}-[1-9][0-9]*)?"
-        if re.fullmatch(copy, body["messageId"]) is None:
+        of_copy = _OF_COPY.fullmatch(body["messageId"].removeprefix(key))
+        if not body["messageId"].startswith(key) or not of_copy or of_copy[1] not in stations:
             due = f"{key}, of a copy with station and number"
             yield check.wrong("messageId", due, body["messageId"])
         frames = {one.uplink.frame_id for one in heard}
