@@ -20,6 +20,11 @@ from pathlib import Path
 MILLISECOND_US = 1_000
 SECOND_US = 1_000_000
 STATIONS_OF_A_SERVER = 3
+DEVICES_MAX = 3
+F_CNT_MAX = 0xFFFFFFFF
+SLOW_MAX_US = 9 * SECOND_US  # a server waits 10 s for its application
+LATE_MAX_US = 240 * MILLISECOND_US  # and 250 ms for its store
+LASTS_MAX_US = 8 * 365 * 86_400 * SECOND_US  # the clock of a radio begins anew then (48 bits)
 SERVERS = "ABC"
 KINDS = ("otaa", "strict", "relaxed")
 STRATEGIES = ("Drop", "Mark", "None")
@@ -295,7 +300,7 @@ def read_history(text: str) -> History:
             closed = word == "closed"
         elif name == "servers" and value in ("1", "2", "3"):
             servers = int(value)
-        elif equals and name == _device_name(len(devices)):
+        elif equals and len(devices) < DEVICES_MAX and name == _device_name(len(devices)):
             devices.append(_read_device(value))
         else:
             raise ValueError(f"cannot read {word!r}")
@@ -305,11 +310,14 @@ def read_history(text: str) -> History:
     steps = tuple(_read_step(part) for part in texts if part)
     for step in steps:
         _look_through(step, servers, len(devices))
+    if sum(_lasts_us(step) for step in steps) > LASTS_MAX_US:
+        raise ValueError(f"it takes longer than {time_text(LASTS_MAX_US)}")
     return History(servers, tuple(devices), steps, closed)
 
 
-_HEARD = re.compile(r"([ABC])([1-3])(?:\+(\d+(?:us|ms|s)))?")
-_TIME = re.compile(r"(\d+)(us|ms|s)")
+_HEARD = re.compile(r"([ABC])([1-3])(?:\+([0-9]+(?:us|ms|s)))?")
+_TIME = re.compile(r"([0-9]+)(us|ms|s)")
+_NUMBER = re.compile(r"[0-9]+")
 _UNITS = {"us": 1, "ms": MILLISECOND_US, "s": SECOND_US}
 
 
@@ -351,12 +359,14 @@ def _read_device(text: str) -> Device:
         elif fact in ("1.0.4", "alike"):
             word = "alike" if fact == "alike" else "counts"
             device = replace(device, **{word: True})  # type: ignore[arg-type]
-        elif fact.startswith("from") and fact[4:].isdecimal():
-            device = replace(device, begins_at=int(fact[4:]))
+        elif fact.startswith("from") and kind != "otaa":
+            device = replace(device, begins_at=_read_number(fact[4:], F_CNT_MAX))
         elif fact.startswith("pinned") and fact[6:] in tuple(SERVERS):
             device = replace(device, pinned=SERVERS.index(fact[6:]))
         else:
-            raise ValueError(f"cannot read {fact!r} of a device")
+            raise ValueError(f"cannot read {fact!r} of a device that is {kind}")
+    if device.bits == 16 and device.begins_at > 0xFFFF:
+        raise ValueError(f"a counter of 16 bits does not begin at {device.begins_at}")
     return device
 
 
@@ -369,7 +379,8 @@ def _read_step(text: str) -> Step:
         if subject == "wait":
             return Wait(_read_time(verb))
         if subject.startswith("replay"):
-            return Replay(int(subject[6:]), _read_heard([verb, *words] if verb else []))
+            back = _read_number(subject[6:], F_CNT_MAX)
+            return Replay(back, _read_heard([verb, *words] if verb else []))
         if subject in ("a", "b", "c"):
             return _read_device_step("abc".index(subject), verb, words)
         if subject in tuple(SERVERS):
@@ -379,7 +390,9 @@ def _read_step(text: str) -> Step:
             if verb.rstrip("=~") == "restart":
                 away_us = _read_time(words[0]) if words else 50 * MILLISECOND_US
                 return StationRestart(server, station, away_us, "=" in verb, "~" in verb)
-    except (ValueError, IndexError) as error:
+    except IndexError:
+        raise ValueError(f"cannot read the step {text!r}: a word is missing") from None
+    except ValueError as error:
         raise ValueError(f"cannot read the step {text!r}: {error}") from None
     raise ValueError(f"cannot read the step {text!r}")
 
@@ -397,7 +410,7 @@ def _read_device_step(device: int, verb: str, words: list[str]) -> Step:
     if verb in ("restart", "reboot"):
         return Restart(device, verb == "reboot")
     if verb.startswith("skip"):
-        return Skip(device, int(verb[4:]))
+        return Skip(device, _read_number(verb[4:], F_CNT_MAX))
     if verb == "down":
         return Down(device, SERVERS.index(words[0]))
     raise ValueError(f"a device does not {verb!r}")
@@ -406,12 +419,19 @@ def _read_device_step(device: int, verb: str, words: list[str]) -> Step:
 def _read_server_step(server: int, verb: str, words: list[str]) -> Step:
     if verb == "restart":
         return ServerRestart(server)
-    if verb == "slow":
-        return Upstream(server, _read_time(words[0]))
-    if verb == "refuse":
-        return Upstream(server, _read_time(words[0]) if words else 0, refused=True)
+    if verb in ("slow", "refuse"):
+        refused = verb == "refuse"
+        slow_us = _read_time(words[0]) if words or not refused else 0
+        if slow_us > SLOW_MAX_US or not (slow_us or refused):
+            raise ValueError(
+                f"a message takes more than no time, and {time_text(SLOW_MAX_US)} at most"
+            )
+        return Upstream(server, slow_us, refused)
     if verb == "store":
-        return Store(server, _read_time(words[0]), _read_time(words[1]) if words[1:] else 0)
+        lasts_us, late_us = _read_time(words[0]), _read_time(words[1]) if words[1:] else 0
+        if late_us > LATE_MAX_US:
+            raise ValueError(f"what answers later than {time_text(LATE_MAX_US)} is away: store 5s")
+        return Store(server, lasts_us, late_us)
     raise ValueError(f"a server does not {verb!r}")
 
 
@@ -423,14 +443,40 @@ def _read_heard(words: list[str]) -> tuple[Heard, ...]:
             raise ValueError(f"{word!r} is no station, as A1 or B2+300ms")
         late_us = _read_time(found[3]) if found[3] else 0
         heard.append(Heard(SERVERS.index(found[1]), int(found[2]) - 1, late_us))
+        if heard[-1].place in {one.place for one in heard[:-1]}:
+            raise ValueError(f"{word[:2]} hears a frame once; what it says twice is `again`")
     return tuple(heard)
+
+
+def _read_number(text: str, most: int) -> int:
+    if not _NUMBER.fullmatch(text) or int(text) > most:
+        raise ValueError(f"{text!r} is no number from 0 to {most}")
+    return int(text)
 
 
 def _read_time(text: str) -> int:
     found = _TIME.fullmatch(text)
     if not found:
         raise ValueError(f"{text!r} is no time, as 61s, 300ms or 7us")
-    return int(found[1]) * _UNITS[found[2]]
+    us = int(found[1][:20]) * _UNITS[found[2]]
+    if us > LASTS_MAX_US:
+        raise ValueError(f"{text!r} is longer than {time_text(LASTS_MAX_US)}")
+    return us
+
+
+def _lasts_us(step: Step) -> int:
+    """How much time a step takes, its lateness included."""
+    match step:
+        case Wait(us):
+            return us
+        case Upstream(_, slow_us):
+            return slow_us
+        case StationRestart(_, _, away_us):
+            return away_us
+        case Store(_, lasts_us, late_us):
+            return lasts_us + late_us
+        case _:
+            return max((heard.late_us for heard in getattr(step, "heard", ())), default=0)
 
 
 def _look_through(step: Step, servers: int, devices: int) -> None:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Protocol
 
 from bench.explore.history import (
+    F_CNT_MAX,
     Again,
     Device,
     Down,
@@ -71,6 +72,7 @@ SETTLE_US = 5_000_000
 GAP_US = 1  # no two things happen at one moment
 ODD_US = 333  # nor when something has waited for a slow store or application
 MIC_BYTES = 4
+DEV_NONCE_MAX = 0xFFFF
 LINK_CHECK_REQ = b"\x02"
 
 
@@ -198,7 +200,10 @@ class Conductor:
                 self._stage.keep(self._trace, len(self._players))
         while self._due:
             await self._pass(self._due[0][0] - self._time_us)
-        await self._pass(SETTLE_US)
+        slowest_us = max(
+            (s.slow_us for s in self._history.steps if isinstance(s, Upstream)), default=0
+        )
+        await self._pass(SETTLE_US + slowest_us)
         self._stage.keep(self._trace, len(self._players))
         self._stage.see(self._trace)
         self._trace.answered = [self._answered(*one) for one in self._stage.downlinks()]
@@ -328,7 +333,8 @@ class Conductor:
             case Again():
                 return player.last
             case Join():
-                return self._join(step.device) if player.device.kind == "otaa" else None
+                may_join = player.device.kind == "otaa" and player.nonce < DEV_NONCE_MAX
+                return self._join(step.device) if may_join else None
             case Forge(device, join, _):
                 return self._forge(device, join=join)
             case Send(device, confirmed, _, same, asks):
@@ -344,7 +350,7 @@ class Conductor:
         forged: bool = False,
     ) -> Frame | None:
         player = self._players[number]
-        if player.keys is None:
+        if player.keys is None or player.f_cnt > F_CNT_MAX:
             return None
         f_cnt = player.f_cnt if forged else player.next_f_cnt()
         content = b"same" if same else len(self._trace.frames).to_bytes(3, "big")
@@ -389,7 +395,7 @@ class Conductor:
         player = self._players[number]
         if not join:
             return self._data(number, confirmed=False, same=False, forged=True)
-        if player.device.kind != "otaa":
+        if player.device.kind != "otaa" or player.nonce >= DEV_NONCE_MAX:
             return None
         player.nonce += 1
         phy = _spoilt(self._request(player))

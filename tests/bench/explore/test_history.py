@@ -13,6 +13,7 @@ from bench.explore.history import (
     Store,
     read_history,
 )
+from bench.explore.judge import play_and_judge
 
 TEXT = (
     "servers=2 closed a=relaxed/Mark/from3/alike b=otaa/None/16bit/pinnedA/1.0.4 :"
@@ -61,8 +62,33 @@ def test_random_histories_are_read_as_they_were_written(seed: int) -> None:
         ("a=relaxed/Mark : wait 5", "'5' is no time"),
         ("a=relaxed/Mark : A slow", "cannot read the step 'A slow'"),
         ("a=relaxed/Mark : nobody knows", "cannot read the step 'nobody knows'"),
+        ("a=strict/Mark b=strict/Mark c=strict/Mark d=strict/Mark :", "cannot read 'd=strict"),
+        ("a=otaa/Mark/from5 :", "'from5' of a device that is otaa"),
+        ("a=strict/Mark/from4294967296 :", "no number from 0 to 4294967295"),
+        ("a=strict/Mark/16bit/from65536 :", "does not begin at 65536"),
+        ("a=strict/Mark : a skip-1", "'-1' is no number"),
+        ("a=strict/Mark : replay-1 A1", "'-1' is no number"),
+        ("a=strict/Mark : a send A1 A1+1s", "A1 hears a frame once"),
+        ("a=strict/Mark : A slow", "a word is missing"),
+        ("a=strict/Mark : A slow 10s", "9s at most"),
+        ("a=strict/Mark : A store 5s 250ms", "is away: store 5s"),
+        ("a=strict/Mark : wait 999999999s", "is longer than"),
+        ("a=strict/Mark : wait 252288000s ; wait 1s", "it takes longer than"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_history(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a=strict/None/from4294967295 : a send A1 ; a send A1 ; a again A1",
+        "a=strict/None : A slow 9s ; a send A1",
+        "servers=2 a=strict/None : A store 5s 240ms ; a confirm A1 ; a confirm A1",
+    ],
+    ids=["the last counter of all", "as slow as can be", "as late as can be"],
+)
+def test_a_history_at_the_edge_of_what_can_be_played_breaks_no_law(text: str) -> None:
+    assert play_and_judge(read_history(text)).causes == ()

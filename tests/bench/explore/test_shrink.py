@@ -4,7 +4,7 @@ from bench.explore.history import History, Restart, Send, read_history
 from bench.explore.shrink import shortest
 
 LONG = (
-    "servers=3 closed a=relaxed/Mark/from80000/16bit b=otaa/Drop c=strict/None : b join A1 B2 ;"
+    "servers=3 closed a=relaxed/Mark/from60000/16bit b=otaa/Drop c=strict/None : b join A1 B2 ;"
     " a confirm= A1 B2+10s C1+300ms ; wait 61s ; c send A1 ; a restart ; A restart ; a skip40000 ;"
     " A store 5s ; a send B1 C2+2s ; replay3 B1 ; A slow 1500ms ; c confirm C1"
 )
