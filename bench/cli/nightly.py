@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -333,10 +334,9 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
         if night.rig == "simulated":  # on real time nothing may disturb the others
             found = beside.enter_context(exploring(order))
         folders, codes = _played(night, stage, display)
-        stage("histories that nobody thought of")
         found = found or beside.enter_context(exploring(order))
-        explored = _explored(found, order.seed, display)
-    return _judged(night, stage, folders, codes, explored, display)
+        explored = partial(_explored, found, order.seed, display)
+        return _judged(night, stage, folders, codes, explored, display)
 
 
 def _played(
@@ -370,11 +370,13 @@ def _judged(
     stage: "_Stages",
     folders: Mapping[str, Path],
     codes: Sequence[ExitCode],
-    explored: ExitCode,
+    explored: Callable[[], ExitCode],
     display: ProgressDisplay,
 ) -> Outcome:
     stage("scores, by Spark")
     scores = score_runs(list(folders.values()), lake=night.lake, progress=display)
+    stage("histories that nobody thought of")
+    of_histories = explored()
     stage("reports")
     judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
     morning = morning_of(night.runs, folders[SCENARIOS], night.known, night.gate)
@@ -386,9 +388,9 @@ def _judged(
         annotate(morning, [folder / "summary.md" for folder in folders.values()])
     stage(f"old runs: those of the {night.keep} newest nights stay as they are")
     compacted = tuple(map(str, compact_runs(night.runs, nights_kept=night.keep)))
-    code = worst([*codes, explored, *(run.exit_code for run in judged)])
+    code = worst([*codes, of_histories, *(run.exit_code for run in judged)])
     if morning is not None and night.gate == "new" and code not in NOT_GATED:
-        code = worst([morning.code, explored])
+        code = worst([morning.code, of_histories])
     if night.against is None:
         return Outcome(judged=judged, code=code, compacted=compacted, morning=morning)
     stage(f"against {night.against}")
