@@ -173,6 +173,7 @@ class Server:
     busy: dict[int, int] = field(default_factory=dict)
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
+    maybe_knows: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     maybe_ended: set[int] = field(default_factory=set)
     unsure_of: set[int] = field(default_factory=set)  # devices that joined when nobody could know

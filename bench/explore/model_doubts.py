@@ -86,8 +86,13 @@ class Doubts:
             session.raise_doubt()
 
     def search(self, r: Reception, server: Server) -> None:
-        """A session that a server has not met."""
+        """A session that a server has not met, unless a slow store has told it."""
+        session = r.frame.session
         if server.lateness_us(r.at_us):
+            server.maybe_knows.add(session)
+        if server.lateness_us(r.at_us) or (
+            session in server.maybe_knows and server.is_away(r.at_us)
+        ):
             raise Unknowable("who sent it is looked up in a slow store")
         if r.frame.device in server.unsure_of:
             raise Unknowable(SLOW_JOIN)
