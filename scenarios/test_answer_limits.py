@@ -272,12 +272,13 @@ async def test_a_repeated_answer_asks_for_nothing(rig, strategy):
         rig.expect(one, words, **{"asked" if number < 2 else "first": "west"})
 
 
-async def test_a_station_with_gps_knows_best_what_time_it_is(rig):
-    """A device is told the second in which its frame ended, whatever the server's clock shows."""
+@pytest.mark.parametrize("us", [250_000, 999_990])
+async def test_a_station_with_gps_knows_best_what_time_it_is(rig, us):
+    """A device is told the moment when its frame ended, whatever the server's clock shows."""
     frame = await rig.craft(rig.alpha, f_opts=b"\x0d")
     text = rig.told(frame, by="west")
     assert '"gpstime":0' in text
-    await rig.say(text.replace('"gpstime":0', '"gpstime":1400000000250000'), by="west")
+    await rig.say(text.replace('"gpstime":0', f'"gpstime":1400000000{us}'), by="west")
     await rig.wait(seconds(3))
     rig.expect(frame, ASKED, asked="west")
 

@@ -423,15 +423,16 @@ def _time(
 
     A station that has GPS knows best.
     """
+    early_us = _TOLD_WITHIN_US
     if uplink.gpstime > 0:
-        ended_us = uplink.gpstime
+        ended_us, early_us = uplink.gpstime, _GPS_STEP_US
     elif began is None or uplink.injected:
         return
     else:
         ended_us = gps_us(began) + uplink.t_us - uplink.held_us
     told_us = int.from_bytes(command.told[:4], "little") * 1_000_000
     told_us += command.told[4] * 1_000_000 // 256
-    if not -_TOLD_WITHIN_US <= told_us - ended_us <= _GPS_STEP_US:
+    if not -early_us <= told_us - ended_us <= _GPS_STEP_US:
         yield check.wrong("DeviceTimeAns", f"{ended_us} µs of GPS time", told_us)
 
 

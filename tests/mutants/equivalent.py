@@ -15,4 +15,7 @@ EQUIVALENT: dict[str, str] = {
     "lns/uplink/data.py::Uplinks._gps_us: 0 -> 1": (
         "no frame ended in the first microsecond of 1980"
     ),
+    "lns/lorawan/region.py::airtime_us: 28 -> 27": (
+        "whole octets and groups of four bits: one bit less never saves a group"
+    ),
 }
