@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from bench.clock import minutes, run, seconds
+from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim, Level2
-from lns.dedup.claiming import AGAIN_US, FRESH_US, UNDER_WAY_MAX, Claiming, SessionRefresh
+from lns.dedup.claiming import UNDER_WAY_MAX, Claiming, SessionRefresh
 from lns.dedup.session import Session, Standing
 from lns.events import Claimed
 from lns.lorawan.frame import MAX_GAP, Data, MType
@@ -182,7 +184,7 @@ def test_what_was_read_a_day_ago_is_out_of_date() -> None:
     clock = Clock()
     refresh, match = refreshing(ReadStore(session(10)), clock)
     near = Match(match.device, match.session, 11)
-    clock.now_us += FRESH_US - 1
+    clock.now_us += minutes(24 * 60 - 10) - 1
     assert not refresh.may_help(near, seen=False)
     clock.now_us += 1
     assert refresh.may_help(near, seen=False)
@@ -207,7 +209,7 @@ def test_every_frame_that_fits_nobody_is_asked_for_once() -> None:
         return asyncio.run(refresh.ask(frame, Reason.MIC_MISMATCH, WEST))
 
     assert [asks(told(mic)) for mic in (1, 1, 2, 1)] == [True, False, True, False]
-    clock.now_us += AGAIN_US
+    clock.now_us += seconds(5)
     assert asks(told(1))
     assert len(store.read) == 3
 
@@ -250,3 +252,33 @@ def test_what_one_station_asks_takes_nothing_from_another() -> None:
         return [task.result() for task in asked]
 
     assert asyncio.run(scenario()) == [*[True] * UNDER_WAY_MAX, False, True]
+
+
+def test_nobody_waits_longer_than_250_ms_for_a_store_that_hangs() -> None:
+    class Hanging(ReadStore):
+        async def refresh(self, dev_eui: Eui) -> None:
+            await asyncio.Event().wait()
+
+    async def asks() -> int:
+        refresh, near = refreshing(Hanging(session(10)), Clock())
+        began_us = now_us()
+        assert not await refresh.ask(told(1), Reason.MIC_MISMATCH, WEST)
+        assert not await refresh.ask(told(2), near, WEST)
+        return now_us() - began_us
+
+    assert run(asks()) == 2 * 250_000
+
+
+def test_nobody_waits_longer_than_250_ms_for_a_claim() -> None:
+    class Hanging(MemoryClaims):
+        async def claim(self, bid: Bid) -> Claim:
+            await asyncio.Event().wait()
+            return await super().claim(bid)
+
+    async def asks() -> list[Claimed]:
+        a = server("lns-a", Hanging(lambda: 0))
+        await a.claiming.ask(RECEPTION, "frame", a.bid(10), a.session)
+        return a.told
+
+    [claimed] = run(asks())
+    assert (claimed.decision, claimed.duration_us) == (Level2.UNAVAILABLE, 250_000)
