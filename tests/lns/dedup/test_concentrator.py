@@ -43,6 +43,16 @@ def test_the_first_copy_is_first_and_later_ones_tell_their_station(clock: Clock)
     assert sightings.note(FRAME, WEST) is Copy.SAME_STATION
 
 
+def test_a_frame_is_there_for_a_minute_and_asking_does_not_renew_it(clock: Clock) -> None:
+    sightings = Sightings(clock)
+    assert FRAME not in sightings
+    sightings.note(FRAME, WEST)
+    clock.us += TTL_US - 1
+    assert FRAME in sightings
+    clock.us += 1
+    assert FRAME not in sightings
+
+
 def test_the_first_station_is_never_replaced(clock: Clock) -> None:
     sightings = Sightings(clock)
     sightings.note(FRAME, WEST)

@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
+from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui
-from lns.store.memory import MemoryStore
+from lns.lorawan.identifiers import Eui, Mic
+from lns.store.memory import MemoryClaims, MemoryStore
 from tests.lns.served_network import DEV_ADDR, KEYS
 
 ALPHA = Eui("70B3D57ED0000001")
@@ -20,3 +23,28 @@ def test_sessions_may_be_put_in_place_before_a_server_starts() -> None:
     store = MemoryStore()
     store.preset(ALPHA, (session,))
     assert store.sessions(ALPHA) == (session,)
+
+
+def bid(lns: str, f_cnt: int, *, first_message: bool = False) -> Bid:
+    mic = Mic("2B11FF0D")
+    return Bid(
+        lns=lns, dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=f_cnt, mic=mic, takes_f_cnt_down=True,
+        first_message=first_message,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("silence_us", "owner"), [(59_999_999, "lns-a"), (60_000_000, "lns-b")])
+def test_a_first_message_is_a_copy_for_a_minute(silence_us: int, owner: str) -> None:
+    at_us = [0]
+    claims = MemoryClaims(lambda: at_us[0])
+    asyncio.run(claims.claim(bid("lns-a", 0, first_message=True)))
+    at_us[0] += silence_us
+    assert asyncio.run(claims.claim(bid("lns-b", 0, first_message=True))).owner == owner
+
+
+def test_of_a_device_that_is_forgotten_nobody_owns_a_session() -> None:
+    claims = MemoryClaims(lambda: 0)
+    asyncio.run(claims.claim(bid("lns-a", 10)))
+    claims.forget(ALPHA)
+    claim = asyncio.run(claims.claim(bid("lns-b", 10)))
+    assert (claim.level2, claim.f_cnt_down) == (Level2.OWNER, 0)
