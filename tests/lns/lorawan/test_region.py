@@ -176,6 +176,14 @@ def test_rx2_and_delays() -> None:
         assert known.join_accept_delay_us == 5_000_000
 
 
+def test_how_many_channels_a_join_accept_may_name() -> None:
+    assert (EU868.more_channels_max, US915.more_channels_max, AS923_1.more_channels_max) == (
+        5,
+        0,
+        5,
+    )
+
+
 def test_largest_payloads() -> None:
     assert [EU868.max_payload(dr) for dr in range(8)] == [51, 51, 51, 115, 222, 222, 222, 222]
     assert [US915.max_payload(dr) for dr in range(5)] == [11, 53, 125, 242, 242]
