@@ -19,7 +19,7 @@ from typing import IO, TextIO
 from bench.host.fork_server import Adopted, adopt_orphans
 
 ROOT = Path(__file__).resolve().parent.parent
-HARDWARE = ("pytest", "bench.run.pytest_session", "bench.run.hardware", "bench.cli.program")
+HARDWARE = ("pytest", "bench.run.pytest_session", "bench.run.wall_clock", "bench.cli.program")
 """What a run on real things has, and nothing that is played."""
 ANY_RIG = (*HARDWARE, "bench.run.simulated", "bench.run.emulated", "bench.cli.run")
 

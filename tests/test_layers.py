@@ -290,7 +290,7 @@ PLAYED = tuple(
 """What plays a board, a station or the air between them."""
 
 
-@pytest.mark.parametrize("real", ["bench.run.hardware", "bench.rig.hardware_bench"])
+@pytest.mark.parametrize("real", ["bench.run.wall_clock", "bench.rig.hardware_bench"])
 def test_a_run_on_real_things_reaches_nothing_that_is_played(real: str) -> None:
     assert real in modules()
     found = [name for name in reached(real) if any(is_within(name, room) for room in PLAYED)]

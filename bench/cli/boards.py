@@ -27,7 +27,14 @@ from bench.cli.output import (
     print_lines,
     region_of,
 )
-from bench.device.dialects import Found, driver_for, line_for, serial_ports, who_is_there
+from bench.device.dialects import (
+    Found,
+    driver_for,
+    line_for,
+    replayer_for,
+    serial_ports,
+    who_is_there,
+)
 from bench.device.interfaces import (
     Abp,
     CommandRefused,
@@ -38,7 +45,7 @@ from bench.device.interfaces import (
     Otaa,
     UnknownFirmware,
 )
-from bench.device.replayer import NotPermitted, insist_on_permission, replayer_for
+from bench.device.raw_radio import NotPermitted, insist_on_permission
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import DeviceEntry, PortMissing, Radio, port_of

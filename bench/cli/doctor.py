@@ -19,7 +19,7 @@ from bench.cli.output import (
     print_lines,
 )
 from bench.cli.progress import Span, print_styled
-from bench.doctor.diagnosis import Places, conclusion, diagnosis
+from bench.doctor import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works
 from bench.lab.inventory.entries import Inventory
 from bench.night.memory import note_well, sick_parts

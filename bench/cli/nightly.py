@@ -67,8 +67,8 @@ from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.memory import sick_parts
 from bench.night.morning import Known
-from bench.run.hardware import check
 from bench.run.run_record import RunRecord, describe
+from bench.run.wall_clock import check
 from lns.clock import utc_of_this_host
 
 

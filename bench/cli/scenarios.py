@@ -34,8 +34,8 @@ from bench.cli.output import (
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import in_words
 from bench.explore.history import read_histories
+from bench.plan import Bound, Overheads, Schedule, bound, schedule
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
-from bench.plan.schedule import Bound, Overheads, Schedule, bound, schedule
 from bench.run.run_record import PLAN, RETENTION_S
 
 # A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many

@@ -21,10 +21,11 @@ from bench.device.attached import TROUBLES
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
 from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
 from bench.device.lora_e5_board import E5, SEEEDUINO, LoraE5Board
-from bench.device.raw_radio import LoraE5Test, Rui3P2p
+from bench.device.raw_radio import LoraE5Test, Replayer, Rui3P2p
 from bench.device.rui3 import Rui3Board, Rui3Device, rui3_version
 from bench.device.serial_line import LineLost, SerialLine
 from lns.lorawan.identifiers import Eui, eui
+from lns.lorawan.region import Region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,20 @@ def dialect_of(name: str) -> Dialect:
     if name not in DIALECTS:
         raise ValueError(f"unknown dialect {name!r}; known: {', '.join(DIALECTS)}")
     return DIALECTS[name]
+
+
+def replayer_for(
+    dialect: str,
+    name: str,
+    line: Wire,
+    region: Region,
+    record: Record,
+    *,
+    deadlines: Deadlines | None = None,
+) -> Replayer:
+    """A replayer with a board of this dialect; ValueError, naming the known ones, otherwise."""
+    radio = dialect_of(dialect).raw_radio(name, line, record, deadlines)
+    return Replayer(name, radio, region, record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

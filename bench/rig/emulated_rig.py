@@ -18,7 +18,7 @@ from bench.rig.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevice, MemoryDevices, SoftwareStations, firmware_of
-from bench.station.link import LinkClosed, TextLink
+from bench.station import LinkClosed, TextLink
 from bench.station.tap import Tap
 from bench.virtual.device import Board
 from lns.clock import utc_of_this_host

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench.capture import Record
-from bench.device.dialects import driver_for, line_for, serial_ports
+from bench.device.dialects import driver_for, line_for, replayer_for, serial_ports
 from bench.device.interfaces import AttachedDevice
-from bench.device.replayer import Replayer, replayer_for
+from bench.device.raw_radio import Replayer
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError
 from bench.lab.basicstation_host import restart_gateway

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from bench.device.interfaces import DeviceSession, Joining, Sent
 from bench.plan.needs import Item, needs
 from bench.rig.provisioning import Provisioned
-from bench.station.link import TextLink
+from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.virtual.session import Session
 from lns.dedup.claim import Bid

@@ -15,7 +15,7 @@ from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.process_application import ProcessApplication
 from bench.rig.process_bench import STORE_FILE, ProcessBench, begin
 from bench.rig.provisioning import Provisioned
-from bench.station.link import LinkClosed, TextLink
+from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.case import Case
 from bench.verdict.wire import is_reception

@@ -20,7 +20,7 @@ from bench.rig.memory_application import MemoryApplication
 from bench.rig.provisioning import Provisioned
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
-from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.verdict.case import fault_fields
 from lns.clock import now_us
 from lns.dedup.claim import Bid, Claim

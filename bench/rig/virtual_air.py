@@ -10,7 +10,7 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseDevice, CaseStation, Devices, Frame, Stations
 from bench.rig.provisioning import FASTEST, PAYLOAD, Provisioned
 from bench.rig.stations import TappedStation, first_channel, last_heard_us, reception_text
-from bench.station.link import TextLink
+from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
 from bench.virtual.device import Asked, Settings, VirtualDevice

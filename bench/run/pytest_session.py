@@ -63,7 +63,7 @@ class Run(Protocol):
 RIGS: Mapping[str, str] = {
     "simulated": "bench.run.simulated:open_run",
     "emulated": "bench.run.emulated:open_run",
-    "hardware": "bench.run.hardware:open_run",
+    "hardware": "bench.run.wall_clock:open_run",
     "plan": "bench.run.simulated:open_dry_run",
 }
 """What opens a run on each rig: only the module of the rig in use is imported, so that nothing of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bench.capture import Record
-from bench.station.link import LinkClosed, TextLink, link_pair
+from bench.station import LinkClosed, TextLink, link_pair
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.evidence import LINK, NO_LINK
 from bench.verdict.wire import is_reception, json_of, uplink_of

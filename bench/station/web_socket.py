@@ -29,7 +29,7 @@ from websockets.exceptions import (
 from websockets.http11 import Request, Response
 from websockets.protocol import Event, State
 
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from lns.lorawan.identifiers import Eui, eui
 from lns.server import address
 from lns.server.address import DISCOVERY_PATH, STATION_URI_MAX
@@ -112,7 +112,7 @@ class _Nobody(asyncio.Protocol):
 
 
 class WebSocketLink:
-    """One end of a station's connection over a WebSocket; see `bench.station.link.TextLink`.
+    """One end of a station's connection over a WebSocket; see `bench.station.TextLink`.
 
     What arrived before the other side closed can still be read; the end that closed reads nothing
     more. The socket itself is gone once `wait_closed` returns, at most a second after `close`.

@@ -15,7 +15,7 @@ from typing import Protocol
 from bench.capture import Record
 from bench.chance import stream
 from bench.rig.application import Outboxes
-from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.tap import Tap
 from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
 from bench.verdict.case import Case

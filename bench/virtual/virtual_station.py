@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.station.link import LinkClosed, TextLink
+from bench.station import LinkClosed, TextLink
 from bench.transmission import Eui, Transmission
 from bench.virtual import station_words as words
 from bench.virtual.air import Heard, Medium

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bench.clock import run
-from bench.station.link import link_pair
+from bench.station import link_pair
 from lns.dedup.claim import Level2
 from lns.events import UnreadableMessage
 from lns.lorawan.region import US915

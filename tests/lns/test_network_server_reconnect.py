@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.station.link import link_pair
+from bench.station import link_pair
 from lns.connections import COMPLAINTS_MAX, RECEPTIONS_MAX
 from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bench.chance import stream
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.station.web_socket import (
     StationRefused,
     StationTls,

@@ -21,7 +21,7 @@ import pytest
 
 from bench.cli.program import main
 from bench.host.program import Program, free_port
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.station.web_socket import StationLinks, StationTls, station_files
 from bench.virtual.air import Links, Medium
 from bench.virtual.virtual_station import VirtualStation

@@ -9,8 +9,8 @@ import pytest
 from bench.cli.output import ExitCode, Refused
 from bench.cli.program import main
 from bench.cli.scenarios import Plan, bench_of, plan_as_json, told
+from bench.plan import Overheads, bound, schedule
 from bench.plan.needs import PlannedCase, lacking, usual_bench
-from bench.plan.schedule import Overheads, bound, schedule
 from tests import forked
 from tests.bench.plan.cases import RETRY, case, device
 

@@ -185,7 +185,7 @@ def listening(host: GatewayHost, more: str = "") -> int:
 STATION = """
 import asyncio, sys
 from pathlib import Path
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.station.web_socket import connect, discover
 async def play():
     while True:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.diagnosis import Places, conclusion, diagnosis
+from bench.doctor import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State
 
 

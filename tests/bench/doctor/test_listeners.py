@@ -4,7 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from bench.doctor.diagnosis import listener
+from bench.doctor import listener
 
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor import diagnosis
+from bench import doctor
 from bench.doctor.installed import State, ok
 
 
 def test_folders_that_can_be_made_are_fine(tmp_path: Path) -> None:
-    looked = diagnosis.look_at_folders((tmp_path / "a" / "runs", "s3://lake"))
+    looked = doctor.look_at_folders((tmp_path / "a" / "runs", "s3://lake"))
     assert looked.state is State.OK
     assert "lake" not in looked.found
 
 
 def test_a_file_in_the_place_of_a_folder_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
-    looked = diagnosis.look_at_folders((tmp_path / "runs",))
+    looked = doctor.look_at_folders((tmp_path / "runs",))
     assert looked.state is State.MISSING
     assert looked.remedy.startswith("mv ")
 
@@ -27,20 +27,20 @@ def test_memory_is_what_is_left_of_it(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     meminfo = tmp_path / "proc" / "meminfo"
     meminfo.write_text("MemTotal: 16000000 kB\nMemAvailable:   8000000 kB\n")
-    assert "8.0 GB of memory free" in diagnosis.look_at_memory(tmp_path).found
+    assert "8.0 GB of memory free" in doctor.look_at_memory(tmp_path).found
     meminfo.write_text("MemAvailable: 1000000 kB\n")
-    looked = diagnosis.look_at_memory(tmp_path)
+    looked = doctor.look_at_memory(tmp_path)
     assert looked.state is State.WARNING
     assert "1.0 GB of memory free; Spark wants 3 GB" in looked.found
 
 
 def test_a_machine_that_does_not_tell_its_memory(tmp_path: Path) -> None:
-    assert "memory unknown" in diagnosis.look_at_memory(tmp_path).found
+    assert "memory unknown" in doctor.look_at_memory(tmp_path).found
 
 
 def test_captures_are_optional(tmp_path: Path) -> None:
-    assert diagnosis.look_at_captures([]).state is State.WARNING
-    assert diagnosis.look_at_captures([tmp_path / "a.ndjson"]).found == f"1 in {tmp_path}"
+    assert doctor.look_at_captures([]).state is State.WARNING
+    assert doctor.look_at_captures([tmp_path / "a.ndjson"]).found == f"1 in {tmp_path}"
 
 
 def test_a_usual_port_that_is_taken_is_named_with_who_has_it(
@@ -48,9 +48,9 @@ def test_a_usual_port_that_is_taken_is_named_with_who_has_it(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(diagnosis, "USUAL_PORTS", {port: "network server"})
-        looked = diagnosis.look_at_tcp_ports(Path("/"))
-        nobody_tells = diagnosis.look_at_tcp_ports(tmp_path)
+        monkeypatch.setattr(doctor, "USUAL_PORTS", {port: "network server"})
+        looked = doctor.look_at_tcp_ports(Path("/"))
+        nobody_tells = doctor.look_at_tcp_ports(tmp_path)
     assert looked.state is State.WARNING
     assert f"{port} (network server) is taken by " in looked.found
     assert looked.found.endswith(f", process {os.getpid()}")
@@ -60,15 +60,15 @@ def test_a_usual_port_that_is_taken_is_named_with_who_has_it(
 
 def test_ptys_are_opened_and_closed_again(tmp_path: Path) -> None:
     files = len(os.listdir("/proc/self/fd"))
-    assert diagnosis.look_at_ptys(tmp_path) == ok("can be opened")
+    assert doctor.look_at_ptys(tmp_path) == ok("can be opened")
     assert len(os.listdir("/proc/self/fd")) == files
     limits = tmp_path / "proc" / "sys" / "kernel" / "pty"
     limits.mkdir(parents=True)
     (limits / "max").write_text("4096\n")
     (limits / "nr").write_text("96\n")
-    assert diagnosis.look_at_ptys(tmp_path) == ok("can be opened, 4000 of 4096 are free")
+    assert doctor.look_at_ptys(tmp_path) == ok("can be opened, 4000 of 4096 are free")
     (limits / "max").write_text("128\n")
-    looked = diagnosis.look_at_ptys(tmp_path)
+    looked = doctor.look_at_ptys(tmp_path)
     assert looked.state is State.WARNING
     assert looked.remedy == "sudo sysctl kernel.pty.max=384"
 
@@ -79,7 +79,7 @@ def test_a_machine_without_ptys_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
     os.close(lowest_free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + 3, hard))
     try:
-        looked = diagnosis.look_at_ptys(tmp_path)
+        looked = doctor.look_at_ptys(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert looked.state is State.MISSING
@@ -99,15 +99,15 @@ def test_open_files_are_counted(
     soft: int, hard: int, state: State, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    looked = diagnosis.look_at_open_files()
+    looked = doctor.look_at_open_files()
     assert looked.state is state
     assert said in looked.found
     assert bool(looked.remedy) is (state is not State.OK)
 
 
 def test_the_disk_and_the_monotonic_clock_are_read(tmp_path: Path) -> None:
-    assert "GB free" in diagnosis.look_at_disk(tmp_path / "not" / "yet").found
-    assert diagnosis.look_at_monotonic_clock().found.startswith("resolution ")
+    assert "GB free" in doctor.look_at_disk(tmp_path / "not" / "yet").found
+    assert doctor.look_at_monotonic_clock().found.startswith("resolution ")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_wall_clock_is_what_timedatectl_says(
     program.write_text(f"#!/bin/sh\necho '{says}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    looked = diagnosis.look_at_wall_clock(tmp_path)
+    looked = doctor.look_at_wall_clock(tmp_path)
     assert looked.state is state
     assert said in looked.found
 
@@ -132,7 +132,7 @@ def test_the_wall_clock_is_what_timedatectl_says(
 def test_systemd_leaves_a_file_when_the_clock_is_right(tmp_path: Path) -> None:
     (tmp_path / "run" / "systemd" / "timesync").mkdir(parents=True)
     (tmp_path / "run" / "systemd" / "timesync" / "synchronized").touch()
-    assert diagnosis.look_at_wall_clock(tmp_path).state is State.OK
+    assert doctor.look_at_wall_clock(tmp_path).state is State.OK
 
 
 @pytest.mark.parametrize(
@@ -156,24 +156,24 @@ def test_without_systemd_the_kernel_is_asked(
         (tmp_path / "timedatectl").write_text("#!/bin/sh\necho Failed to connect to bus\n")
         (tmp_path / "timedatectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(diagnosis, "kernel_clock_is_synchronised", lambda: kernel)
-    looked = diagnosis.look_at_wall_clock(tmp_path)
+    monkeypatch.setattr(doctor, "kernel_clock_is_synchronised", lambda: kernel)
+    looked = doctor.look_at_wall_clock(tmp_path)
     assert (looked.state, looked.found.startswith(said)) == (state, True)
 
 
 def test_the_kernel_says_whether_its_clock_is_disciplined() -> None:
-    assert diagnosis.kernel_clock_is_synchronised() in (True, False)
+    assert doctor.kernel_clock_is_synchronised() in (True, False)
 
 
 def test_a_gateway_that_a_network_server_cannot_answer_through_is_named(tmp_path: Path) -> None:
     capture = tmp_path / "lns-a.jsonl"
     capture.write_text("")
-    assert diagnosis.look_at_answers(tmp_path, capture).state is State.OK
+    assert doctor.look_at_answers(tmp_path, capture).state is State.OK
     facts = {"kind": "lns.too_late", "lns": "lns-a", "station": "0016C001F1500001", "n": 5}
     capture.write_text(json.dumps({**facts, "stage": "going on", "cause": "it is late"}) + "\n")
-    looked = diagnosis.look_at_answers(tmp_path, capture)
+    looked = doctor.look_at_answers(tmp_path, capture)
     assert looked.state is State.WARNING
     assert looked.found.startswith("0016C001F1500001: lns-a could not answer through it 5 times")
     assert looked.remedy == "lorabench stations check"
-    assert "cannot be read" in diagnosis.look_at_answers(tmp_path, tmp_path / "nowhere").found
-    assert diagnosis.look_at_answers(tmp_path / "runs", None).state is State.OK
+    assert "cannot be read" in doctor.look_at_answers(tmp_path, tmp_path / "nowhere").found
+    assert doctor.look_at_answers(tmp_path / "runs", None).state is State.OK

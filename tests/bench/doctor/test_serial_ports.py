@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.diagnosis import look_at_intruders, look_at_permission, look_at_ports
+from bench.doctor import look_at_intruders, look_at_permission, look_at_ports
 from bench.doctor.installed import State
 
 

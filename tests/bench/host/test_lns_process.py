@@ -10,7 +10,7 @@ import pytest
 
 from bench.host.lns_process import LnsProcess
 from bench.host.program import ProgramDied
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.station.web_socket import StationLinks, discover
 from lns.lorawan.identifiers import Eui
 from lns.station.spelling import version_text

@@ -10,10 +10,9 @@ import pytest
 from bench.capture.run_folder import Ending
 from bench.capture.wholeness import wholeness
 from bench.clock import seconds
-from bench.run.ahead import CHUNK_US
 from bench.run.attempts import Play
 from bench.run.run_record import RunRecord
-from bench.run.simulated import SimulatedRun
+from bench.run.simulated import CHUNK_US, SimulatedRun
 from bench.verdict.case import Title
 from bench.verdict.expectation import Result, Verdict
 from scenarios.words import COPY, FIRST

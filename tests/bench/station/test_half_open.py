@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from bench.clock import run
-from bench.station.link import LinkClosed, link_pair
+from bench.station import LinkClosed, link_pair
 from lns.clock import now_us
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from bench.clock import run
-from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.switchboard import Party, Switchboard
 from lns.lorawan.identifiers import Eui, eui
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from bench.clock import run
-from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.station.tap import Tap
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui

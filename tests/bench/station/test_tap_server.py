@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from websockets.asyncio import client
 
-from bench.station.link import LinkClosed, TextLink, link_pair
+from bench.station import LinkClosed, TextLink, link_pair
 from bench.station.tap import Tap
 from bench.station.web_socket import StationLinks, TapServer, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui

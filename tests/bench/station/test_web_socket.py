@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from bench.certificates import Authority, write_server_files, write_station_files
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.station.web_socket import (
     StationLinks,
     StationTls,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.clock import run
-from bench.station.link import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.virtual import station_words as words
 from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.virtual_station import VirtualStation

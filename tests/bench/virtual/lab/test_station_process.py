@@ -7,7 +7,7 @@ import pytest
 
 from bench.host.program import free_port
 from bench.lab.basicstation_host import health
-from bench.station.link import LinkClosed
+from bench.station import LinkClosed
 from bench.virtual.lab.station_process import _Uplink
 from lns.lorawan.identifiers import Eui
 
