@@ -7,7 +7,6 @@ asks again and again only where a device does not say that it has started.
 import asyncio
 import contextlib
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
@@ -75,12 +74,11 @@ TROUBLES = (CommandRefused, DeviceRestarted, DeviceSilent, LineLost, PortUnavail
 _RESTRICTED = re.compile(r"Restricted_Wait_(\d+)_ms|No band in (\d+)ms")
 
 
-class AttachedBoard(ABC):
+class AttachedBoard:
     """A board at a serial line; `async with` opens the line and listens until the end.
 
-    Remembers what the board said of itself, how often it began anew by itself
-    (`restarts_unasked`) and how often the duty cycle made it wait (`restrictions`). Every command
-    and every line goes into the capture, keys masked, also lines that nobody asked for.
+    Remembers what the board said of itself. Every command and every line goes into the capture,
+    keys masked, also lines that nobody asked for.
     """
 
     def __init__(
@@ -93,8 +91,6 @@ class AttachedBoard(ABC):
     ) -> None:
         self.name = name
         self.firmware = ""
-        self.restarts_unasked = 0
-        self.restrictions = 0
         self._deadlines = deadlines or Deadlines()
         self._session = AtSession(
             name,
@@ -168,7 +164,7 @@ class AttachedBoard(ABC):
     def _tells_boot(self) -> bool:
         return True
 
-    async def _set_up_again(self) -> None:  # noqa: B027 - nothing, unless a dialect forgets
+    async def _set_up_again(self) -> None:
         """Write again what the device has forgotten in a restart; by default it forgets nothing."""
 
     async def _run(self, command: str) -> AtCommand:
@@ -188,22 +184,11 @@ class AttachedBoard(ABC):
                 wait_us = restricted_us(str(refused))
                 if wait_us is None or now_us() + wait_us > until_us:
                     raise
-            self.restrictions += 1
             await asyncio.sleep(wait_us / 1_000_000)
 
     def _hear(self, line: Line) -> None:
-        if line.kind is LineKind.BOOT:
-            if self._booted is not None:
-                self._booted.set()
-            elif not self._boot_was_asked():
-                self.restarts_unasked += 1
-
-    def _boot_was_asked(self) -> bool:
-        return any(self._restarts(asked.command) for asked in self._session.commands)
-
-    @abstractmethod
-    def _restarts(self, command: str) -> bool:
-        """Whether the device begins anew by this command."""
+        if line.kind is LineKind.BOOT and self._booted is not None:
+            self._booted.set()
 
     def _gone(self) -> None:
         if self._booted is not None:

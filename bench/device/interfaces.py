@@ -231,15 +231,12 @@ class AttachedDevice(Protocol):
     """A device at a serial line, which knows nothing of frames: only what it says of them.
 
     Used inside `async with`. Every verb raises LineLost when the line is gone, DeviceSilent when a
-    deadline passes. `firmware` and `traits` are known after `identify`. `restarts_unasked`: how
-    often it began anew by itself; `restrictions`: how often the duty cycle made it wait.
+    deadline passes. `firmware` and `traits` are known after `identify`.
     """
 
     name: str
     dev_eui: Eui
     firmware: str
-    restarts_unasked: int
-    restrictions: int
 
     async def __aenter__(self) -> Self:
         """Open its line; PortUnavailable."""

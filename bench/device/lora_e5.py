@@ -224,7 +224,6 @@ class LoraE5Device(LoraE5Board):
         self._settings = LoraE5Settings(self)
         self._port: int | None = None
         self._cycle = MacCycle()
-        self._joined = False
         self._tries: int | None = None
 
     @property
@@ -304,11 +303,6 @@ class LoraE5Device(LoraE5Board):
                 await self.change("AT+PORT", str(port))
                 self._port = port
             told = await self._message(command, tries * self._deadlines.transmission_us)
-        except CommandRefused as refused:
-            if self._joined and "join network first" in str(refused):
-                self._joined = False
-                self.restarts_unasked += 1
-            raise
         except DeviceRestarted:
             return Ending(Outcome.RESTARTED)
         if not confirmed:
@@ -329,8 +323,7 @@ class LoraE5Device(LoraE5Board):
                 told = await self._message("AT+JOIN=FORCE", self._deadlines.join_us)
         except DeviceRestarted:
             return False
-        self._joined = any("Network joined" in line for line in told)
-        return self._joined
+        return any("Network joined" in line for line in told)
 
     async def restart(self) -> None:
         await self.reboot()
@@ -357,7 +350,7 @@ class LoraE5Device(LoraE5Board):
     async def factory_reset(self) -> None:
         await super().factory_reset()
         self._settings.forget()
-        self._joined, self._tries, self._port = False, None, None
+        self._tries, self._port = None, None
 
     async def silence(self) -> None:
         if self._cycle.is_open:
@@ -369,7 +362,7 @@ class LoraE5Device(LoraE5Board):
         return _WORDS.get(line)
 
     async def _set_up_again(self) -> None:
-        self._port, self._joined = None, False
+        self._port = None
         await self._settings.restarted()
 
     async def _message(self, command: str, within_us: int) -> list[str]:

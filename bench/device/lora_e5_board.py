@@ -181,9 +181,6 @@ class LoraE5Board(AttachedBoard):
     def _tells_boot(self) -> bool:
         return False
 
-    def _restarts(self, command: str) -> bool:
-        return command == RESET
-
 
 def value_of(answer: str) -> str:
     """The first word of an answer: `14` of `14` and of `14, 2`."""

@@ -87,7 +87,6 @@ def rui3_version(text: str) -> Rui3Version:
 
 
 RESET = "ATZ"
-_RESTARTS = re.compile(r"AT[ZR]|AT\+NWM=\d", re.I)
 _ASKS = 2  # a question is asked again when noise has made the answer unreadable
 
 
@@ -200,9 +199,6 @@ class Rui3Board(AttachedBoard):
     async def _found(self, setting: Setting) -> str | None:
         ask = self.ask_if_known if setting.optional else self.ask
         return await ask(setting.name)
-
-    def _restarts(self, command: str) -> bool:
-        return _RESTARTS.fullmatch(command) is not None
 
 
 def _is_unknown(refused: CommandRefused) -> bool:

@@ -135,12 +135,6 @@ class Relay:
         self._refuse()
         self._end_all()
 
-    def interrupt(self) -> None:
-        """End all connections; whoever connects again gets through."""
-        self._begin("interrupt", {})
-        self._end_all()
-        self._end("interrupt")
-
     def swallow(self, direction: str | None = None) -> None:
         """Accept clients and octets, and let nothing of them arrive, one way or both.
 

@@ -129,12 +129,6 @@ class WebSocketLink:
     def closed(self) -> bool:
         return bool(self._why) or self._connection.state is not State.OPEN
 
-    @property
-    def tls_version(self) -> str | None:
-        """The TLS version that was agreed on, such as "TLSv1.2"; None without TLS."""
-        agreed = self._connection.transport.get_extra_info("ssl_object")
-        return agreed.version() if agreed is not None else None
-
     async def send(self, text: str) -> None:
         if self._left_alone:
             return

@@ -444,10 +444,6 @@ class Board:
     def set_nb_trans(self, transmissions: int) -> None:
         self.firmware.set_nb_trans(transmissions)
 
-    def write_raw(self, data: bytes) -> None:
-        """Put bytes on the wire that the firmware does not mean: noise."""
-        self._port.write(data)
-
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         assert self._tasks is not None, "a board is used inside `async with`"
         task = self._tasks.create_task(work)

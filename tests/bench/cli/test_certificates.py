@@ -166,7 +166,8 @@ async def radio_comes_on(home: Path) -> str | None:
 
     async def connect() -> object:
         link = await links.connect(uri, Eui(home.name), tls=tls)
-        spoken.append(link.tls_version)
+        agreed = link._connection.transport.get_extra_info("ssl_object")
+        spoken.append(agreed and agreed.version())
         return link
 
     medium = Medium(EU868, Links(), lambda *_: None)

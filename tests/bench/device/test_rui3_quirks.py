@@ -146,7 +146,6 @@ def test_a_change_of_mode_says_ok_without_a_line_end_and_starts_anew() -> None:
                 board.values["NWM"] = "0"
                 assert await device.work_in_mode("1") is True
                 assert await device.work_in_mode("0") is False  # for it would start anew
-                assert device.restarts_unasked == 0
 
     play_in_memory(scene())
 
@@ -186,7 +185,6 @@ def test_all_that_is_reset_to_the_factory_state_starts_anew_without_an_ok() -> N
         with FarEnd(board) as far:
             async with device_at(far) as device:
                 await device.factory_reset()
-                assert device.restarts_unasked == 0
                 board.replies["ATR"] = b"AT_BUSY_ERROR\r\n"
                 with pytest.raises(CommandRefused, match="AT_BUSY_ERROR"):
                     await device.factory_reset()

@@ -123,18 +123,6 @@ def test_a_cut_ends_all_and_refuses_until_it_is_restored() -> None:
     assert wire.told == [("fault.begin", fields), ("fault.end", fields)]
 
 
-def test_an_interruption_ends_connections_and_refuses_nobody() -> None:
-    async def scenario(wire: Wire) -> None:
-        for _ in range(2):
-            reader, writer = await wire.client()
-            writer.write(b"a")
-            await reader.readexactly(1)
-            wire.relay.interrupt()
-            assert await is_over(reader)
-
-    assert [kind for kind, _ in play(scenario).told] == ["fault.begin", "fault.end"] * 2
-
-
 def test_what_is_held_goes_on_later() -> None:
     async def scenario(wire: Wire) -> None:
         wire.relay.hold()

@@ -296,7 +296,8 @@ def test_a_station_with_a_certificate_gets_through_and_speaks_tls_1_2(tmp_path: 
             write_station_files(home, "tc", lns.uri, trust=AUTHORITY.certificate, client=client)
             uri, tls = station_files(home)
             link = await connect(await discover(uri, WEST, tls=tls), tls=tls)
-            assert link.tls_version == "TLSv1.2"
+            agreed = link._connection.transport.get_extra_info("ssl_object")
+            assert agreed.version() == "TLSv1.2"
             await link.send(version_text("2.0.6(linux/virtual)"))
             assert '"router_config"' in await link.receive()
             link.close()

@@ -48,7 +48,8 @@ def test_what_is_not_acknowledged_comes_again_with_the_next_connection(
             # The broker has read the acknowledgements when it has carried a later message.
             await send(mosquitto.url, tmp_path, range(4, 5))
             await until(lambda: len(got) == 5)
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await until(lambda: len(got) >= 8)
             for one in got:
                 one.acknowledge()
@@ -261,11 +262,13 @@ def test_the_acknowledgement_of_a_lost_connection_does_nothing(
         async with Relay(mosquitto.port) as relay, subscription(relay.url, got) as heard:
             await send(mosquitto.url, tmp_path, range(1))
             await until(lambda: len(got) == 1)
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await until(lambda: len(got) == 2 and heard.connected)
             got[0].acknowledge()
             assert heard.connected
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await until(lambda: len(got) == 3)
             got[2].acknowledge()
 

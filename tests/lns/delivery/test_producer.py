@@ -135,7 +135,8 @@ def test_what_comes_back_with_a_lost_connection_is_not_sent_when_it_is_too_old(
             await clock.looked_at(2)
             assert clock.parked == [], "it is on its way"
             await relay.restore()
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await until(lambda: clock.parked == [("-1", 0)])
             await up.drained()
 
@@ -240,11 +241,13 @@ def test_the_time_of_the_oldest_message_is_retained(
             await up.publish(message(1))
             clock.now_us += SECOND_US
             await relay.restore()
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await asyncio.to_thread(wait_for_statement, listener, "02:00:3")
             await up.drained()
             clock.now_us += SECOND_US
-            relay.interrupt()
+            relay.cut()
+            await relay.restore()
             await asyncio.to_thread(wait_for_statement, listener, "02:00:33.393")
 
     asyncio.run(body())

@@ -136,7 +136,8 @@ def test_a_cut_wire_and_a_restarted_broker_lose_nothing(
             for f_cnt in range(300):
                 await up.publish(message(f_cnt))
                 if f_cnt % 50 == 25:
-                    relay.interrupt()
+                    relay.cut()
+                    await relay.restore()
             await until(lambda: len(set(numbers(got))) == 300)
             mosquitto.stop()
             await until(lambda: not heard.connected)
