@@ -116,11 +116,10 @@ class StationClock:
         may_run = session not in self._ended or _unit(session) not in self._running
         if may_run and arrived_us >= self._report_due_us:
             self._run(xtime, arrived_us)
-            offset_us = self._offsets[session].offset_us
         else:
-            offset_us = self._learn(xtime, arrived_us)
-        heard_us = (xtime & _COUNTER_MASK) + offset_us
-        return heard_us if heard_us <= arrived_us else None
+            self._learn(xtime, arrived_us)
+        heard_us = self.lns_time_us(xtime)
+        return heard_us if heard_us is not None and heard_us <= arrived_us else None
 
     def knows(self, xtime: int, at_us: int) -> bool:
         """Whether `xtime` belongs to the session that runs: only then can it be answered."""
@@ -137,7 +136,7 @@ class StationClock:
             return None
         return (xtime & _COUNTER_MASK) + known.offset_us
 
-    def _learn(self, xtime: int, arrived_us: int, least_us: int = -_NEVER_US) -> int:
+    def _learn(self, xtime: int, arrived_us: int, least_us: int = -_NEVER_US) -> None:
         session = xtime >> _SESSION_SHIFT
         offset_us = arrived_us - (xtime & _COUNTER_MASK)
         known = self._offsets.pop(session, None)
@@ -152,7 +151,6 @@ class StationClock:
             oldest = next(iter(self._offsets))
             del self._offsets[oldest]
             self._ended.discard(oldest)
-        return known.offset_us
 
     def _is_better(self, offset_us: int, arrived_us: int, known: _Offset) -> bool:
         if arrived_us < self._configured_us + REPORT_WAIT_US and offset_us < known.least_us:
