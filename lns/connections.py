@@ -283,9 +283,7 @@ class Connections:
             return False
         return True
 
-    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> None:
         connection = self._current.get(station)
-        if connection is None:
-            return False
-        connection.soon(errand)
-        return True
+        if connection is not None:
+            connection.soon(errand)

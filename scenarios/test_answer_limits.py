@@ -396,6 +396,24 @@ async def test_class_c_goes_on_after_a_frame_that_was_told_too_late(rig):
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
+@pytest.mark.fault("tap", "cut")
+async def test_class_c_waits_for_a_station_that_is_away(rig):
+    """What is asked meanwhile goes with the next answer, for its station is nowhere to be found."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.cut()
+    await rig.wait(seconds(1))
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(1))
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    after = await always.send()
+    rig.expect_downlink(always, b"on", port=8)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
+
+
 async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):
     """RX2 is DR0, and takes 51 octets; the answer to its next uplink takes more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

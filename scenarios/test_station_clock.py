@@ -178,3 +178,31 @@ async def test_a_station_that_goes_on_after_its_configuration_is_answered_ten_se
     await says(rig, TOO_LATE, xtime=clock + seconds(6))
     await rig.wait(seconds(2))
     await says(rig, FIRST, xtime=clock + seconds(11))
+
+
+async def test_a_station_that_shows_no_clock_is_asked_soon_and_then_less_often(rig):
+    """After 50 ms, then 100, 200 … up to a second; once it has shown its clock, soon again."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = await now(rig)
+    rig.west.break_clock()
+    await reports(rig, 0)
+    await rig.wait(seconds(6))
+    await reports(rig, clock + seconds(6))
+    await rig.wait(seconds(3))
+    await reports(rig, 0)
+    await rig.wait(seconds(3))
+
+
+@pytest.mark.parametrize("cause", ["no clock", "another session", "late"])
+async def test_who_cannot_be_answered_is_named_with_the_reason(rig, cause):
+    """Five in a row: its clock is not known, its session does not run, or it tells too late."""
+    rig.only("west")
+    await says(rig, FIRST)
+    for _ in range(5):
+        moment = await now(rig)
+        if cause == "late":
+            await says(rig, TOO_LATE, older_us=seconds(5))
+        else:
+            await says(rig, TOO_LATE, xtime=0 if cause == "no clock" else moment ^ (SESSION * 0x80))
+    await says(rig, FIRST)

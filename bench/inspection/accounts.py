@@ -20,9 +20,16 @@ from bench.virtual.lorawan.frames import read_data
 QUEUE_MAX = 16
 ASKINGS_MAX = 3
 _IN_A_ROW = 5
+_NO_CLOCK = "the clock of the station is not known"
+_OTHER_SESSION = "the frame is of a radio session that does not run"
+_LATE = "the frame was told too late"
 _MARGIN_US = 300_000
 """How much a server may err in how long before a window it decided."""
 _SESSION_SHIFT = 48
+_AGAIN_US, _AGAIN_MAX_US = 50_000, 1_000_000
+"""How soon a station is asked again that has shown no clock: then twice that, at most a second."""
+_ON_ITS_WAY_US = 20_000
+"""How long an answer and the next question take from a tap to the server and back."""
 _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
 _TOLD_AFTER_US = 500_000
@@ -161,11 +168,14 @@ class LateStations:
 
     rows: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     due: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    causes: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """Why the newest of each may have been too late; none: nobody can say."""
     missed: list[tuple[str, tuple[str, int]]] = field(default_factory=list)
 
-    def outcome(self, event: Event) -> None:
-        """What became of a reception."""
+    def outcome(self, event: Event, named: frozenset[int]) -> None:
+        """What became of a reception; `named`: the radio sessions that its station has shown."""
         key = event.get("lns", ""), event["station"]
+        self.causes[key] = _causes(event.get("xtime"), named)
         number, told_at = self.rows.get(key, (0, _IN_A_ROW))
         if event["answer"] == "TooLate":
             number += 1
@@ -185,8 +195,12 @@ class LateStations:
 
     def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says that a station is late, or is so no more."""
-        due = self.due.pop((event.get("lns", ""), event["station"]), None)
+        key = event.get("lns", ""), event["station"]
+        due = self.due.pop(key, None)
         yield from check.same("stage and number", due, (event["stage"], event["n"]))
+        causes = self.causes.get(key, frozenset())
+        if event["stage"] == "going on" and causes and event.get("cause") not in causes:
+            yield check.wrong("cause", " or ".join(sorted(causes)), event.get("cause"))
 
     def untold(self) -> Iterator[tuple[str, tuple[str, int]]]:
         """What no server has said, with the station."""
@@ -198,6 +212,15 @@ class LateStations:
         """A server has ended."""
         for key in [key for key in self.rows if key[0] == lns]:
             del self.rows[key]
+
+
+def _causes(xtime: int | None, named: frozenset[int]) -> frozenset[str]:
+    """Why a reception of this moment can have been too late."""
+    if xtime == 0:
+        return frozenset({_NO_CLOCK})
+    if xtime is None or not named:
+        return frozenset()
+    return frozenset({_NO_CLOCK, _LATE if xtime >> _SESSION_SHIFT in named else _OTHER_SESSION})
 
 
 @dataclass(slots=True)
@@ -300,6 +323,14 @@ class Clocks:
     due_us: dict[str, int] = field(default_factory=dict)
     in_vain: dict[str, int] = field(default_factory=dict)
     """How often each station was asked since it named its session, without any reason."""
+    showed_none_us: dict[str, int] = field(default_factory=dict)
+    """Since when each station has answered, and shown no clock."""
+    heard: set[str] = field(default_factory=set)
+    """Who has told of a frame since it was asked again, which is a reason to ask, too."""
+    waits: dict[str, int] = field(default_factory=dict)
+    """How often in a row each was asked again after that; none since its configuration."""
+    hasty: list[tuple[str, int, int]] = field(default_factory=list)
+    """Whom a server asked again at another time than is due, with that and its own (µs)."""
 
     def text(self, event: Event) -> None:
         """A text has passed a tap."""
@@ -308,8 +339,10 @@ class Clocks:
             if '"router_config"' in text:
                 self.named.pop(station, None)
                 self.due_us.pop(station, None)
+                self.showed_none_us.pop(station, None)
             elif '"getxtime"' in text:
                 was_due = self.due_us.pop(station, None) is not None
+                self._asked(station, event["t_us"])
                 if self.named.get(station) and not was_due:
                     self.in_vain[station] = self.in_vain.get(station, 0) + 1
         elif event.get("dropped"):
@@ -318,17 +351,40 @@ class Clocks:
             told = (json_of(text) or {}).get("xtimes")
             shown = [one for one in told if type(one) is int] if isinstance(told, list) else []
             self.named[station] = frozenset(one >> _SESSION_SHIFT for one in shown if one > 0)
-        elif self.named.get(station) and is_reception(text):
+            self.showed_none_us.pop(station, None)
+            if self.named[station]:
+                self.waits[station] = 0
+            else:
+                self.showed_none_us[station] = event["t_us"]
+        elif is_reception(text):
+            self.heard.add(station)
+            if not self.named.get(station):
+                return
             uplink = uplink_of(station, 0, 0, text)
             if uplink is None or not uplink.xtime:
                 return
             if uplink.xtime >> _SESSION_SHIFT not in self.named[station]:
                 self.due_us.setdefault(station, event["t_us"])
 
+    def _asked(self, station: str, t_us: int) -> None:
+        """A station that had no clock to show is asked again: soon, then less often."""
+        since_us = self.showed_none_us.pop(station, None)
+        if since_us is None or station not in self.waits:
+            return
+        is_alone = station not in self.heard
+        self.heard.discard(station)
+        due_us = min(_AGAIN_US << self.waits[station], _AGAIN_MAX_US)
+        self.waits[station] += 1
+        late_us = t_us - since_us - due_us
+        if late_us > _ON_ITS_WAY_US or (late_us < 0 and is_alone):
+            self.hasty.append((station, due_us, t_us - since_us))
+
     def forget(self) -> None:
         """A link or a server has ended: whoever comes back says what its clock shows."""
         self.named.clear()
         self.due_us.clear()
+        self.showed_none_us.clear()
+        self.waits.clear()
 
     def unasked(self, end_us: int) -> Iterator[tuple[str, int]]:
         """The stations that nobody has asked in time, and since when."""
@@ -378,7 +434,8 @@ class Accounts:
             case "lns.request":
                 yield from self._requests.tell(event, self._check(event, "request"))
             case "lns.outcome":
-                self._late.outcome(event)
+                named = self._clocks.named.get(event["station"], frozenset())
+                self._late.outcome(event, named if self._alone else frozenset())
                 self._unverified.outcome(event)
                 yield from self._claimed(event)
             case "upstream.published" | "upstream.status":
@@ -467,6 +524,14 @@ class Accounts:
             yield Found(
                 rule="account", text=f"{text}: expected getxtime, observed none", t_us=since_us,
                 station=station, expected="getxtime", observed="none",
+            )  # fmt: skip
+        is_exact = self._alone and self._owners.is_in_order
+        for station, due_us, waited_us in self._clocks.hasty if is_exact else ():
+            text = f"{self._name_of(station)}, which shows no clock, is asked again"
+            due, waited = f"after {due_us // 1000} ms", f"after {waited_us // 1000} ms"
+            yield Found(
+                rule="account", text=f"{text}: expected {due}, observed {waited}", t_us=0,
+                station=station, expected=due, observed=waited,
             )  # fmt: skip
         for station, times in sorted(self._clocks.in_vain.items()) if self._alone else ():
             if times > _IN_VAIN_MAX:

@@ -59,8 +59,8 @@ ACK_US = 8_000_000
 class Connected(Protocol):
     """The stations connected right now."""
 
-    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
-        """Begin something that ends with a station's connection; False without one."""
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> None:
+        """Begin something that ends with a station's connection; nothing without one."""
 
 
 class ClassC:
@@ -272,8 +272,8 @@ class Stations(Protocol):
     async def send(self, station: Eui, downlink: Dnmsg) -> bool:
         """Hand a downlink to a station; False when it is not connected any more."""
 
-    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> bool:
-        """Begin something that ends with a station's connection; False without one."""
+    def soon(self, station: Eui, errand: Callable[[], Awaitable[None]]) -> None:
+        """Begin something that ends with a station's connection; nothing without one."""
 
 
 class Downlinks:

@@ -44,6 +44,17 @@ def test_four_in_a_row_are_told_to_nobody_but_the_log(caplog: pytest.LogCaptureF
     assert "the frame was told too late" in caplog.text
 
 
+def test_frames_of_a_session_that_does_not_run_are_told_as_such() -> None:
+    async def scenario(network: Network) -> None:
+        network.west.session += 1
+        for f_cnt in range(10, 15):
+            await network.west.hears(uplink(f_cnt, confirmed=True))
+
+    assert told(serve(scenario)) == [
+        (WEST, "going on", 5, "the frame is of a radio session that does not run")
+    ]
+
+
 def test_the_copies_of_others_and_what_asks_for_nothing_do_not_count() -> None:
     async def scenario(network: Network) -> None:
         for f_cnt in range(10, 16):

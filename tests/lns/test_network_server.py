@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from bench.clock import run
 from bench.station import link_pair
+from lns.clock import now_us
 from lns.dedup.claim import Level2
+from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import UnreadableMessage
 from lns.lorawan.region import US915
 from lns.station.spelling import xtime_report_text
+from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import (
+    ALPHA,
     GAMMA,
     WEST,
     Network,
@@ -286,6 +291,34 @@ def test_the_end_of_a_link_ends_its_service() -> None:
 
     run(scenario())
     assert network.events == []
+
+
+def test_the_end_of_a_link_ends_what_was_to_be_said_on_it() -> None:
+    """A station that shows no clock would be asked again in 50 ms."""
+
+    async def scenario(network: Network) -> None:
+        near, far = link_pair()
+        service = network.tasks.create_task(network.server.serve(WEST, far))
+        await near.send(xtime_report_text([0], mux_time=0.0, uptime_us=0))
+        await asyncio.sleep(0.001)
+        near.close()
+        begun_us = now_us()
+        await service
+        assert now_us() - begun_us < 10_000
+
+    serve(scenario)
+
+
+def test_a_station_that_is_gone_is_sent_nothing() -> None:
+    async def scenario(network: Network) -> None:
+        await network.west.hears(uplink(10))
+        network.west.link.close()
+        await wait(1)
+        assert network.server.enqueue(ALPHA.dev_eui, ApplicationDownlink(8, b"on"))
+        await wait(1)
+
+    network = serve(scenario, replace(ALPHA, device_class=DeviceClass.C))
+    assert network.west.dnmsgs == []
 
 
 def test_a_server_that_works_alone_asks_nobody() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bench.station import link_pair
-from lns.connections import COMPLAINTS_MAX, RECEPTIONS_MAX
+from lns.connections import COMPLAINTS_MAX
 from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait
 
@@ -85,16 +85,17 @@ def test_a_replaced_connection_teaches_nothing_about_the_new_one() -> None:
 
 def test_a_station_waits_when_too_much_of_it_is_under_way() -> None:
     async def scenario(network: Network) -> None:
-        network.application.delays_us = [1_000_000] * RECEPTIONS_MAX
-        for f_cnt in range(1, RECEPTIONS_MAX + 3):
+        network.application.delays_us = [1_000_000] * 300
+        for f_cnt in range(1, 259):
             await network.west.link.send(network.west.text(uplink(f_cnt)))
         await wait(0.5)
-        assert network.outcomes == []
+        assert (network.outcomes, len(network.application.delays_us)) == ([], 300 - 256)
+        network.application.delays_us = []
         await network.east.hears(uplink(1000))
         assert [outcome.station for outcome in network.outcomes] != [WEST]
         await wait(1)
 
-    assert len(serve(scenario).outcomes) == RECEPTIONS_MAX + 3
+    assert len(serve(scenario).outcomes) == 256 + 3
 
 
 def test_not_every_mistake_of_a_station_is_logged(caplog: pytest.LogCaptureFixture) -> None:

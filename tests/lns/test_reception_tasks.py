@@ -67,6 +67,11 @@ def test_no_more_than_allowed_are_under_way(under_way_max: int) -> None:
     assert station.begun == [1_000 * (number // under_way_max) for number in range(4)]
 
 
+def test_what_is_done_makes_room_for_good() -> None:
+    station = play(Station((0, 1_000), (2_000, 1_000), (4_000, 9_000), (4_000, 1_000)), 2)
+    assert station.begun == [0, 2_000, 4_000, 4_000]
+
+
 def test_the_first_that_is_done_makes_room() -> None:
     station = play(Station((0, 9_000), (0, 1_000), (0, 2_000)), under_way_max=2)
     assert station.begun == [0, 0, 1_000]

@@ -167,6 +167,70 @@ def test_a_station_that_is_late_is_told_of_at_five_and_ten() -> None:
     assert list(books.end()) == []
 
 
+NO_CLOCK = "the clock of the station is not known"
+OTHER_SESSION = "the frame is of a radio session that does not run"
+LATE = "the frame was told too late"
+
+
+@pytest.mark.parametrize(
+    ("xtime", "right"),
+    [
+        (0, {NO_CLOCK}),
+        (7 << 48 | 5, {LATE, NO_CLOCK}),
+        (8 << 48 | 5, {OTHER_SESSION, NO_CLOCK}),
+        (None, {NO_CLOCK, OTHER_SESSION, LATE}),
+    ],
+)
+def test_a_station_that_is_late_is_named_with_the_reason(
+    xtime: int | None, right: set[str]
+) -> None:
+    moment = {} if xtime is None else {"xtime": xtime}
+    late = event("lns.outcome", answer="TooLate", **moment)
+    for cause in (NO_CLOCK, OTHER_SESSION, LATE):
+        books = accounts()
+        said(books, text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1]), *[late] * 5)
+        wrong = said(books, event("lns.too_late", stage="going on", n=5, cause=cause))
+        assert len(wrong) == (cause not in right)
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "wrong"),
+    [
+        ([50_000, 100_000, 200_000, 400_000, 800_000, 1_000_000, 1_000_000], 0),
+        ([70_000, 120_000], 0),
+        ([49_999], 1),
+        ([70_001], 1),
+        ([50_000, 50_000], 1),
+        ([50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000], 1),
+    ],
+)
+def test_a_station_that_shows_no_clock_is_asked_less_and_less_often(
+    waited_us: list[int], wrong: int
+) -> None:
+    books = accounts()
+    now_us = 0
+    simulated = {"kind": "case.begin", "rig": "simulated", "t_us": 0}
+    said(books, simulated, text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1]))
+    for wait_us in waited_us:
+        clockless = text("up", now_us, msgtype="getxtime", xtimes=[0])
+        now_us += wait_us
+        said(books, clockless, text("down", now_us, msgtype="getxtime"))
+    assert len(list(books.end())) == wrong
+
+
+def test_a_frame_is_a_reason_to_ask_earlier() -> None:
+    books = accounts()
+    said(
+        books,
+        {"kind": "case.begin", "rig": "simulated", "t_us": 0},
+        text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1]),
+        text("up", 0, msgtype="updf"),
+        text("up", 10_000, msgtype="getxtime", xtimes=[0]),
+        text("down", 50_000, msgtype="getxtime"),
+    )
+    assert list(books.end()) == []
+
+
 def test_a_claim_says_what_its_outcome_says() -> None:
     named = {"xtime": 1, "frame_id": FRAME, "f_cnt": 10, "dev_eui": ALPHA, "dev_addr": "26000001"}
     outcome = event("lns.outcome", answer="RX1", level2="Owner", **named)

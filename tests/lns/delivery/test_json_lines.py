@@ -186,6 +186,18 @@ def test_a_stream_gets_its_lines_before_they_are_kept() -> None:
     assert stream.getvalue() == json_line(incoming("a"), 1)
 
 
+def test_a_stream_that_took_nothing_gets_no_line_of_a_transaction_that_is_over() -> None:
+    stream, state = io.BytesIO(), MemoryEntries()
+    lines = JsonLinesStream(stream)
+    lines.open(state)
+    state.position = 1
+    lines.handle(incoming("a"), state)
+    lines.end(kept=False)
+    lines.handle(incoming("b"), state)
+    lines.flush(state)
+    assert stream.getvalue() == json_line(incoming("b"), 1)
+
+
 def test_a_broken_pipe_is_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,13 +1,21 @@
 """The message of an uplink: its identity and its body."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
 from lns.dedup.session import Lived, Session
-from lns.delivery.publisher import Message, message_of, remove_duplicates_key
+from lns.delivery.publisher import (
+    MemoryUpstream,
+    Message,
+    message_of,
+    remove_duplicates_key,
+    status_of_device,
+)
 from lns.lorawan.frame import Data, parse
+from lns.lorawan.mac_commands import DevStatusAns
 from lns.station.protocol import Reception
 from tests.lns.served_network import ALPHA, DEV_ADDR, EAST, KEYS, WEST, uplink
 
@@ -140,3 +148,42 @@ def test_another_frame_with_the_same_counter_is_told_apart_by_its_mic(session: S
     mic = uplink(0, confirmed=True)[-4:].hex().upper()
     assert odd.remove_duplicates_key == f"70B3D57ED0000001-01ABCDEF-0.{mic}"
     assert remove_duplicates_key(odd.message_id) == odd.remove_duplicates_key
+
+
+def test_the_status_of_a_device_is_a_message_of_its_own(session: Session) -> None:
+    heard = Reception(WEST, b"", 5, 868_100_000, -71.0, 9.5, 1, 0, 1, 1)
+    known = DevStatusAns(254, -32)
+    status = status_of_device(
+        "lns-a", session, 42, Lived(life=2), known, heard, received_at=RECEIVED_AT
+    )
+    name = "70B3D57ED0000001-01ABCDEF.2-42-status"
+    assert (status.topic, status.remove_duplicates_key) == (
+        "lorawan/lns-a/70B3D57ED0000001/status",
+        name,
+    )
+    body = status.body(17)
+    assert body == {
+        "messageId": name,
+        "removeDuplicatesKey": name,
+        "partitionKey": "70B3D57ED0000001",
+        "sequenceNumber": 17,
+        "lns": "lns-a",
+        "devEui": "70B3D57ED0000001",
+        "devAddr": "01ABCDEF",
+        "fCnt": 42,
+        "battery": 254,
+        "margin": -32,
+        "station": WEST,
+        "receivedAt": "2026-11-20T02:00:30.393Z",
+    }
+    assert replace(status, unverified=True).body(17) == body | {"unverified": True}
+
+
+def test_topics_in_memory_are_numbered_from_one(session: Session) -> None:
+    upstream = MemoryUpstream(messages_max=3)
+    first = message(session)
+    other = replace(first, lns="lns-b")
+    for one in (first, other, first, other):
+        asyncio.run(upstream.publish(one))
+    assert [number for number, _ in upstream.numbered] == [1, 2, 2]
+    assert upstream.taken == 4

@@ -112,6 +112,21 @@ def test_a_message_without_number_and_partition_has_none_on_the_clean_topic_eith
     asyncio.run(body())
 
 
+def test_a_message_keeps_its_remove_duplicates_key_or_its_id_is_one(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+        clean = Republishing(store, "clean")
+        async with Inbox(store, clean) as inbox:
+            for text in (b'{"messageId": "m", "removeDuplicatesKey": "k"}', b'{"messageId": "n"}'):
+                inbox.offer(TOPIC, text, {}, 1, lambda: None)
+            await inbox.settled()
+            entries = await clean.after(0, 10)
+        assert [entry.remove_duplicates_key for entry in entries] == ["k", "n"]
+        await store.close()
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("batch_max", [1, 500])
 def test_nothing_is_accepted_while_too_many_wait_for_the_broker(
     tmp_path: Path, batch_max: int

@@ -55,6 +55,14 @@ def test_switched_on_again_it_knows_that_a_stream_began_anew_meanwhile() -> None
     assert on.take(entries, incoming("c", sequence_number=3), 0) is None
 
 
+def test_whoever_checks_nothing_shows_no_duplicates_of_before() -> None:
+    on, entries = SequenceTracker(), MemoryEntries()
+    on.take(entries, incoming("a", sequence_number=7), 0)
+    on.take(entries, incoming("b", sequence_number=7), 0)
+    off = SequenceTracker(perform_duplicate_checking=False)
+    assert (on.num_dup_msgs_rcvd(entries), off.num_dup_msgs_rcvd(entries)) == (1, 0)
+
+
 def test_a_duplicate_tells_how_far_the_stream_was() -> None:
     tracker, entries = SequenceTracker(), MemoryEntries()
     tracker.take(entries, incoming("a", sequence_number=4), 0, position=40)
