@@ -121,6 +121,19 @@ async def test_detection_cannot_be_switched_on_later(rig):
     rig.expect_effects(message)
 
 
+@pytest.mark.parametrize("before", [False, True])
+async def test_partitions_cannot_be_switched_on_or_off_later(rig, before):
+    """What an id is remembered with is chosen when the store is created."""
+    rig.consumer(partitioned=before)
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.until_published(message)
+    await rig.redeliver()
+    await rig.kill_consumer()
+    with pytest.raises(ConfigurationError):
+        await rig.start_consumer(partitioned=not before)
+    rig.expect_effects(message)
+
+
 async def test_topics_have_ids_of_their_own(rig):
     """An id is remembered for its topic: two devices may use the same one."""
     rig.consumer(sequence=False)

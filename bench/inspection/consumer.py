@@ -171,6 +171,18 @@ class ConsumerBooks:
         if rules.window_us is not None and not least <= ids <= most:
             yield f"ids that are remembered: expected {least} to {most}, observed {ids}"
 
+    def remembered_keys(self, keys: int, now_us: int) -> Iterator[str]:
+        """So many Remove Duplicates keys are remembered, where time alone says for how long."""
+        if self.is_blind or self._newest is None:
+            return
+        rules, decided_us = self._newest
+        least, most = self._since(rules, now_us), self._since(rules, decided_us)
+        if rules.keys and rules.oldest_us is None and not least <= keys <= most:
+            yield f"keys that are remembered: expected {least} to {most}, observed {keys}"
+
+    def _since(self, rules: Rules, now_us: int) -> int:
+        return sum(at_us >= rules.cut_off_us(now_us) for at_us, _ in self._keys.values())
+
     def _within(self, rules: Rules, now_us: int) -> int:
         window_us = rules.window_us or 0
         return sum(now_us - at_us < window_us for at_us, _ in self._ids.values())

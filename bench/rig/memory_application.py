@@ -19,12 +19,13 @@ from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Incoming
-from lns.delivery.detectors import Detector
+from lns.delivery.detectors import Detector, MinMsgTime, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
 
 _IN_MEMORY = Path("/dev/shm")
+_PRODUCERS = "producers"
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -165,6 +166,7 @@ class MemoryConsumer(Consumer):
         self._inbox: Inbox | None = None
         self._folder: Path | None = None
         self._lines: Lines | None = None
+        self._min_msg_time = MinMsgTime(None, lambda topic, retry_us: None)
         broker.expect(settings.name)
 
     async def start(self) -> None:
@@ -179,7 +181,7 @@ class MemoryConsumer(Consumer):
         except EffectUnavailable as error:
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
         inbox = Inbox(
-            self._store, self._lines, self.settings.detectors(self._oldest_us),
+            self._store, self._lines, self.settings.detectors(self._oldest_said_us),
             told=self._tell, utc_us=self._utc_us,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -302,8 +304,19 @@ class MemoryConsumer(Consumer):
         )  # fmt: skip
 
     def _oldest_us(self) -> int | None:
+        """When the oldest message was sent that it has not consumed (UTC), in whole ms."""
         then_us = self._broker.oldest_us(self.settings.name)
-        return None if then_us is None else self._utc_us() - (now_us() - then_us)
+        return None if then_us is None else (self._utc_us() - now_us() + then_us) // 1000 * 1000
+
+    def _oldest_said_us(self) -> int | None:
+        """The same, as the consumer reads what producers say of themselves."""
+        oldest_us = self._oldest_us()
+        if oldest_us is None:
+            self._min_msg_time.set(None)
+        else:
+            said = statement(_PRODUCERS, oldest_us, self.settings.retry_us)
+            self._min_msg_time.hear(topic_of(_PRODUCERS), said)
+        return self._min_msg_time.oldest_us
 
 
 def _memory_of_this_host() -> Path | None:
@@ -375,7 +388,9 @@ class MemoryApplication(Application):
             seen = await figures_of(self._inboxes[name])
             ids = seen.remembered[Detector.WINDOW].count
             remembered = books.remembered(ids, self._utc_us())
-            for text in (*books.figures(_figures(seen)), *remembered):
+            keys = seen.remembered[Detector.KEY].count
+            by_key = books.remembered_keys(keys, self._utc_us())
+            for text in (*books.figures(_figures(seen)), *remembered, *by_key):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()

@@ -57,6 +57,10 @@ def test_each_detector_is_worked_out_anew() -> None:
     ]
     assert list(books.remembered(1, 100 * SECOND_US + 1)) == []
     assert len(list(books.remembered(2, 100 * SECOND_US + 1))) == 1
+    assert list(books.remembered_keys(1, 200 * SECOND_US + 1)) == []
+    assert len(list(books.remembered_keys(2, 200 * SECOND_US + 1))) == 1
+    assert list(books.remembered_keys(0, 200 * SECOND_US + 2)) == []
+    assert len(list(books.remembered_keys(0, 200 * SECOND_US + 1))) == 1
 
 
 def test_another_decision_is_told_with_the_right_one() -> None:
