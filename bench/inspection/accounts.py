@@ -528,10 +528,10 @@ class Accounts:
         is_exact = self._alone and self._owners.is_in_order
         for station, due_us, waited_us in self._clocks.hasty if is_exact else ():
             text = f"{self._name_of(station)}, which shows no clock, is asked again"
-            due, waited = f"after {due_us // 1000} ms", f"after {waited_us // 1000} ms"
+            wanted, waited = f"after {due_us // 1000} ms", f"after {waited_us // 1000} ms"
             yield Found(
-                rule="account", text=f"{text}: expected {due}, observed {waited}", t_us=0,
-                station=station, expected=due, observed=waited,
+                rule="account", text=f"{text}: expected {wanted}, observed {waited}", t_us=0,
+                station=station, expected=wanted, observed=waited,
             )  # fmt: skip
         for station, times in sorted(self._clocks.in_vain.items()) if self._alone else ():
             if times > _IN_VAIN_MAX:

@@ -62,6 +62,7 @@ class ConsumerBooks:
     )
     _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
     window_us: int | None = None
+    oldest_us: int | None = None
     _checks: bool = True
     _unavailable_us: dict[str, int] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
@@ -170,6 +171,11 @@ class ConsumerBooks:
         least, most = self._within(rules, now_us), self._within(rules, decided_us)
         if rules.window_us is not None and not least <= ids <= most:
             yield f"ids that are remembered: expected {least} to {most}, observed {ids}"
+
+    def kept(self, oldest_us: int | None) -> Iterator[str]:
+        """What the formula went by is kept for a consumer that starts again."""
+        if not self.is_blind and oldest_us != self.oldest_us:
+            yield f"oldest message: expected {self.oldest_us} µs, observed {oldest_us}"
 
     def remembered_keys(self, keys: int, now_us: int) -> Iterator[str]:
         """So many Remove Duplicates keys are remembered, where time alone says for how long."""

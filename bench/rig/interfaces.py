@@ -21,6 +21,13 @@ from lns.lorawan.identifiers import Eui
 
 WINDOWS_US = 20_000_000, 7 * 86_400_000_000
 """The shortest and the longest time for which a consumer compares ids."""
+DEFAULTS_US = {
+    "window_us": 600_000_000,
+    "retention_us": 15 * 86_400_000_000,
+    "retry_us": 86_400_000_000,
+    "network_us": 10_000_000,
+}
+"""The times of a consumer that is told none."""
 KEYS_MAX_US = 15 * 86_400_000_000
 """The longest time for which a queue keeps a message, and a consumer its key."""
 
@@ -56,16 +63,14 @@ class ConsumerSettings:
         """The detectors themselves; ConfigurationError."""
         window = keys = None
         if self.window_us is not None:
-            window = MessageIdWindow(
-                self.window_us, partitioned=self.partitioned, sessions=self.sessions
-            )
+            length = _unless_default(window_us=self.window_us)
+            window = MessageIdWindow(**length, partitioned=self.partitioned, sessions=self.sessions)
         if self.keys:
-            keys = RemoveDuplicatesKeys(
-                retention_us=self.retention_us,
-                retry_us=self.retry_us,
-                network_us=self.network_us,
-                min_msg_time_us=oldest_us if self.knows_oldest else None,
+            times = _unless_default(
+                retention_us=self.retention_us, retry_us=self.retry_us, network_us=self.network_us
             )
+            asked = oldest_us if self.knows_oldest else None
+            keys = RemoveDuplicatesKeys(**times, min_msg_time_us=asked)
         sequence = SequenceTracker(perform_duplicate_checking=self.sequence)
         return Detectors(window=window, sequence=sequence, keys=keys)
 
@@ -80,6 +85,11 @@ class ConsumerSettings:
             options += ["--retry", _span(self.retry_us), "--network", _span(self.network_us)]
             options += ["--min-msg-time", TOPIC] if self.knows_oldest else []
         return options
+
+
+def _unless_default(**times_us: int) -> dict[str, int]:
+    """What a consumer is told; by default it has to know what is right by itself."""
+    return {name: us for name, us in times_us.items() if us != DEFAULTS_US[name]}
 
 
 def _span(us: int) -> str:

@@ -19,13 +19,13 @@ from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
 from lns.delivery import ConfigurationError, Incoming
-from lns.delivery.detectors import Detector, MinMsgTime, statement, topic_of
+from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
 
 _IN_MEMORY = Path("/dev/shm")
-_PRODUCERS = "producers"
+_PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -53,7 +53,9 @@ class Lines:
         crashes: Callable[[str], None],
         books: ConsumerBooks,
         found: Callable[[str], None],
+        kept: Callable[[], None],
     ) -> None:
+        self._kept = kept
         self._name = settings.name
         self._books = books
         self._found = found
@@ -119,6 +121,7 @@ class Lines:
         self._had = 0
         if kept:
             self._tell()
+            self._kept()
 
     def _tell(self) -> None:
         """Write down the lines that are new."""
@@ -174,7 +177,7 @@ class MemoryConsumer(Consumer):
             self._folder = Path(mkdtemp(prefix="lorabench-consumer-", dir=_memory_of_this_host()))
             self._lines = Lines(
                 self.settings, self._folder, self._setup.record, self._crashes, self._books,
-                lambda text: self._find([text]),
+                lambda text: self._find([text]), self._note_oldest,
             )  # fmt: skip
         try:
             self._lines.begin()
@@ -308,14 +311,19 @@ class MemoryConsumer(Consumer):
         then_us = self._broker.oldest_us(self.settings.name)
         return None if then_us is None else (self._utc_us() - now_us() + then_us) // 1000 * 1000
 
+    def _note_oldest(self) -> None:
+        if self.settings.keys and self.settings.knows_oldest:
+            self._books.oldest_us = self._oldest_us() or self._books.oldest_us
+
     def _oldest_said_us(self) -> int | None:
         """The same, as the consumer reads what producers say of themselves."""
         oldest_us = self._oldest_us()
         if oldest_us is None:
             self._min_msg_time.set(None)
         else:
-            said = statement(_PRODUCERS, oldest_us, self.settings.retry_us)
-            self._min_msg_time.hear(topic_of(_PRODUCERS), said)
+            for producer, at_us in ((_PRODUCER, oldest_us), (_QUICKER, self._utc_us())):
+                said = statement(producer, at_us, self.settings.retry_us)
+                self._min_msg_time.hear(topic_of(producer), said)
         return self._min_msg_time.oldest_us
 
 
@@ -388,9 +396,11 @@ class MemoryApplication(Application):
             seen = await figures_of(self._inboxes[name])
             ids = seen.remembered[Detector.WINDOW].count
             remembered = books.remembered(ids, self._utc_us())
+            numbers = (await self._inboxes[name].summary()).numbers
+            kept = books.kept(known_us(numbers))
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
-            for text in (*books.figures(_figures(seen)), *remembered, *by_key):
+            for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()

@@ -14,6 +14,7 @@ from bench.rig.application import PUBLISHED
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.expect import Injected, Named, which
 from bench.rig.interfaces import (
+    DEFAULTS_US,
     Application,
     CaseStation,
     Consumer,
@@ -26,7 +27,6 @@ from bench.verdict.owner import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
 from lns.delivery import ConfigurationError
-from lns.delivery.detectors import NETWORK_US, RETENTION_MAX_US, RETRY_US, WINDOW_US
 
 _DEAD_LNS = "lns-x"
 
@@ -240,14 +240,14 @@ class Consumption:
         self,
         name: str = CONSUMER,
         *,
-        window: int | None = WINDOW_US,
+        window: int | None = DEFAULTS_US["window_us"],
         partitioned: bool = False,
         sessions: bool = False,
         sequence: bool = True,
         keys: bool = False,
-        retention: int = RETENTION_MAX_US,
-        retry: int = RETRY_US,
-        network: int = NETWORK_US,
+        retention: int = DEFAULTS_US["retention_us"],
+        retry: int = DEFAULTS_US["retry_us"],
+        network: int = DEFAULTS_US["network_us"],
         knows_oldest: bool = False,
         store: str | None = None,
         elsewhere: bool = False,

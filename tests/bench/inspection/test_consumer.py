@@ -167,6 +167,14 @@ def test_an_effect_is_one_line_that_says_what_came(
     assert list(books.told(RULES, "inbox.accepted", said("a", position=1), 0)) == wrong
 
 
+def test_what_the_formula_went_by_is_kept() -> None:
+    books = ConsumerBooks()
+    assert list(books.kept(None)) == []
+    books.oldest_us = 7
+    assert list(books.kept(7)) == []
+    assert list(books.kept(8)) == ["oldest message: expected 7 µs, observed 8"]
+
+
 def test_an_effect_of_which_nothing_was_told_is_found() -> None:
     books = ConsumerBooks()
     books.had("shop", LINE)
