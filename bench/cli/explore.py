@@ -25,7 +25,7 @@ from bench.cli.output import (
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import CaseVerdict, in_words, totals
 from bench.cli.run import Selection, run_scenarios
-from bench.explore.coverage import ALL_PAIRS, holes, table
+from bench.explore.coverage import holes, possible, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order
 from bench.explore.explore import explore as explore_histories
@@ -258,14 +258,15 @@ def _print(explored: Explored, order: Order, *, show_table: bool) -> None:
     if show_table:
         print_lines([*table(batch.met), ""])
     unknown = sum(batch.unknowable.values())
-    missing = holes(batch.met)
+    pairs = len(possible(faults=order.limits.faults))
+    missing = holes(batch.met, faults=order.limits.faults)
     rows: list[tuple[str, object]] = [
         ("histories", f"{batch.histories}, {batch.histories / explored.seconds:.0f} a second"),
         ("receptions", batch.receptions),
         ("unknowable", f"{unknown} ({explored.unknowable_share:.2%})"),
     ]
     rows += [("", f"{number} {why}") for why, number in batch.unknowable.most_common()]
-    rows += [("pairs met", f"{len(ALL_PAIRS) - len(missing)} of {len(ALL_PAIRS)}")]
+    rows += [("pairs met", f"{pairs - len(missing)} of {pairs}")]
     rows += [("", f"hole: {one}, then {two}") for one, two in missing[:HOLES_TOLD]]
     rows += [("", f"and {len(missing) - HOLES_TOLD} more")] if missing[HOLES_TOLD:] else []
     rows += [("stopped", "by Ctrl-C: what was found so far")] if explored.interrupted else []
@@ -312,8 +313,8 @@ def _as_json(explored: Explored, kept: list[KeptHistory], order: Order) -> dict[
         "seconds": round(explored.seconds, 1),
         "unknowable": dict(batch.unknowable.most_common()),
         "unknowable_share": round(explored.unknowable_share, 5),
-        "pairs": len(ALL_PAIRS),
-        "holes": [list(pair) for pair in holes(batch.met)],
+        "pairs": len(possible(faults=order.limits.faults)),
+        "holes": [list(pair) for pair in holes(batch.met, faults=order.limits.faults)],
         "findings": [
             {
                 "law": one.cause.law,

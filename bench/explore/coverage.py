@@ -39,6 +39,12 @@ ALL_PAIRS: tuple[Pair, ...] = tuple(
 """What comes at the end of a silence came long after all before it; no device that joins sends an
 equal frame again, for every session has keys of its own."""
 
+_FAULTS = {
+    "server restart", "station restart", "session byte again", "slow upstream", "refused upstream",
+    "store away", "slow store",
+}  # fmt: skip
+PAIRS_WITHOUT_FAULTS = tuple(pair for pair in ALL_PAIRS if not _FAULTS & {*pair})
+
 
 def pairs_met(trace: Trace) -> set[Pair]:
     """The pairs of situations that a history brought about."""
@@ -53,14 +59,21 @@ def pairs_met(trace: Trace) -> set[Pair]:
     return met
 
 
-def holes(met: Counter[Pair]) -> list[Pair]:
+def possible(*, faults: bool) -> tuple[Pair, ...]:
+    """The pairs that histories with or without faults can bring about."""
+    return ALL_PAIRS if faults else PAIRS_WITHOUT_FAULTS
+
+
+def holes(met: Counter[Pair], *, faults: bool = True) -> list[Pair]:
     """The pairs that nobody has met."""
-    return [pair for pair in ALL_PAIRS if not met[pair]]
+    return [pair for pair in possible(faults=faults) if not met[pair]]
 
 
-def wishes(met: Counter[Pair], chance: random.Random, number: int) -> Sequence[Pair]:
+def wishes(
+    met: Counter[Pair], chance: random.Random, number: int, *, faults: bool = True
+) -> Sequence[Pair]:
     """Pairs worth steering to: holes first, then what was met least."""
-    rarest = sorted(ALL_PAIRS, key=lambda pair: (met[pair], chance.random()))
+    rarest = sorted(possible(faults=faults), key=lambda pair: (met[pair], chance.random()))
     return rarest[:number]
 
 

@@ -184,7 +184,8 @@ def _undisturbed() -> Iterator[None]:
 def _rounds(order: Order, explored: Batch, pool: Executor | None, began: float) -> Iterator[Batch]:
     number = 0
     while not _is_done(order, explored, began):
-        wished = list(wishes(explored.met, stream(order.seed, "wishes", str(number)), WISHES))
+        chance = stream(order.seed, "wishes", str(number))
+        wished = list(wishes(explored.met, chance, WISHES, faults=order.limits.faults))
         left = BATCH * BATCHES_OF_A_ROUND
         if order.histories is not None:
             left = min(left, order.histories - explored.histories)

@@ -27,15 +27,25 @@ from pathlib import Path
 
 from bench.explore.history import read_history
 from bench.explore.judge import play_and_judge
-from tests.mutants import claims, exchanges, level_1, level_2
+from tests.mutants import claims, exchanges, level_1, level_2, museum, situations
 from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+SITUATIONS = {
+    "gap one too small", "a device never heard may begin anywhere", "restart gives new answers",
+    "new life pays for the old one", "drawn nonces have to grow", "counted nonces may go back",
+    "join key without DevEUI", "forged join takes room", "downlinks begin at one in a session",
+    "refused repeat is spent", "repeat during an outage is spent",
+    "repeat that nobody can own is spent", "owner of what the store forgot is whoever asks",
+}  # fmt: skip
+"""Of those about situations what concerns levels 1 and 2, joins and answers."""
 LISTS = {
     "level_1": level_1.MUTANTS,
     "level_2": level_2.MUTANTS,
     "claims": claims.MUTANTS,
     "exchanges": exchanges.MUTANTS,
+    "museum": museum.MUTANTS,
+    "situations": tuple(m for m in situations.MUTANTS if m.name in SITUATIONS),
 }
 HISTORIES = int(os.environ.get("EXPLORE_HISTORIES", "24000"))
 WORKERS = os.environ.get("EXPLORE_WORKERS", "1")

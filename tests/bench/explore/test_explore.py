@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from bench.chance import stream
-from bench.explore.coverage import ALL_PAIRS, holes, pairs_met, table, wishes
+from bench.explore.coverage import (
+    ALL_PAIRS,
+    PAIRS_WITHOUT_FAULTS,
+    holes,
+    pairs_met,
+    table,
+    wishes,
+)
 from bench.explore.drawing import drawing
 from bench.explore.explore import Order, explore, explore_batch
 from bench.explore.generate import RECIPES, SHAPES, Limits, random_history
@@ -219,3 +226,10 @@ def test_no_two_kept_histories_have_one_id(tmp_path: Path) -> None:
     file.write_text(file.read_text("utf-8").replace("X03", "X02"), "utf-8")
     with pytest.raises(ValueError, match="case 2 has the id X02, as one before it"):
         read_histories(file)
+
+
+def test_without_faults_nothing_fails() -> None:
+    batch = explore(Order(1, histories=500, limits=Limits(faults=False)), quiet).batch
+    failing = set(ALL_PAIRS) - set(PAIRS_WITHOUT_FAULTS)
+    assert ("server restart", "copy") in failing
+    assert not [pair for pair in failing if batch.met[pair]]
