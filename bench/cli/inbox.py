@@ -21,7 +21,7 @@ from bench.cli.output import (
     shown_path,
     time_span_us,
 )
-from bench.report.foreign_text import shown
+from bench.report.excerpts import shown
 from lns.delivery import ConfigurationError, Detectors, MessageIdWindow, SequenceTracker
 from lns.delivery.inbox import Figures, utc_us
 from lns.delivery.mqtt_session import Broker, broker

@@ -11,12 +11,10 @@ from bench.cli.report import REPORT, in_words, missing_rows, timing_rows
 from bench.night.memory import remembered
 from bench.night.morning import Known, Line, Night, gate, with_known
 from bench.night.record import FAIL, record_of
-from bench.night.words import KINDS, change_lines, document
-from bench.night.words import sentence as morning_sentence
 from bench.report import exit_code
 from bench.report.page import PAGE
 from bench.report.page import write_nights as write_page
-from bench.report.summary import CaseState
+from bench.report.summary import KINDS, CaseState, change_lines, document, morning_sentence
 from lns.clock import utc_of_this_host
 
 ANNOTATIONS_MAX = 9

@@ -25,8 +25,7 @@ from bench.night.morning import (
 from bench.night.record import FAIL, Recorded, record_of
 from bench.night.series import Series, State, recent
 from bench.night.statistics import wilson
-from bench.night.words import brief
-from bench.night.words import sentence as morning_sentence
+from bench.report.summary import brief, morning_sentence
 
 EXAMPLES = (
     "lorabench nights -n 7",

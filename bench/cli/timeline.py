@@ -24,7 +24,7 @@ from bench.cli.output import (
 )
 from bench.cli.progress import Span, print_styled
 from bench.cli.report import resolve
-from bench.report.foreign_text import shown, visible
+from bench.report.excerpts import shown, visible
 from bench.report.narration import cast_of, in_words, seconds
 from bench.report.score_file import (
     CaseRecord,

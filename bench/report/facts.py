@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from bench.report.foreign_text import shown, shown_arguments
+from bench.report.excerpts import shown, shown_arguments
 from bench.report.score_file import Margins, Score
 
 BARS_MAX = 40

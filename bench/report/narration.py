@@ -7,8 +7,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from bench.capture.reading import Event, contents
-from bench.report.excerpts import Excerpt
-from bench.report.foreign_text import shown, visible
+from bench.report.excerpts import Excerpt, shown, visible
 from lns.lorawan.frame import Data, JoinAccept, MalformedFrame, parse
 from lns.lorawan.identifiers import dev_addr
 

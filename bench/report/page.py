@@ -17,14 +17,13 @@ from bench.night.morning import Change, Known, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, exit_code
 from bench.night.series import STEADY, Series, State, recent
 from bench.night.statistics import shifts, wilson
-from bench.night.words import KINDS
-from bench.night.words import sentence as of_the_morning
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
+from bench.report.excerpts import shown
 from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timing
-from bench.report.foreign_text import shown
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
+from bench.report.summary import KINDS, morning_sentence
 from bench.report.tables import (
     ANSWERS,
     IMPORTED,
@@ -367,7 +366,7 @@ def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
         night=night,
         word=word,
         tone=tone,
-        sentence=of_the_morning(line, night),
+        sentence=morning_sentence(line, night),
         tiles=tiles,
         changes=tuple(changes[:CHANGES_SHOWN]),
         more=max(0, len(changes) - CHANGES_SHOWN),

@@ -12,8 +12,7 @@ import msgspec
 from bench.capture import reading
 from bench.capture.reading import Event, Timetable, capture_files
 from bench.capture.wholeness import wholeness
-from bench.report.excerpts import Window, read_events
-from bench.report.foreign_text import decode, shown
+from bench.report.excerpts import Window, decode, read_events, shown
 
 SCHEMA = 1
 

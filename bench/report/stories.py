@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from bench.capture.reading import Event, Timetable
 from bench.report import narration
-from bench.report.excerpts import Excerpt, Window, excerpts, nearest
-from bench.report.foreign_text import shown
+from bench.report.excerpts import Excerpt, Window, excerpts, nearest, shown
 from bench.report.narration import Cast, Line, cast_of, disposition, lines, milliseconds, seconds
 from bench.report.score_file import Finding, Score, Verdict
 

@@ -12,7 +12,7 @@ from textwrap import wrap
 from unicodedata import combining, east_asian_width
 
 from bench.capture.reading import Event
-from bench.report.foreign_text import shown
+from bench.report.excerpts import shown
 from bench.report.narration import Cast, disposition, in_words, megahertz, milliseconds, seconds
 from bench.report.score_file import Finding
 from bench.report.stories import (

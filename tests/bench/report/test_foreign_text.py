@@ -1,6 +1,6 @@
 import pytest
 
-from bench.report.foreign_text import shown, shown_arguments
+from bench.report.excerpts import shown, shown_arguments
 
 
 @pytest.mark.parametrize(
