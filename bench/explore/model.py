@@ -98,6 +98,7 @@ class Model:
         self._sessions: dict[tuple[int, int], Session] = {}
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
         self._is_emptied = False
+        self._now_us = 0
         self._answers = Answers(trace)
         self._doubts = Doubts(trace, self._answers, self._sessions)
         self._refusals: list[tuple[int, Callable[[], None]]] = []
@@ -111,6 +112,7 @@ class Model:
         """What every reception must become, by its number."""
         due: dict[int, Due] = {}
         for place, event in enumerate(self._trace.events):
+            self._now_us = event.at_us
             self._answers.look_at(place, event)
             while self._refusals and self._refusals[0][0] < event.at_us:
                 self._refusals.pop(0)[1]()
@@ -140,8 +142,7 @@ class Model:
             self._ask_for(r, server, session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._doubts.session(r, session)
-        if self._doubts.turn(r, session):
-            self._ask_for(r, server, session)
+        self._doubts.turn(r, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
@@ -500,12 +501,25 @@ class Model:
             session.hear_all(number)
 
     def _learn(self, number: int, device: int) -> None:
-        """A server reads what the store has of a device."""
+        """A server reads what the store has of a device: no counter goes back by that.
+
+        What is on its way to an application is not there yet.
+        """
         server = self._servers[number]
+        is_whole = not self._is_under_way(device)
         for (whose, opened), session in self._sessions.items():
             if whose == device:
                 (server.ended if session.is_over else server.knows).add(opened)
-                session.tell(number)
+                if is_whole and number not in session.misled:
+                    session.tell(number)
+
+    def _is_under_way(self, device: int) -> bool:
+        """Whether a message of a device is on its way to an application."""
+        return any(
+            until_us >= self._now_us and self._trace.frames[frame].device == device
+            for server in self._servers
+            for frame, until_us in server.busy.items()
+        )
 
     def _device(self, frame: Frame) -> Device:
         return self._trace.device_of(frame)

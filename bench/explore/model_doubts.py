@@ -4,6 +4,8 @@ The guards of `bench.explore.model`: each raises with its reason, or says nothin
 same without them, they would only claim more than anybody can know.
 """
 
+from collections.abc import Callable
+
 from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
@@ -105,18 +107,21 @@ class Doubts:
                 session.doubt = ""
         session.raise_doubt()
 
-    def turn(self, r: Reception, session: Session) -> bool:
-        """A counter beyond 16 bits; whether a server has to look for its turn."""
+    def turn(self, r: Reception, session: Session, ask: Callable[[], None]) -> None:
+        """A counter beyond 16 bits: a server has to `ask` for its turn."""
         f_cnt, newest = r.frame.f_cnt, session.newest
         turn, (_, heard) = f_cnt // TURN, session.heard.get(r.server, (0, None))
         pinned = self._trace.device_of(r.frame).pinned
         is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
         if turn and not is_near and pinned not in (None, r.server):
+            ask()
             raise Harmless("a turn of 16 bits that a server does not follow")
         if turn and (newest is None or abs(turn - newest // TURN) > 1):
+            ask()
             raise Unknowable("a counter more than a turn of 16 bits away")
         is_far = turn > 0 and (heard is None or abs(turn - heard // TURN) > 1)
-        return is_far and self._shared and pinned is None and not session.is_told(r.server)
+        if is_far and self._shared and pinned is None and not session.is_told(r.server):
+            ask()
 
     # --- which copy, and what came meanwhile -----------------------------------------------------
 
