@@ -9,10 +9,12 @@ import pytest
 from bench.clock import run
 from bench.station import link_pair
 from lns.clock import now_us
+from lns.connections import Connections
 from lns.dedup.claim import Level2
 from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import UnreadableMessage
 from lns.lorawan.region import US915
+from lns.station.messages import Dnmsg
 from lns.station.spelling import xtime_report_text
 from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import (
@@ -307,6 +309,14 @@ def test_the_end_of_a_link_ends_what_was_to_be_said_on_it() -> None:
         assert now_us() - begun_us < 10_000
 
     serve(scenario)
+
+
+def test_nothing_is_handed_to_a_station_that_is_not_there() -> None:
+    async def send() -> bool:
+        nothing = Dnmsg(dev_eui=ALPHA.dev_eui, diid=1, pdu=b"")
+        return await Connections().send(WEST, nothing)
+
+    assert not run(send())
 
 
 def test_a_station_that_is_gone_is_sent_nothing() -> None:

@@ -133,3 +133,11 @@ def test_each_table_is_forgotten_by_its_own_rule() -> None:
     assert sizes == [0, 1, 1]
     consumed.detectors.forget(consumed.entries, 16 * 86_400 * SECOND_US, at_most=8)
     assert [len(consumed.entries.marks[table]) for table in Table] == [0, 1, 0]
+
+
+def test_a_store_names_what_it_was_created_with() -> None:
+    entries = MemoryEntries()
+    window = MessageIdWindow(40 * SECOND_US, partitioned=True, sessions=True)
+    Detectors(window=window).settle(entries, "it", 0)
+    names = ("window_us", "partitioned", "sessions")
+    assert [entries.number(name) for name in names] == [40 * SECOND_US, 1, 1]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.host.lns_process import Valkey
+from lns.clock import utc_of_this_host
 from lns.delivery import Accepted, Detectors, Ignored, Inbox, Parked, Unread
 from lns.delivery.detectors import (
     ConfigurationError,
@@ -21,7 +22,7 @@ from lns.delivery.detectors import (
     SequenceTracker,
 )
 from lns.delivery.effect import Effect, EffectUnavailable, JsonLinesFile
-from lns.delivery.inbox import Event, Tries, figures_in, figures_of
+from lns.delivery.inbox import Event, Tries, figures_in, figures_of, utc_us
 from lns.delivery.incoming import InboxFull, Incoming, Unfit
 from lns.outage import StoreUnavailable
 from lns.store.inbox_redis import RedisInboxStore
@@ -594,6 +595,11 @@ def test_an_effect_that_ends_the_transaction_itself_is_not_kept(
     assert numbers(offering.events, Accepted) == [1]
     assert figures_in(path)[0].tries_failed == 0
     assert "the transaction of an effect has ended" in caplog.text
+
+
+def test_the_wall_clock_counts_since_1970() -> None:
+    now_us = utc_us()
+    assert abs(now_us - utc_of_this_host().timestamp() * 1_000_000) < 60_000_000
 
 
 def test_memory_has_no_tables() -> None:

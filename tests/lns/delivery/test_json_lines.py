@@ -81,6 +81,11 @@ def test_lines_come_in_order_and_go_on_after_a_restart(path: Path) -> None:
     written.lines.close()
 
 
+def test_nobody_else_reads_the_lines(path: Path) -> None:
+    JsonLinesFile(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_lines_of_a_transaction_that_was_not_kept_are_cut_off(path: Path) -> None:
     written = Written(path)
     written.write("a")

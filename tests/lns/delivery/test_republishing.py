@@ -11,6 +11,7 @@ from lns.delivery.effect import EffectUnavailable, Republishing
 from lns.delivery.incoming import Incoming
 from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_session import broker
+from lns.delivery.publisher import UpstreamUnavailable
 from lns.store.inbox_store import Batch, SqliteInboxStore
 from tests.broker import Heard, Listener, Mosquitto
 from tests.lns.delivery.arriving import TOPIC, incoming, payload
@@ -108,6 +109,22 @@ def test_a_message_without_number_and_partition_has_none_on_the_clean_topic_eith
         again = Incoming.of(entry.topic, entry.body, told, 1)
         assert again == incoming("m", channel=f"clean/{TOPIC}", body=b'{"messageId": "m"}')
         await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_store_that_is_closed_is_away(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+        clean = Republishing(store, "clean")
+        async with Inbox(store, clean) as inbox:
+            await take(inbox, 1)
+        await store.close()
+        with pytest.raises(UpstreamUnavailable):
+            await clean.after(0, 10)
+        with pytest.raises(UpstreamUnavailable):
+            await clean.remove([1])
+        assert clean.waiting == 1
 
     asyncio.run(body())
 
