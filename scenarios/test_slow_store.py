@@ -289,3 +289,20 @@ async def test_a_frame_that_fits_nobody_is_looked_up_again_after_five_seconds(ri
     rig.expect(stranger, STRANGE * 2 + OWNED, strange="east", owned="east")
     for frame in (first, told):
         rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_a_status_that_nobody_can_verify_says_so(rig):
+    """It goes with the frame that it came in, of which another server may have told as well."""
+    rig.put_on("lns-b", "east")
+    rig.only("east")
+    before = await rig.alpha.send()
+    rig.slow_store(seconds(15))
+    during = await rig.craft(rig.alpha, f_opts=b"\x06\xff\x01")
+    await rig.say(rig.told(during, by="east"), by="east")
+    await rig.wait(seconds(20))
+    await rig.restore_store()
+    rig.expect(before, OWNED, owned="east")
+    rig.expect(during, UNVERIFIED, unverified="east")
+    rig.expect_upstream(during, through="east", unverified=True)
