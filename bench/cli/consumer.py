@@ -208,11 +208,11 @@ class _Running:
             self._deliver,
             patient=True,
             retained=None if asked.keys is None else asked.keys.topic,
-            told=self._hear_producer,
+            on_retained=self._hear_producer,
         )
         async with AsyncExitStack() as stack:
             inbox = self._inbox = await stack.enter_async_context(
-                Inbox(store, effect, await self._detectors(store), told=self._tell)
+                Inbox(store, effect, await self._detectors(store), on_event=self._tell)
             )
             if isinstance(effect, Republishing):
                 sender = MqttSender(

@@ -41,7 +41,7 @@ from lns.lorawan.identifiers import Eui
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GatewayAnswer:
     """What is said of one gateway; `facts` are for programs."""
 
     name: str
@@ -62,15 +62,17 @@ class Asked:
     """What a network server said last of answers through it that came too late."""
 
 
-async def each(verb: Callable[[Asked], Awaitable[Told]], asked: Sequence[Asked]) -> list[Told]:
+async def each(
+    verb: Callable[[Asked], Awaitable[GatewayAnswer]], asked: Sequence[Asked]
+) -> list[GatewayAnswer]:
     """All gateways at once; one that fails keeps nobody from the others."""
 
-    async def one(of: Asked) -> Told:
+    async def one(of: Asked) -> GatewayAnswer:
         try:
             return await verb(of)
         except (GatewayFailed, CannotConfigure) as failed:
             facts = {"error": str(failed)}
-            return Told(of.gateway.name, [str(failed)], facts, ExitCode.BENCH_ERROR)
+            return GatewayAnswer(of.gateway.name, [str(failed)], facts, ExitCode.BENCH_ERROR)
 
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(one(of)) for of in asked]
@@ -82,7 +84,7 @@ _RADIO_START_US = 30_000_000  # from the connection to `Concentrator started`
 _LOOK_AGAIN_US = 2_000_000
 
 
-async def check(of: Asked) -> Told:
+async def check(of: Asked) -> GatewayAnswer:
     """What the log of a gateway says of its station, and what to do; GatewayFailed."""
     name = of.gateway.name
     log = await journal(of.gateway, of.lines_max)
@@ -111,10 +113,10 @@ async def check(of: Asked) -> Told:
         "too_late": of.too_late,
         "advice": said,
     }
-    return Told(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)
+    return GatewayAnswer(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)
 
 
-async def check_with_roll_call(asked: Sequence[Asked], wait_us: int) -> list[Told]:
+async def check_with_roll_call(asked: Sequence[Asked], wait_us: int) -> list[GatewayAnswer]:
     stations = [of.gateway.eui for of in asked]
     with tempfile.TemporaryDirectory(prefix="lorabench-") as folder, ProgressDisplay() as progress:
         try:
@@ -122,35 +124,35 @@ async def check_with_roll_call(asked: Sequence[Asked], wait_us: int) -> list[Tol
                 here = await call.until_all(
                     stations, wait_us, lambda n: progress("gateways connected", n, len(stations))
                 )
-                told = await _checked(asked, here)
+                answers = await _checked(asked, here)
         except (HostError, CannotConfigure) as failed:
             raise BenchBroken(f"Nobody can listen at the tap: {failed}") from None
-    return [_with_connection(of, one, here) for of, one in zip(asked, told, strict=True)]
+    return [_with_connection(of, one, here) for of, one in zip(asked, answers, strict=True)]
 
 
-async def _checked(asked: Sequence[Asked], here: set[Eui]) -> list[Told]:
+async def _checked(asked: Sequence[Asked], here: set[Eui]) -> list[GatewayAnswer]:
     deadline_us = now_us() + _RADIO_START_US
     while True:
-        told = await each(check, asked)
+        answers = await each(check, asked)
         late = [
             of.gateway.name
-            for of, one in zip(asked, told, strict=True)
+            for of, one in zip(asked, answers, strict=True)
             if of.gateway.eui in here and one.facts.get("healthy") is False
         ]
         if not late or now_us() >= deadline_us:
-            return told
+            return answers
         await asyncio.sleep(_LOOK_AGAIN_US / 1_000_000)
 
 
-def _with_connection(of: Asked, told: Told, here: set[Eui]) -> Told:
+def _with_connection(of: Asked, answer: GatewayAnswer, here: set[Eui]) -> GatewayAnswer:
     came = of.gateway.eui in here
     said = "is connected" if came else "has not connected"
     # Without a look into its log, that it has connected is all that can be asked for.
-    fine = came and (told.code is ExitCode.PASSED or "error" in told.facts)
-    return Told(
-        told.name,
-        [f"{told.name}: {said}", *told.lines],
-        {**told.facts, "connected": came},
+    fine = came and (answer.code is ExitCode.PASSED or "error" in answer.facts)
+    return GatewayAnswer(
+        answer.name,
+        [f"{answer.name}: {said}", *answer.lines],
+        {**answer.facts, "connected": came},
         ExitCode.PASSED if fine else ExitCode.BENCH_ERROR,
     )
 
@@ -205,14 +207,14 @@ def stations(
     alone = wait_s > 0 or (verb in _CHANGING and not dry_run)
     with bench_taken(inventory) if alone else nullcontext():
         if wait_s:
-            told = asyncio.run(check_with_roll_call(asked, seconds(wait_s)))
+            answers = asyncio.run(check_with_roll_call(asked, seconds(wait_s)))
         else:
-            told = asyncio.run(each(_VERBS[verb], asked))
+            answers = asyncio.run(each(_VERBS[verb], asked))
     if as_json:
-        print_json([{"name": one.name, **one.facts} for one in told])
+        print_json([{"name": one.name, **one.facts} for one in answers])
     else:
-        print_lines(line for one in told for line in one.lines)
-    return max(one.code for one in told)
+        print_lines(line for one in answers for line in one.lines)
+    return max(one.code for one in answers)
 
 
 def _late(runs: Path, lns_capture: Path | None) -> dict[str, str]:
@@ -222,7 +224,7 @@ def _late(runs: Path, lns_capture: Path | None) -> dict[str, str]:
         raise Refused(f"{lns_capture or runs} cannot be read: {error.strerror or error}") from None
 
 
-async def _listed(of: Asked) -> Told:
+async def _listed(of: Asked) -> GatewayAnswer:
     gateway = of.gateway
     board = BOARDS[gateway.board] if gateway.board else None
     what = f"{gateway.kind}" + (f" with {board.name} ({board.chip})" if board else "")
@@ -236,15 +238,15 @@ async def _listed(of: Asked) -> Told:
         "attenuator": gateway.attenuator,
     }
     where = gateway.ssh or ("this host" if gateway.kind is GatewayKind.PROGRAM else "no ssh")
-    return Told(gateway.name, [f"{gateway.name:12} {gateway.eui}  {what}, {where}"], facts)
+    return GatewayAnswer(gateway.name, [f"{gateway.name:12} {gateway.eui}  {what}, {where}"], facts)
 
 
-async def _provision(of: Asked) -> Told:
+async def _provision(of: Asked) -> GatewayAnswer:
     name = of.gateway.name
     if of.gateway.kind is GatewayKind.WISGATE:
         steps = wisgate_steps(of.inventory, of.gateway)
         numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
-        return Told(name, [f"{name}: a WisGate is configured in its pages:", *numbered],
+        return GatewayAnswer(name, [f"{name}: a WisGate is configured in its pages:", *numbered],
                     {"steps": steps})  # fmt: skip
     done = await provision(of.inventory, of.gateway, dry_run=of.dry_run)
     will = "would be " if of.dry_run else ""
@@ -270,26 +272,26 @@ async def _provision(of: Asked) -> Told:
     }
     if of.dry_run:
         facts |= {"commands": done.commands, "diff": done.diff}
-    return Told(name, lines, facts)
+    return GatewayAnswer(name, lines, facts)
 
 
-async def _restart(of: Asked) -> Told:
+async def _restart(of: Asked) -> GatewayAnswer:
     words = restart_words(of.gateway)
     if of.dry_run:
-        return Told(of.gateway.name, [f"{of.gateway.name}: would run: {words}"],
+        return GatewayAnswer(of.gateway.name, [f"{of.gateway.name}: would run: {words}"],
                     {"restarted": False, "command": words})  # fmt: skip
     await restart_gateway(of.gateway)
-    return Told(of.gateway.name, [f"{of.gateway.name}: restarted"], {"restarted": True})
+    return GatewayAnswer(of.gateway.name, [f"{of.gateway.name}: restarted"], {"restarted": True})
 
 
-async def _logs(of: Asked) -> Told:
+async def _logs(of: Asked) -> GatewayAnswer:
     found = await journal(of.gateway, of.lines_max)
-    told = [{"at": line.at, "text": line.text} for line in found.lines]
-    facts = {"ahead_us": found.ahead_us, "within_us": found.within_us, "lines": told}
-    return Told(found.name, [f"{found.name}  {line}" for line in found.lines], facts)
+    answers = [{"at": line.at, "text": line.text} for line in found.lines]
+    facts = {"ahead_us": found.ahead_us, "within_us": found.within_us, "lines": answers}
+    return GatewayAnswer(found.name, [f"{found.name}  {line}" for line in found.lines], facts)
 
 
-_VERBS: dict[str, Callable[[Asked], Awaitable[Told]]] = {
+_VERBS: dict[str, Callable[[Asked], Awaitable[GatewayAnswer]]] = {
     "list": _listed,
     "provision": _provision,
     "restart": _restart,

@@ -77,7 +77,7 @@ class NoSuchCase(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CaseTimeline:
     """One case, read and compared with what was due; `places` are those of the events to show.
 
     `missing`: why nobody can judge it, None where it is whole.
@@ -123,12 +123,12 @@ def timeline(
         return _listing(folder, records, books, as_json=as_json)
     chosen = _chosen(folder, records, case, books)
     withheld = {one.case: one.reason for one in books.withheld}
-    told = replace(_told(folder, chosen, records, limit), missing=withheld.get(chosen.case))
+    view = replace(_timeline(folder, chosen, records, limit), missing=withheld.get(chosen.case))
     if as_json:
-        print_json(_document(told))
+        print_json(_document(view))
     else:
         columns = get_terminal_size((_PIPE_WIDTH, 24)).columns if width is None else width
-        print_styled(_page(told, min(WIDTH_MAX, max(WIDTH_MIN, columns))))
+        print_styled(_page(view, min(WIDTH_MAX, max(WIDTH_MIN, columns))))
     return ExitCode.PASSED
 
 
@@ -189,7 +189,9 @@ def _list(names: Sequence[str]) -> str:
     return "".join(f"\n  {name}" for name in listed) + (f"\n  and {more} more" if more > 0 else "")
 
 
-def _told(folder: Path, record: CaseRecord, records: Sequence[CaseRecord], events_max: int) -> Told:
+def _timeline(
+    folder: Path, record: CaseRecord, records: Sequence[CaseRecord], events_max: int
+) -> CaseTimeline:
     judgement = judgement_of(folder, record.case)
     events = events_of(folder, record, records)
     cast = cast_of(events)
@@ -199,20 +201,20 @@ def _told(folder: Path, record: CaseRecord, records: Sequence[CaseRecord], event
     begin = 0 if first is None else max(0, first.place - events_max * 2 // 3)
     begin = max(0, min(begin, len(events) - events_max))
     places = range(begin, min(len(events), begin + events_max))
-    return Told(folder, record, judgement, events, Scene(events, cast), comparison, places)
+    return CaseTimeline(folder, record, judgement, events, Scene(events, cast), comparison, places)
 
 
-def _page(told: Told, width: int) -> Iterator[list[Span]]:
-    begin_us = told.record.begin_us
-    for text, style in _head(told):
+def _page(view: CaseTimeline, width: int) -> Iterator[list[Span]]:
+    begin_us = view.record.begin_us
+    for text, style in _head(view):
         indent = " " * (len(text) - len(text.lstrip()))
         wrapped = wrap(text, width - len(indent) - 2, break_on_hyphens=False) or [""]
         yield [(wrapped[0], style)]
         yield from ([(f"{indent}  {more}", style)] for more in wrapped[1:])
     yield []
-    listed = rows(told.events, told.scene, told.comparison, told.places)
+    listed = rows(view.events, view.scene, view.comparison, view.places)
     last_us = max((row.t_us for row in listed), default=begin_us)
-    drawing = Drawing(told.scene, width, max(8, len(seconds(last_us - begin_us))))
+    drawing = Drawing(view.scene, width, max(8, len(seconds(last_us - begin_us))))
     for line in [*drawing.head(), *drawing.lines(listed, begin_us)]:
         style = _STYLES[line.tone]
         graph = style if line.tone in (Tone.FAULT, Tone.DIVERGED) else "dim" * (not line.words)
@@ -222,20 +224,20 @@ def _page(told: Told, width: int) -> Iterator[list[Span]]:
             (line.graph if line.words else line.graph.rstrip(), graph),
             (f" {line.words}" if line.words else "", style),
         ]
-    left_out = len(told.events) - len(told.places)
+    left_out = len(view.events) - len(view.places)
     if left_out:
-        yield [(f"{left_out} events are not shown; --limit {len(told.events)} shows all.", "")]
+        yield [(f"{left_out} events are not shown; --limit {len(view.events)} shows all.", "")]
 
 
-def _head(told: Told) -> Iterator[tuple[str, str]]:
-    record, first = told.record, told.comparison.first
+def _head(view: CaseTimeline) -> Iterator[tuple[str, str]]:
+    record, first = view.record, view.comparison.first
     yield shown(f"{record.wording}  {record.case}"), _VERDICT_STYLES.get(record.verdict, "bold red")
     for reason in record.reasons:
         yield f"  {shown(reason)}", ""
-    if told.missing is not None:
-        yield f"  Nobody can judge it: {shown(told.missing)}", "bold red"
-    if told.judgement is not None and told.judgement.verdict != record.verdict:
-        yield f"  Spark's verdict is another one: {shown(told.judgement.verdict)}", "bold red"
+    if view.missing is not None:
+        yield f"  Nobody can judge it: {shown(view.missing)}", "bold red"
+    if view.judgement is not None and view.judgement.verdict != record.verdict:
+        yield f"  Spark's verdict is another one: {shown(view.judgement.verdict)}", "bold red"
     if first is not None:
         at = seconds(first.t_us - record.begin_us)
         yield f"  First divergence at {at} s: {shown(first.text)}", "bold red"
@@ -243,9 +245,9 @@ def _head(told: Told) -> Iterator[tuple[str, str]]:
         yield "  No event of the case is known to diverge; the reasons above tell all.", ""
     yield "", ""
     yield shown(record.text("title")), ""
-    yield shown(f"run {shown_path(told.folder)}, strategy {record.text('strategy') or '-'}"), "dim"
-    cast = told.scene.cast
-    for event in told.events:
+    yield shown(f"run {shown_path(view.folder)}, strategy {record.text('strategy') or '-'}"), "dim"
+    cast = view.scene.cast
+    for event in view.events:
         if event.get("kind") == "case.device" and event.get("dev_eui") in cast.devices:
             yield shown(in_words(event, cast)), "dim"
     stations = [f"{name} {eui}" for eui, name in cast.stations.items()]
@@ -253,40 +255,40 @@ def _head(told: Told) -> Iterator[tuple[str, str]]:
         yield shown("stations: " + ", ".join(stations)), "dim"
 
 
-def _document(told: Told) -> dict[str, Any]:
-    record, first = told.record, told.comparison.first
-    listed = {row.place: row for row in rows(told.events, told.scene, told.comparison, told.places)}
+def _document(view: CaseTimeline) -> dict[str, Any]:
+    record, first = view.record, view.comparison.first
+    listed = {row.place: row for row in rows(view.events, view.scene, view.comparison, view.places)}
     return {
-        "run": told.folder,
+        "run": view.folder,
         "case": visible(record.case),
         "title": visible(record.text("title")),
         "verdict": record.verdict or None,
         "owner": record.owner,
         "reasons": [visible(reason) for reason in record.reasons],
         "attempt": record.attempt,
-        "missing": told.missing,
-        "spark_verdict": None if told.judgement is None else told.judgement.verdict,
-        "devices": told.scene.cast.devices,
-        "stations": told.scene.cast.stations,
-        "servers": [server.name for server in told.scene.servers],
+        "missing": view.missing,
+        "spark_verdict": None if view.judgement is None else view.judgement.verdict,
+        "devices": view.scene.cast.devices,
+        "stations": view.scene.cast.stations,
+        "servers": [server.name for server in view.scene.servers],
         "first_divergence": None
         if first is None
         else {"seconds": seconds(first.t_us - record.begin_us), "text": shown(first.text)},
-        "left_out": len(told.events) - len(told.places),
-        "events": [_event(told, place, listed.get(place)) for place in told.places],
+        "left_out": len(view.events) - len(view.places),
+        "events": [_event(view, place, listed.get(place)) for place in view.places],
     }
 
 
-def _event(told: Told, place: int, row: Row | None) -> dict[str, Any]:
-    event = told.events[place]
-    step = step_of(event, told.scene)
+def _event(view: CaseTimeline, place: int, row: Row | None) -> dict[str, Any]:
+    event = view.events[place]
+    step = step_of(event, view.scene)
     return {
-        "seconds": seconds(event["t_us"] - told.record.begin_us),
-        "text": row.words if row is not None else in_words(event, told.scene.cast),
+        "seconds": seconds(event["t_us"] - view.record.begin_us),
+        "text": row.words if row is not None else in_words(event, view.scene.cast),
         "way": [] if step is None else _way(step),
         "lost": step is not None and step.lost,
         "injected": event.get("origin") == "injected",
-        "met": told.comparison.met.get(place),
+        "met": view.comparison.met.get(place),
         "diverges": row is not None and row.diverges,
         "line": _printable(event),
     }

@@ -62,11 +62,11 @@ class Rule:
 def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     """The whole page as HTML text. It asks for nothing from outside and works from a disk."""
     templates = environment()
-    told = stories(run_folder, score)
+    shown_stories = stories(run_folder, score)
     script = templates.get_template("report.js.j2").render()
     index_of = {verdict.case: index for index, verdict in enumerate(score.verdicts)}
     words = Counter(verdict.wording for verdict in score.verdicts)
-    found = causes(score, told.anchors)
+    found = causes(score, shown_stories.anchors)
     about = facts(score, manifest)
     return templates.get_template("report.html.j2").render(
         script=script,
@@ -83,19 +83,19 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         facts=about,
         causes=found,
         headline=_headline(found, conclusion(score).verdict),
-        ladders={story.anchor: story.ladder for story in told.told if story.ladder},
+        ladders={story.anchor: story.ladder for story in shown_stories.stories if story.ladder},
         dispositions=_dispositions(score),
         answer_tiles=_answers(score),
         slowest=_slowest(score),
         about_run=_about(dict(about.rows)),
         uncommitted=dict(about.rows).get(UNCOMMITTED, ""),
         nights="../nights.html" if manifest.get("night") else "",
-        situations=situations(score.verdicts, told.anchors, imported=False),
-        imported=situations(score.verdicts, told.anchors, imported=True),
+        situations=situations(score.verdicts, shown_stories.anchors, imported=False),
+        imported=situations(score.verdicts, shown_stories.anchors, imported=True),
         confusion=heat((row.expected, row.observed, row.count) for row in score.confusion),
         oracle=heat((row.oracle, row.observed, row.count) for row in score.oracle),
-        rules=_rules(score.findings, index_of, told.anchors),
-        stories=told,
+        rules=_rules(score.findings, index_of, shown_stories.anchors),
+        stories=shown_stories,
         answer_names=ANSWERS,
         answers=answer_rows(score.answers),
         strategies=STRATEGIES,

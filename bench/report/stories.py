@@ -368,7 +368,7 @@ class Story:
 class Stories:
     """The stories of the page, the worst first; how many cases and findings had to go."""
 
-    told: tuple[Story, ...]
+    stories: tuple[Story, ...]
     anchors: dict[int, str]  # index of a verdict -> anchor of its story
     left_out: int
     outside_left_out: int
@@ -406,7 +406,7 @@ def stories(run_folder: Path, score: Score, stories_max: int = STORIES_MAX) -> S
     windows = [plot.window for plot in plots]
     evidence = excerpts(run_folder, windows, moments_us, table=table)
     return Stories(
-        told=tuple(_told(plot, evidence[plot.window.key], score) for plot in plots),
+        stories=tuple(_story(plot, evidence[plot.window.key], score) for plot in plots),
         anchors={index: f"s{index}" for index in chosen},
         left_out=len(worth) - len(chosen),
         outside_left_out=max(0, len(outside) - OUTSIDE_MAX),
@@ -462,7 +462,7 @@ def _outside(key: str, finding: Finding) -> _Plot:
     return _Plot(Window(key, finding.t_us - AROUND_US, finding.t_us + AROUND_US), None, (finding,))
 
 
-def _told(plot: _Plot, excerpt: Excerpt, score: Score) -> Story:
+def _story(plot: _Plot, excerpt: Excerpt, score: Score) -> Story:
     cast = cast_of(excerpt.events)
     pointed_at = places(plot.findings, excerpt.events)
     begin_us = plot.window.begin_us if plot.verdict else plot.window.begin_us + AROUND_US

@@ -185,7 +185,7 @@ class MemoryConsumer(Consumer):
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
         inbox = Inbox(
             self._store, self._lines, self.settings.detectors(self._oldest_said_us),
-            told=self._tell, utc_us=self._utc_us,
+            on_event=self._tell, utc_us=self._utc_us,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = self._setup.tasks.create_task(self._run(inbox, self._lines, begun))

@@ -274,12 +274,12 @@ class E5Traffic:
         memory, settings = self._memory, self._mac.settings
         number = max(memory.get("retry"), 1) if confirmed else memory.get("rept")
 
-        def told(this: int, sent: Transmission) -> None:
+        def on_sent(this: int, sent: Transmission) -> None:
             self._log_sent(sent)
             if confirmed:
                 self._say(command, "Wait ACK")
 
-        return Tries(number=max(number, settings.nb_trans), wait_us=RETRY_US, told=told)
+        return Tries(number=max(number, settings.nb_trans), wait_us=RETRY_US, on_sent=on_sent)
 
     def _tell_downlink(self, command: str, received: Received[Downlink]) -> None:
         downlink, caught = received.content, received.heard

@@ -343,14 +343,14 @@ class Cycle:
 class Tries:
     """How a message is repeated: how often, and how long after RX2 its repetition follows.
 
-    `wait_us` (µs from, to, drawn evenly) is None where the stack decides. `told` is given the
+    `wait_us` (µs from, to, drawn evenly) is None where the stack decides. `on_sent` is given the
     number of each try, from 1, and what went out; `facts` go with each transmission. `heard` is
     told a downlink that does not end the message.
     """
 
     number: int
     wait_us: tuple[int, int] | None = None
-    told: Callable[[int, Transmission], None] = lambda number, sent: None
+    on_sent: Callable[[int, Transmission], None] = lambda number, sent: None
     facts: Callable[[int], dict[str, object]] = lambda number: {}
     heard: Callable[[Received[Downlink]], None] = lambda received: None
 
@@ -491,7 +491,7 @@ class Mac:
             this_dr = self.stack.dr(dr, number) if cycle.confirmed else dr
             uplink = self._transmit(phy, this_dr, tries.facts(number))
             cycle.tries.append(uplink)
-            tries.told(number, uplink)
+            tries.on_sent(number, uplink)
             windows = self._windows(uplink, this_dr, session)
             listened = await self._radio.listen(
                 windows,

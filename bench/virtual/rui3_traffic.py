@@ -365,7 +365,7 @@ class Rui3Traffic:
             number = tries if self.mac.stack is LORAMAC_44 else max(number, tries)
         return Tries(
             number=number,
-            told=lambda this, transmission: self.tell_sent(transmission),
+            on_sent=lambda this, transmission: self.tell_sent(transmission),
             facts=lambda attempt: facts_of(sent, attempt),
             heard=self._tell_downlink,
         )
@@ -519,7 +519,7 @@ class Rui3Join:
         who = Identity(Eui(memory.get("DEVEUI")), Eui(memory.get("APPEUI")), app_key)
         joining = self.last_join = join(who, dev_nonce)
 
-        def told(sent: Transmission) -> None:
+        def on_sent(sent: Transmission) -> None:
             joining.transmissions.append(sent)
             self._traffic.join_times.note(sent)
             self._traffic.tell_sent(sent)
@@ -529,7 +529,7 @@ class Rui3Join:
             dev_eui=memory.get("DEVEUI"),
             join_eui=memory.get("APPEUI"),
             dev_nonce=dev_nonce,
-            sent=told,
+            sent=on_sent,
             facts={"dev_eui": who.dev_eui, "frame_id": joining.frame_id, "genuine": True},
         )
         if session is None:

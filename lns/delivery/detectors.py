@@ -565,7 +565,7 @@ def _expect_as_created(created: dict[str, int], settings: dict[str, int], store:
         )
     if {**created, WINDOW_LENGTH: 0} != {**settings, WINDOW_LENGTH: 0}:
         raise ConfigurationError(
-            f"{store} was created with {_told(created)}, which cannot become {_told(settings)};"
+            f"{store} was created with {_words(created)}, which cannot become {_words(settings)};"
             " name another store, or remove this one"
         )
 
@@ -575,7 +575,7 @@ def _set(entries: Entries, name: str, value: int) -> None:
         entries.add(name, by)
 
 
-def _told(settings: dict[str, int]) -> str:
+def _words(settings: dict[str, int]) -> str:
     words = [name for name in ("partitioned", "sessions") if settings[name]]
     window = f"a window of {duration(settings['window_us'])}"
     return window + "".join(f", {word}" for word in words)

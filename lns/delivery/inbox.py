@@ -95,7 +95,7 @@ class Parked(OfMessage, frozen=True, kw_only=True):
 
 
 Event = Accepted | Ignored | Unread | Parked
-Told = Callable[[Event], None]
+OnEvent = Callable[[Event], None]
 
 
 def accepted(message: Incoming, position: int) -> Accepted:
@@ -375,7 +375,7 @@ class Inbox:
     Entering raises ConfigurationError for a store that was created without a window and is to have
     one, or the other way round, or with other partitions or sessions, and StoreUnavailable. Later
     outages of the store are waited for: nothing is acknowledged meanwhile.
-    `told` gets an event of every decision once it is kept. `utc_us` is the wall clock in µs.
+    `on_event` gets an event of every decision once it is kept. `utc_us` is the wall clock in µs.
     """
 
     def __init__(
@@ -384,7 +384,7 @@ class Inbox:
         effect: Effect | Handle,
         detectors: Detectors | None = None,
         *,
-        told: Told | None = None,
+        on_event: OnEvent | None = None,
         utc_us: Callable[[], int] = utc_us,
         tries: Tries | None = None,
         batch_max: int = BATCH_MAX,
@@ -393,7 +393,7 @@ class Inbox:
         self._store = store
         self._effect = effect_of(effect)
         self._detectors = detectors or Detectors()
-        self._told = told
+        self._on_event = on_event
         self._utc_us = utc_us
         self._tries = tries or Tries()
         self._decisions = Decisions(self._detectors, self._effect, self._tries)
@@ -522,8 +522,8 @@ class Inbox:
                 offered.due_us = now_us() + wait_us
                 later.append(offered)
                 continue
-            if self._told is not None:
-                self._told(decision.event)
+            if self._on_event is not None:
+                self._on_event(decision.event)
             offered.acknowledge()
         self._waiting.give_back(later)
         if not self._waiting:

@@ -52,7 +52,7 @@ class MqttConnection:
         self._in_flight: dict[int, Entry] = {}
         self._acknowledged: list[Entry] = []
         self._progress_us = 0
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self.wire = MqttSession(
             broker, client_id, patience, self._tell_acknowledged, look=self._look_at_deadline
         )
@@ -61,7 +61,7 @@ class MqttConnection:
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        in_flight = len(self._in_flight) + len(self._told)
+        in_flight = len(self._in_flight) + len(self._reported)
         return self.wire.receive_max - in_flight if self.wire.is_open else 0
 
     def unacknowledged(self) -> list[Entry]:
@@ -83,7 +83,7 @@ class MqttConnection:
     def tell(self, topic: str, body: bytes) -> None:
         """Let the broker retain something; there must be `room` for it. It is not sent again."""
         sent = self.wire.client.publish(topic, body, qos=_QOS, retain=True)
-        self._told.add(sent.mid)
+        self._reported.add(sent.mid)
         self.wire.write_when_possible()
 
     def _look_at_deadline(self) -> None:
@@ -98,8 +98,8 @@ class MqttConnection:
             self._tell(told)
 
     def _published(self, client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
-        if mid in self._told:
-            self._told.discard(mid)
+        if mid in self._reported:
+            self._reported.discard(mid)
             return  # a broker that lets nobody retain anything takes the messages
         if said.is_failure:
             topic = self._in_flight[mid].topic if mid in self._in_flight else "?"

@@ -219,9 +219,9 @@ class HeldSubscription(Subscription):
     than 1 MiB does not come.
 
     `retained`: a topic filter whose retained messages are brought when they are asked for (`ask`),
-    behind what the broker has for this session; `told` gets topic and payload of each when all that
-    came before it is acknowledged. There is no subscription to them in between, so that none is
-    kept for a subscriber that is away.
+    behind what the broker has for this session; `on_retained` gets topic and payload of each when
+    all that came before it is acknowledged. There is no subscription to them in between, so that
+    none is kept for a subscriber that is away.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class HeldSubscription(Subscription):
         back_off: BackOff | None = None,
         session_s: int = SESSION_S,
         retained: str | None = None,
-        told: Callable[[str, bytes], None] = lambda topic, payload: None,
+        on_retained: Callable[[str, bytes], None] = lambda topic, payload: None,
     ) -> None:
         super().__init__(
             broker,
@@ -258,7 +258,7 @@ class HeldSubscription(Subscription):
         if retained is not None:
             expect_topic_filter(retained)
         self._retained = retained
-        self._told = told
+        self._on_retained = on_retained
 
     def ask(self) -> None:
         """Have what is retained brought once more, if the broker is there."""
@@ -283,7 +283,7 @@ class HeldSubscription(Subscription):
         def take(client: Client, data: Any, message: MQTTMessage) -> None:
             topic, payload = message.topic, bytes(message.payload)
             if self._is_retained(message):
-                return held.pass_by(message.mid, lambda: self._told(topic, payload))
+                return held.pass_by(message.mid, lambda: self._on_retained(topic, payload))
             self._delivered(
                 Delivery(
                     message.topic,

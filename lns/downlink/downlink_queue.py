@@ -76,7 +76,7 @@ class StatusRequests:
         if wanted is not None:
             wanted.askings += 1
 
-    def told(self, dev_eui: Eui) -> None:
+    def answered(self, dev_eui: Eui) -> None:
         """A device has told its status, whoever asked for it."""
         self._end(dev_eui, "done")
 

@@ -341,7 +341,7 @@ class Uplinks:
         self._registry.settle(facts.match)
         mac_layer.apply(facts.requests, device, facts.match.session)
         if facts.requests.status is not None:
-            self._downlinks.statuses.told(device.dev_eui)
+            self._downlinks.statuses.answered(device.dev_eui)
         self._downlinks.queues.heard(device.dev_eui, facts.reception.station, ack=facts.frame.ack)
 
     async def _keep_and_answer(self, facts: Facts) -> Answer:

@@ -124,7 +124,7 @@ async def inbox_takes(
         if not left:
             done.set()
 
-    async with Inbox(store, effect, told=told) as inbox:
+    async with Inbox(store, effect, on_event=told) as inbox:
         subscription = HeldSubscription(
             url,
             TOPIC,

@@ -249,7 +249,7 @@ def test_several_consumers_share_what_they_consumed(
             await one.close()
 
     async def consume(one: RedisInboxStore, number: int) -> None:
-        async with Inbox(one, effect, SHARED, told=events.append) as inbox:
+        async with Inbox(one, effect, SHARED, on_event=events.append) as inbox:
             for f_cnt in range(60):
                 copy = payload(f_cnt + 1, messageId=f"{f_cnt}-{number}")
                 inbox.offer(f"{TOPIC}/{number}", copy, {}, 1, lambda: None)
@@ -329,7 +329,7 @@ def test_a_consumer_that_is_killed_in_an_effect_loses_nothing(
         assert await held(other, MessageIdWindow().place(one)) == [True]
         events: list[Event] = []
         async with Inbox(
-            other, lambda message, _: effects.append(message), SHARED, told=events.append
+            other, lambda message, _: effects.append(message), SHARED, on_event=events.append
         ) as inbox:
             inbox.offer(TOPIC, payload(1), {}, 1, lambda: None)
             async with asyncio.timeout(WAIT_S):

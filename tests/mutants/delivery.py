@@ -95,9 +95,8 @@ MUTANTS = (
     Mutant(
         "min_msg_time before what the broker still has",
         "lns/delivery/subscription.py",
-        "                return held.pass_by(message.mid, lambda: self._told(topic, payload))",
-        "                self._told(topic, payload)\n"
-        "                return held.pass_by(message.mid, lambda: None)",
+        "return held.pass_by(message.mid, lambda: self._on_retained(topic, payload))",
+        "return self._on_retained(topic, payload) or held.pass_by(message.mid, lambda: None)",
         HELD,
     ),
     Mutant(

@@ -88,7 +88,7 @@ MUTANTS = (
     Mutant(
         "status asked for although it is told",
         "lns/uplink/data.py",
-        "            self._downlinks.statuses.told(device.dev_eui)\n",
+        "            self._downlinks.statuses.answered(device.dev_eui)\n",
         "            pass\n",
         MAC,
     ),

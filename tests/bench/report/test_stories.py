@@ -25,7 +25,7 @@ def test_the_worst_case_is_told_first_and_a_clean_pass_not_at_all(tmp_path: Path
         verdict("failed"),
         findings=[Finding("LNS", "oracle", case="doubted")],
     )
-    cases = [story.verdict.case for story in found.told if story.verdict]
+    cases = [story.verdict.case for story in found.stories if story.verdict]
     assert cases == ["failed", "doubted", "broken", "unproven", "again"]
     assert found.anchors == {5: "s5", 4: "s4", 3: "s3", 2: "s2", 1: "s1"}
 
@@ -34,13 +34,13 @@ def test_every_scenario_has_its_first_case_told_before_a_second(tmp_path: Path) 
     verdicts = [verdict(f"a{n}", scenario="test_a") for n in range(5)]
     verdicts += [verdict("b0", scenario="test_b")]
     found = told(tmp_path, *verdicts, stories_max=3)
-    assert [story.verdict.case for story in found.told if story.verdict] == ["a0", "b0", "a1"]
+    assert [story.verdict.case for story in found.stories if story.verdict] == ["a0", "b0", "a1"]
     assert found.left_out == 3
 
 
 def test_a_story_holds_the_lines_of_its_case_and_no_other(bad_night: Path) -> None:
     found = told(bad_night, verdict(CASE, begin_us=1_000_000, end_us=1_080_000))
-    assert [line.source for line in found.told[0].lines] == [
+    assert [line.source for line in found.stories[0].lines] == [
         "bench",
         "bench",
         "device-alpha",
@@ -68,7 +68,7 @@ def test_cases_side_by_side_are_told_apart(tmp_path: Path) -> None:
         + head % (8, 40, "case.end", ',"case":"b"')
     )
     first, second = verdict("a", begin_us=10, end_us=30), verdict("b", begin_us=20, end_us=40)
-    stories = told(tmp_path, first, second).told
+    stories = told(tmp_path, first, second).stories
     assert [[line.seq for line in story.lines] for story in stories] == [
         ["0", "2", "4", "6"],
         ["1", "3", "4", "7", "8"],
@@ -82,7 +82,7 @@ def test_a_case_that_was_cut_short_ends_where_the_next_begins(bad_night: Path) -
         verdict(CASE, "ERROR", begin_us=1_000_000),
         verdict("next", "PASS", begin_us=1_010_001),
     )
-    assert [line.kind for line in found.told[0].lines] == [
+    assert [line.kind for line in found.stories[0].lines] == [
         "case.begin",
         "case.device",
         "device.command",
@@ -92,25 +92,25 @@ def test_a_case_that_was_cut_short_ends_where_the_next_begins(bad_night: Path) -
 
 
 def test_a_case_that_never_began_has_no_lines(bad_night: Path) -> None:
-    assert told(bad_night, verdict("never", "ERROR")).told[0].lines == ()
+    assert told(bad_night, verdict("never", "ERROR")).stories[0].lines == ()
 
 
 def test_a_finding_points_at_the_line_of_its_time_station_and_frame(bad_night: Path) -> None:
     finding = Finding("LNS", "rule", case=CASE, station="B827EBFFFE000001", t_us=1_074_500)
     found = told(bad_night, verdict(CASE, begin_us=1_000_000, end_us=2_000_000), findings=[finding])
-    assert [line.seq for line in found.told[0].lines if line.pointed_at] == ["0"]
+    assert [line.seq for line in found.stories[0].lines if line.pointed_at] == ["0"]
 
 
 def test_a_finding_of_an_unknown_case_is_told_outside(bad_night: Path) -> None:
     finding = Finding("bench", "rule", case="nobody", t_us=1_074_500)
-    (story,) = told(bad_night, findings=[finding]).told
+    (story,) = told(bad_night, findings=[finding]).stories
     assert story.verdict is None
     assert [line.seconds for line in story.lines if line.pointed_at] == ["0.000000"]
 
 
 def test_many_findings_outside_are_counted_only(tmp_path: Path) -> None:
     found = told(tmp_path, findings=[Finding("bench", "rule")] * 13)
-    assert (len(found.told), found.outside_left_out) == (10, 3)
+    assert (len(found.stories), found.outside_left_out) == (10, 3)
 
 
 def test_the_command_repeats_one_scenario() -> None:

@@ -33,7 +33,7 @@ async def consume(folder: Path, first: int, last: int) -> None:
     """Offer the messages, a few at a time."""
     store, lines = SqliteInboxStore(folder / "inbox.sqlite"), JsonLinesFile(folder / "up.jsonl")
     detectors = Detectors(keys=RemoveDuplicatesKeys())
-    async with Inbox(store, lines, detectors, told=told, batch_max=7) as inbox:
+    async with Inbox(store, lines, detectors, on_event=told, batch_max=7) as inbox:
         for number in range(first, last + 1):
             for _ in range(2 if number % 10 == 0 else 1):
                 inbox.offer(TOPIC, payload(number), {}, 1, lambda n=number: say("acknowledged", n))

@@ -181,7 +181,7 @@ def test_what_is_retained_is_told_behind_what_the_broker_had_before(
     def asking() -> HeldSubscription:
         return HeldSubscription(
             broker(mosquitto.url), "lorawan/+/+/up", "inbox", got.append, back_off=QUICK,
-            retained="said/+", told=lambda topic, payload: told.append((topic, payload)),
+            retained="said/+", on_retained=lambda topic, payload: told.append((topic, payload)),
         )  # fmt: skip
 
     async def body() -> None:

@@ -97,7 +97,7 @@ def consume(
                 opened,
                 effect,
                 detectors,
-                told=events.append,
+                on_event=events.append,
                 utc_us=lambda: now_us[0],
                 **({"tries": QUICK} | known),
             )
@@ -193,7 +193,7 @@ def test_the_broker_is_told_when_the_event_is_and_both_after_the_effect(path: Pa
 
     async def body() -> None:
         store = SqliteInboxStore(path)
-        async with Inbox(store, effect, told=told) as inbox:
+        async with Inbox(store, effect, on_event=told) as inbox:
             await work(Offering(inbox, store, [], []))
         await store.close()
 
