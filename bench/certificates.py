@@ -3,7 +3,8 @@
 A throw-away authority on P-256, and the files that a station has of it. Basics Station compares
 host names with DNS names only, so an address is a DNS name in a server certificate here, besides
 the IP name that everybody else looks for; its keys are SEC1, the only form of a P-256 key that it
-takes from CUPS. Source: Basics Station, credentials.
+takes from CUPS. Source: Basics Station, credentials. trustme cannot make them: to it
+an address is an IP name only, and every certificate is good for clients and servers.
 """
 
 import ipaddress
