@@ -254,4 +254,18 @@ MUTANTS = (
         "(12, 12, 11, 10),",
         ANSWERS,
     ),
+    Mutant(
+        "whoever gives a slow store up is believed",
+        "bench/inspection/claims.py",
+        'if claim.get("lns", "") in self.cut_off:',
+        'if claim["decision"] == "Unavailable":',
+        "tests/bench/inspection/test_accounts.py",
+    ),
+    Mutant(
+        "a report that its server keeps to itself is forgotten",
+        "bench/inspection/accounts.py",
+        "if is_sure and key not in self._sent and since_us > _TOLD_AFTER_US:",
+        "if is_sure and key in self._sent and since_us > _TOLD_AFTER_US:",
+        "tests/bench/inspection/test_accounts.py",
+    ),
 )
