@@ -12,7 +12,7 @@ level 1 forgot, what a server missed while its store was away; such rows carry t
 from bench.score.cut import Fold
 from bench.score.laws import RETENTION_US
 from bench.score.level2 import FACTS, JUDGED, MAX_GAP, RESUBMISSIONS_MAX, judged
-from bench.score.receptions import BEFORE, SO_FAR, WORDS, sentence, told
+from bench.score.receptions import BEFORE, SO_FAR, WHOLE, WORDS, sentence, told
 from bench.score.station_text import eui_no
 
 NON_DUPLICATE = "NonDuplicate"
@@ -88,11 +88,13 @@ FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
 
 _OF_CASE = """run, case, own_lns, lns_count, begun_us, retention_us, on_outage, asks, had_outage,
      restarts, faults, orphans, has_failure, requests"""
+_OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
 _FAULT_HERE = """one.t_us <= coalesce(outcome.t_us, t_us)
      AND coalesce(one.lns = lns, true)"""
 _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
--- several: it is followed in plain Python. lns: the server that its station is connected to.
+-- several: it is followed in plain Python. lns: the server that its station is connected to, as
+-- what was told of it last says, or else what was told of it first.
 -- reaches: it is proven to be of a device known here. store_fault: the store was disturbed by then;
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
 -- forgotten; failed: so it is, for the upstream did not take it; stranger: its server could not
@@ -107,8 +109,8 @@ FROM matched |> WHERE heard
 |> LEFT JOIN addresses USING (run, case, dev_addr)
 |> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed
 |> EXTEND coalesce(lns_count > 1 OR had_outage OR relaxed, false) AS several
-|> EXTEND if(several, coalesce(outcome.lns, first(outcome.lns) IGNORE NULLS
-       OVER (PARTITION BY station, run, case), own_lns), own_lns) AS lns
+|> EXTEND if(several, coalesce(last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
+       first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE}), own_lns), own_lns) AS lns
 |> EXTEND several AND coalesce(exists(faults, one -> {_FAULT_HERE}), false) AS store_fault,
      coalesce(device.server != lns, false) AS elsewhere
 |> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere

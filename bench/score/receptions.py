@@ -7,6 +7,7 @@ WORDS = ("status", "upstream", "reason", "answer")
 # Everything before a row in its case, and the row.
 SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 
 
 def told(word: str) -> str:

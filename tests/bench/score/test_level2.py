@@ -30,23 +30,39 @@ def case(name: str, start_us: int, heard: list[Heard], *more: Line, on_outage: s
         facts = {"lns": lns, "retention_us": 60_000_000, "event": "start", "on_outage": on_outage}
         lines.append(("bench", 0, "case.lns", facts))
     lines += more
-    for f_cnt in sorted({one[2] for one in heard}):
-        frame = DataFrame("00000001", f_cnt)
-        sent = {"direction": "up", "dev_eui": DEVICE, "session": 0, "f_cnt": f_cnt,
-                "genuine": True, "frame_id": frame.frame_id, "phy": frame.phy}  # fmt: skip
-        lines.append(("air", 1, "radio.transmit", sent))
-    for t_us, station, f_cnt, words, level2 in heard:
-        frame = DataFrame("00000001", f_cnt)
-        found = dict(zip(("status", "upstream", "reason", "answer"), words.split(), strict=True))
-        told = {name: word for name, word in found.items() if word != "-"}
-        outcome = {"station": station, "lns": HOMES[station], "xtime": t_us, "dev_eui": DEVICE,
-                   "frame_id": frame.frame_id, "confirmed": False, "level2": level2}  # fmt: skip
-        text = {"station": station, "direction": "up", "text": frame.text(t_us)}
-        lines.append((f"tap-{station}", t_us, "station.text", text))
-        lines.append((HOMES[station], t_us, "lns.outcome", {**outcome, **told}))
+    lines += [sent(f_cnt) for f_cnt in sorted({one[2] for one in heard})]
+    for one in heard:
+        lines += reception(*one, lns=HOMES[one[1]], xtime=one[0])
     lines.append(("bench", 2 * DAY_US, "case.end", {"verdict": "PASS", "reasons": []}))
     moved = [(s, start_us + t, kind, {"case": name, **fields}) for s, t, kind, fields in lines]
     return sorted(moved, key=lambda line: line[1])
+
+
+def sent(f_cnt: int) -> Line:
+    frame = DataFrame("00000001", f_cnt)
+    facts = {"direction": "up", "dev_eui": DEVICE, "session": 0, "f_cnt": f_cnt,
+             "genuine": True, "frame_id": frame.frame_id, "phy": frame.phy}  # fmt: skip
+    return "air", 1, "radio.transmit", facts
+
+
+def untold(t_us: int, station: str, f_cnt: int, *, xtime: int) -> Line:
+    """A frame that a station delivers, and of which no server says what became of it."""
+    text = DataFrame("00000001", f_cnt).text(xtime)
+    fields = {"station": station, "direction": "up", "text": text}
+    return f"tap-{station}", t_us, "station.text", fields
+
+
+def reception(
+    t_us: int, station: str, f_cnt: int, words: str, level2: str, *, lns: str, xtime: int
+) -> list[Line]:
+    """A frame that a station delivers, and what this server says became of it."""
+    found = dict(zip(("status", "upstream", "reason", "answer"), words.split(), strict=True))
+    told = {name: word for name, word in found.items() if word != "-"}
+    outcome = {"station": station, "lns": lns, "xtime": xtime, "dev_eui": DEVICE,
+               "frame_id": DataFrame("00000001", f_cnt).frame_id, "confirmed": False,
+               "level2": level2}  # fmt: skip
+    heard = untold(t_us, station, f_cnt, xtime=xtime)
+    return [heard, (lns, t_us, "lns.outcome", {**outcome, **told})]
 
 
 def fault(t_us: int, **more: object) -> Line:
@@ -77,6 +93,14 @@ CASES: dict[str, tuple[list[Heard], list[Line], str, list[bool]]] = {
     "overtaken by a newer frame": (
         [(LATE, WEST, 10, ELSEWHERE, "NotOwner"), (LATE + 5_000, EAST, 11, UP, "Owner")],
         [], "open", [True, True],
+    ),
+    # A station goes over to another server, and begins its time anew: what nobody tells of is the
+    # former server's until then, whatever the order in which rows lie.
+    "station that changes its server": (
+        [(LATE, WEST, 10, UP, "Owner"), (3 * LATE, EAST, 11, ELSEWHERE, "NotOwner")],
+        [untold(2 * LATE, WEST, 11, xtime=2 * LATE), sent(12),
+         *reception(4 * LATE, WEST, 12, UP, "Owner", lns="lns-b", xtime=1)],
+        "open", [True, False, True, True],
     ),
     # What is too far for all belongs to nobody, and nobody is told whose it is.
     "too far for all": (
