@@ -250,7 +250,8 @@ def toml_text(tables: Mapping[str, object]) -> str:
     """The TOML of named tables: a mapping is a table, a sequence of mappings an array of tables.
 
     Values are text, whole numbers, fractions, truth values and lists of them; None is left out.
-    TypeError for anything else.
+    TypeError for anything else. What a person pastes behind other tables has to be `[[device]]`:
+    tomli-w writes short tables as one value, `device = [{…}]`.
     """
     parts = []
     for name, table in tables.items():
