@@ -311,6 +311,11 @@ SHAPES = tuple(
         # exactly a retention of silence, or a microsecond less
         "a=strict/None : a confirm A1 ; wait 59940ms ; a again A1",
         "a=strict/None : a confirm A1 ; wait 59939999us ; a again A2",
+        # answers are spent, and a server begins anew, or the device
+        "a=strict/None : a confirm A1 ; a again A1 ; a again A1 ; a again A1 ; A restart"
+        " ; a again A1",
+        "a=relaxed/None : a confirm A1 ; a again A1 ; a again A1 ; a again A1 ; a restart"
+        " ; a confirm A1 ; a again A1",
         # a server begins anew with the answers of another one in the store
         "servers=2 a=strict/None : a confirm B1 ; a again B1 ; a again B1 ; a again B1"
         " ; A restart ; a again A1",
