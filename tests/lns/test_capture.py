@@ -90,6 +90,14 @@ def test_a_buffered_capture_is_complete_when_it_is_closed(tmp_path: Path) -> Non
     assert [line["seq"] for line in lines(tmp_path / "air.jsonl")] == [0, 1, 2]
 
 
+def test_a_buffered_capture_is_handed_over_when_it_is_asked_to(tmp_path: Path) -> None:
+    capture = Capture(tmp_path, "7f3a2b1c", Ticks(), buffered=True)
+    capture.record("air", "kind", {})
+    capture.flush()
+    assert [line["seq"] for line in lines(tmp_path / "air.jsonl")] == [0]
+    capture.close()
+
+
 def test_a_closed_capture_takes_no_line(tmp_path: Path, capture: Capture) -> None:
     capture.record("air", "kind", {})
     capture.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lns.delivery.outbox import Outbox
+from lns.delivery.outbox import Outbox, state_of
 from lns.delivery.publisher import Message, UpstreamUnavailable
 from tests import sizes as soak
 from tests.lns.delivery.sending import ALPHA, BETA, message
@@ -131,6 +131,32 @@ def test_a_closed_outbox_refuses(path: Path) -> None:
     outbox.close()
     with pytest.raises(UpstreamUnavailable, match="is closed"):
         add(outbox, 1)
+    later = (
+        outbox.after(0, 1),
+        outbox.remove([1]),
+        outbox.park([1]),
+        outbox.release(0),
+        outbox.compact(),
+    )
+    for act in later:
+        with pytest.raises(UpstreamUnavailable, match="is closed"):
+            asyncio.run(act)
+    assert (outbox.waiting, outbox.parked) == (0, 0)
+
+
+def test_a_topic_of_which_nothing_waits_is_told_with_its_numbers(path: Path) -> None:
+    outbox = Outbox(path)
+    add(outbox, 1, 2)
+    add(outbox, 1, dev_eui=BETA)
+    [first, second, _] = asyncio.run(outbox.after(0, 10))
+    asyncio.run(outbox.remove([first.position, second.position]))
+    outbox.close()
+    state = state_of(path)
+    assert [(one.waiting, one.first, one.last, one.numbered) for one in state.streams] == [
+        (0, None, None, 2),
+        (1, 1, 1, 1),
+    ]
+    assert (state.waiting, state.body_bytes > 0) == (1, True)
 
 
 def test_an_outbox_has_one_owner(path: Path) -> None:
