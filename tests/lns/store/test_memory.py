@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
@@ -48,3 +49,13 @@ def test_of_a_device_that_is_forgotten_nobody_owns_a_session() -> None:
     claims.forget(ALPHA)
     claim = asyncio.run(claims.claim(bid("lns-b", 10)))
     assert (claim.level2, claim.f_cnt_down) == (Level2.OWNER, 0)
+
+
+def test_beyond_its_bound_the_longest_silent_session_is_forgotten() -> None:
+    claims = MemoryClaims(lambda: 0, sessions_max=2)
+    devices = [Eui(f"70B3D57ED000000{number}") for number in range(1, 4)]
+    for dev_eui in (*devices[:2], devices[0], devices[2]):
+        asyncio.run(claims.claim(replace(bid("lns-a", 10), dev_eui=dev_eui)))
+    asked = [replace(bid("lns-b", 10), dev_eui=dev_eui, mic=Mic("00000000")) for dev_eui in devices]
+    owners = [asyncio.run(claims.claim(one)).owner for one in (asked[0], asked[2], asked[1])]
+    assert owners == ["lns-a", "lns-a", "lns-b"]
