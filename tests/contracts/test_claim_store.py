@@ -331,6 +331,13 @@ def test_former_lives_are_remembered_as_long_as_they_came_farther(store: Asked) 
     assert store.claim("lns-b", 41).counter.former == {0: 900, 1: 500}
 
 
+def test_a_life_that_came_as_far_as_the_one_before_it_is_forgotten(store: Asked) -> None:
+    store.claim("lns-a", 5)
+    for f_cnt, number in ((0, 1), (5, 1), (0, 2)):
+        claim = store.claim("lns-a", f_cnt, mic=f"{number:08X}", first_message=f_cnt == 0)
+    assert claim.counter.former == {0: 5}
+
+
 def test_former_lives_are_bounded(store: Asked) -> None:
     for number in range(LIVES_MAX + 3):
         store.claim("lns-a", 100 - number, mic=f"{number:08X}")
@@ -340,7 +347,8 @@ def test_former_lives_are_bounded(store: Asked) -> None:
 
 
 def test_what_is_too_far_here_may_be_near_for_all_servers(store: Asked) -> None:
-    assert store.claim("lns-b", 16_385, too_far=True).too_far
+    refused = store.claim("lns-b", 16_385, too_far=True)
+    assert (refused.too_far, refused.lived) == (True, Lived(0, odd=True))
     store.claim("lns-a", 1)
     assert store.claim("lns-b", 16_386, too_far=True).too_far
     near = store.claim("lns-b", 16_385, too_far=True, mic=MIC)
