@@ -194,6 +194,22 @@ async def test_a_station_that_shows_no_clock_is_asked_soon_and_then_less_often(r
     await rig.wait(seconds(3))
 
 
+async def test_frames_of_no_session_make_nobody_ask_more_often(rig):
+    """A station shows no clock, and tells of frames of a session that it never named."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = await now(rig)
+    rig.west.break_clock()
+    await reports(rig, 0)
+    for part in range(20):
+        frame = await rig.craft(rig.charlie)
+        text = json.loads(rig.told(frame, by="west"))
+        text["upinfo"]["xtime"] = (clock ^ (SESSION * 0x80)) + part * milliseconds(230)
+        await rig.say(json.dumps(text), by="west")
+        await rig.wait(milliseconds(230))
+        rig.expect(frame, FIRST, first="west")
+
+
 @pytest.mark.parametrize("cause", ["no clock", "another session", "late"])
 async def test_who_cannot_be_answered_is_named_with_the_reason(rig, cause):
     """Five in a row: its clock is not known, its session does not run, or it tells too late."""

@@ -329,6 +329,8 @@ class Clocks:
     """Who has told of a frame since it was asked again, which is a reason to ask, too."""
     waits: dict[str, int] = field(default_factory=dict)
     """How often in a row each was asked again after that; none since its configuration."""
+    asked_us: dict[str, int] = field(default_factory=dict)
+    """When each was asked again, since it showed a clock."""
     hasty: list[tuple[str, int, int]] = field(default_factory=list)
     """Whom a server asked again at another time than is due, with that and its own (µs)."""
 
@@ -354,6 +356,7 @@ class Clocks:
             self.showed_none_us.pop(station, None)
             if self.named[station]:
                 self.waits[station] = 0
+                self.asked_us.pop(station, None)
             else:
                 self.showed_none_us[station] = event["t_us"]
         elif is_reception(text):
@@ -376,7 +379,10 @@ class Clocks:
         due_us = min(_AGAIN_US << self.waits[station], _AGAIN_MAX_US)
         self.waits[station] += 1
         late_us = t_us - since_us - due_us
-        if late_us > _ON_ITS_WAY_US or (late_us < 0 and is_alone):
+        before_us = self.asked_us.get(station, t_us - due_us)
+        self.asked_us[station] = t_us
+        is_early = t_us - before_us < due_us or (late_us < 0 and is_alone)
+        if late_us > _ON_ITS_WAY_US or is_early:
             self.hasty.append((station, due_us, t_us - since_us))
 
     def forget(self) -> None:
@@ -385,6 +391,7 @@ class Clocks:
         self.due_us.clear()
         self.showed_none_us.clear()
         self.waits.clear()
+        self.asked_us.clear()
 
     def unasked(self, end_us: int) -> Iterator[tuple[str, int]]:
         """The stations that nobody has asked in time, and since when."""

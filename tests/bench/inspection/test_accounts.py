@@ -218,6 +218,22 @@ def test_a_station_that_shows_no_clock_is_asked_less_and_less_often(
     assert len(list(books.end())) == wrong
 
 
+@pytest.mark.parametrize(("again_us", "wrong"), [(149_999, 1), (150_000, 0), (174_000, 0)])
+def test_frames_make_nobody_ask_more_often(again_us: int, wrong: int) -> None:
+    books = accounts()
+    said(
+        books,
+        {"kind": "case.begin", "rig": "simulated", "t_us": 0},
+        text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1]),
+        text("up", 0, msgtype="getxtime", xtimes=[0]),
+        text("down", 50_000, msgtype="getxtime"),
+        text("up", 54_000, msgtype="getxtime", xtimes=[0]),
+        text("up", 60_000, msgtype="updf"),
+        text("down", again_us, msgtype="getxtime"),
+    )
+    assert len(list(books.end())) == wrong
+
+
 def test_a_frame_is_a_reason_to_ask_earlier() -> None:
     books = accounts()
     said(
