@@ -18,4 +18,8 @@ EQUIVALENT: dict[str, str] = {
     "lns/lorawan/region.py::airtime_us: 28 -> 27": (
         "whole octets and groups of four bits: one bit less never saves a group"
     ),
+    "lns/delivery/effect.py::_sync_folder: "
+    "os.O_RDONLY | os.O_DIRECTORY -> os.O_RDONLY & os.O_DIRECTORY": (
+        "it is only asked for folders, which open for reading without it as well"
+    ),
 }
