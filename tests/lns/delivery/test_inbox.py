@@ -597,6 +597,23 @@ def test_an_effect_that_ends_the_transaction_itself_is_not_kept(
     assert "the transaction of an effect has ended" in caplog.text
 
 
+def test_an_inbox_that_was_offered_nothing_is_settled() -> None:
+    async def work(offering: Offering) -> None:
+        assert offering.inbox.waiting == 0
+        await offering.settled()
+
+    assert consume(MemoryInboxStore, lambda message, tx: None, work).events == []
+
+
+def test_an_effect_is_tried_five_times_and_ten_seconds_apart_at_most() -> None:
+    tries = Tries()
+    waits_us = [tries.wait_us(failures) for failures in (1, 2, 3, 4, 7, 8, 50)]
+    assert (tries.most, waits_us) == (
+        5,
+        [100_000, 200_000, 400_000, 800_000, 6_400_000, 10_000_000, 10_000_000],
+    )
+
+
 def test_the_wall_clock_counts_since_1970() -> None:
     now_us = utc_us()
     assert abs(now_us - utc_of_this_host().timestamp() * 1_000_000) < 60_000_000
