@@ -509,7 +509,8 @@ class Model:
         is_whole = not self._is_under_way(device)
         for (whose, opened), session in self._sessions.items():
             if whose == device:
-                (server.ended if session.is_over else server.knows).add(opened)
+                is_over = session.is_over and session.over_us <= self._now_us
+                (server.ended if is_over else server.knows).add(opened)
                 if is_whole and number not in session.misled:
                     session.tell(number)
 

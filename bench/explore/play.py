@@ -221,6 +221,7 @@ class Conductor:
             at_us, _, act = heapq.heappop(self._due)
             await self._go_to(max(at_us, self._time_us + GAP_US))
             await act()
+            until_us = max(until_us, self._time_us + GAP_US)
         await self._go_to(max(until_us, self._time_us))
 
     async def _go_to(self, us: int) -> None:
