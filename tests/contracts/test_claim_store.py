@@ -338,6 +338,22 @@ def test_a_life_that_came_as_far_as_the_one_before_it_is_forgotten(store: Asked)
     assert claim.counter.former == {0: 5}
 
 
+def test_what_is_given_back_late_takes_nothing_from_a_life_that_began_since(store: Asked) -> None:
+    store.claim("lns-a", 500)
+    late = store.claim("lns-a", 0, mic="00000001", first_message=True)
+    store.claim("lns-a", 0, mic="00000002", first_message=True)
+    store.release("lns-a", 0, late, mic="00000001")
+    assert store.word("lns-b", 1) == OWN_B
+
+
+def test_what_was_granted_again_cannot_be_given_back(store: Asked) -> None:
+    store.claim("lns-a", 500)
+    store.claim("lns-a", 0, **FIRST)
+    again = store.claim("lns-a", 0, **FIRST)
+    store.release("lns-a", 0, again)
+    assert store.word("lns-b", 0, **FIRST) == OF_A
+
+
 def test_former_lives_are_bounded(store: Asked) -> None:
     for number in range(LIVES_MAX + 3):
         store.claim("lns-a", 100 - number, mic=f"{number:08X}")
@@ -489,6 +505,9 @@ def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
             first = f"lns:{{{ALPHA}}}:frame:{ADDR}:0:{MIC}"
             assert 0 < await wire.do("PTTL", first) <= 60_000
             assert await wire.do("PTTL", f"lns:{{{ALPHA}}}:f_cnt_down") == -1
+            await claims.claim(bid("lns-b", 2, elders=(OTHER_ADDR,)))
+            elder = f"lns:{{{ALPHA}}}:claim:{OTHER_ADDR}"
+            assert day_ms - 60_000 < await wire.do("PTTL", elder) <= day_ms
 
     asyncio.run(body())
 

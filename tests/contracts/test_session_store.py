@@ -300,6 +300,24 @@ def test_a_counter_that_came_farther_at_another_server_stays(both: tuple[Kept, K
     assert (there.f_cnt_up, there.mic, there.f_cnt_down) == (0x10009, MIC, 3)
 
 
+@pytest.mark.parametrize("goes_back", [False, True], ids=["begun", "gone back"])
+def test_a_life_that_another_server_heard_of_stays(
+    both: tuple[Kept, Kept], goes_back: bool
+) -> None:
+    a, b = both
+    a.keep(session())
+    (of_a,), (of_b,) = known_to(a), known_to(b)
+    for one in (of_a, of_b)[: 2 if goes_back else 1]:
+        one.advance(0, MIC)
+    if goes_back:
+        of_a.advance(0x10009, MIC)  # the former life goes on, which is newer than the one begun
+    a.keep(of_a)
+    b.keep(of_b)
+    (there,) = known_to(a)
+    came = (0x10009, 0, 1) if goes_back else (0, 1, 1)
+    assert (there.f_cnt_up, there.life, there.lives) == came
+
+
 def test_what_another_server_answered_again_stays_counted(both: tuple[Kept, Kept]) -> None:
     a, b = both
     told = session()
