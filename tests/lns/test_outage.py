@@ -1,10 +1,13 @@
 """Who is told of what does not work, and how often."""
 
+import asyncio
 import logging
 
 import pytest
 
-from lns.outage import Trouble
+from bench.clock import run
+from lns.clock import now_us
+from lns.outage import StoreUnavailable, Trouble, in_time
 
 LOG = logging.getLogger("lns.test")
 
@@ -30,3 +33,17 @@ def test_what_has_never_worked_is_told_when_it_works(caplog: pytest.LogCaptureFi
     trouble.is_now(None, "it works")
     assert trouble.state is None
     assert said(caplog) == [("INFO", "it works")]
+
+
+def test_a_store_that_takes_longer_is_away() -> None:
+    async def ask(takes_us: int) -> int:
+        await asyncio.sleep(takes_us / 1_000_000)
+        return now_us()
+
+    async def both() -> None:
+        assert await in_time("it", 1_000, ask(999)) == 999
+        with pytest.raises(StoreUnavailable, match="it takes longer than 1000 us"):
+            await in_time("it", 1_000, ask(1_001))
+        assert now_us() == 1_999
+
+    run(both())

@@ -106,6 +106,7 @@ def test_the_limits_themselves_can_be_read() -> None:
     message = of(body + b" " * (BODY_BYTES_MAX - len(body)))
     assert isinstance(message, Incoming)
     assert (len(message.message_id), message.sequence_number) == (256, NUMBER_MAX)
+    assert (BODY_BYTES_MAX, NUMBER_MAX) == (262_144, 9_223_372_036_854_775_807)
 
 
 def test_what_cannot_be_read_is_not_repeated() -> None:
