@@ -350,7 +350,7 @@ def test_what_was_granted_again_cannot_be_given_back(store: Asked) -> None:
     store.claim("lns-a", 500)
     store.claim("lns-a", 0, **FIRST)
     again = store.claim("lns-a", 0, **FIRST)
-    store.release("lns-a", 0, again)
+    store.release("lns-a", 0, again, **FIRST)
     assert store.word("lns-b", 0, **FIRST) == OF_A
 
 
