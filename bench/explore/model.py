@@ -435,7 +435,7 @@ class Model:
     ) -> None:
         """A frame that was accepted ends all sessions before its own."""
         for other in elders(self._sessions, r.frame.device, session):
-            if level2 == "Unavailable":
+            if level2 == "Unavailable" or server.is_away(done_us):
                 other.be_doubted(ENDED, 0, relaxed=True)  # the store has not been told
             elif level2 != "NotOwner" and not other.is_over:
                 other.is_over, other.over_us = True, done_us
