@@ -13,7 +13,8 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_all_start_methods, get_context
@@ -179,14 +180,20 @@ def _play_ahead(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it stops it
     for connection in heard:
         connection.close()  # or nothing would tell that the listener is gone
-    with closing(tell), suppress(BrokenPipeError):
+    # A pipe holds a few cases only; whoever listens may still be at a chunk of its own.
+    with closing(tell), ThreadPoolExecutor(1) as sending:
+        sent: Future[Any] = sending.submit(int)
         for number, plays in chunks.items():
             next_us = number * CHUNK_US
             for one in plays:
                 begun_us, lines = next_us, Lines()
                 verdict, next_us = play(one, lines, begun_us)
                 told = lines.kept if verdict.result is Result.PASS else []
-                tell.send(Played(one.title.case, begun_us, next_us, verdict, told))
+                if sent.done() and sent.exception() is not None:
+                    return  # nobody listens any more
+                sent = sending.submit(
+                    tell.send, Played(one.title.case, begun_us, next_us, verdict, told)
+                )
 
 
 BETWEEN_CASES_US = 1_000_000

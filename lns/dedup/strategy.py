@@ -100,7 +100,6 @@ _INVALID = Disposition(Upstream.DROPPED, Reason.INVALID_FRAME_COUNTER)
 _LIMIT = Disposition(Upstream.DROPPED, Reason.RESUBMISSION_LIMIT)
 
 _COPY_OF = {
-    Strategy.DROP: Upstream.DROPPED,
     Strategy.MARK: Upstream.MARKED,
     Strategy.NONE: Upstream.FORWARDED,
 }
@@ -112,7 +111,7 @@ DISPOSITIONS: dict[tuple[Status, Strategy, bool], Disposition] = {
     **{(DUPLICATE, Strategy.DROP, c): _COPY_DROPPED for c in (True, False)},
     **{
         (SOFT_DUPLICATE, s, c): Disposition(_COPY_OF[s])
-        for s, c in product((Strategy.MARK, Strategy.NONE), (True, False))
+        for s, c in product(_COPY_OF, (True, False))
     },
     (RESUBMISSION, Strategy.DROP, True): Disposition(
         Upstream.DROPPED, Reason.RESUBMISSION_SUPPRESSED, answers=True

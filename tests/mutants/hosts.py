@@ -137,4 +137,11 @@ MUTANTS = (
         "passed = True",
         "tests/bench/run/test_ahead.py",
     ),
+    Mutant(
+        "another process waits until each of its cases is taken",
+        "bench/run/simulated.py",
+        "                sent = sending.submit(",
+        "                sent.result()\n                sent = sending.submit(",
+        "tests/bench/run/test_ahead.py",
+    ),
 )

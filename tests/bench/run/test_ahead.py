@@ -1,6 +1,7 @@
 """However many processes play a run on virtual time, its capture has the same bytes."""
 
 import os
+import select
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from scenarios.words import COPY, FIRST
 
 CASES = 9
 CHUNK = 2
+PATIENCE_S = 60
 
 
 async def sends(rig: Any) -> None:
@@ -119,3 +121,27 @@ def test_other_processes_play_their_chunks(tmp_path: Path) -> None:
 
     played(tmp_path, 2, **{f"case_{number}": notes for number in range(CASES)})
     assert len(here) == 5  # 0, 1, 4, 5 and 8
+
+
+def test_others_go_on_while_the_first_is_busy(tmp_path: Path) -> None:
+    """What they have played waits for the first, however much it is."""
+
+    async def says_much(rig: Any) -> None:
+        for _ in range(200):
+            await sends(rig)
+
+    heard, over = os.pipe()
+
+    async def is_the_last_elsewhere(rig: Any) -> None:
+        await sends(rig)
+        os.write(over, b".")
+
+    async def takes_long(rig: Any) -> None:
+        assert select.select([heard], [], [], PATIENCE_S)[0], "the other process waits"
+        await sends(rig)
+
+    others = {"case_2": says_much, "case_3": says_much, "case_7": is_the_last_elsewhere}
+    _, verdicts = played(tmp_path / "runs", 2, case_0=takes_long, **others)
+    assert [verdict.result for verdict in verdicts] == [Result.PASS] * CASES
+    os.close(heard)
+    os.close(over)
