@@ -31,7 +31,7 @@ RESUBMISSIONS_MAX = 3
 LIVES_MAX = 8  # former lives that are remembered
 _NON_DUPLICATE, _SOFT_DUPLICATE = "NonDuplicate", "SoftDuplicate"
 _RESUBMISSION = "DuplicateDueToResubmission"
-_AGAIN_US = 5_000_000  # a DevAddr is not looked up twice in this time
+_AGAIN_US = 5_000_000  # for the same frame nobody is asked twice in this time
 # A claim lasts a day. Who has not looked since ten minutes less than that looks before it is gone.
 _FRESH_US = STATE_US - 600_000_000
 _HALF = 0x10000
@@ -100,7 +100,7 @@ class Seat:
 
     How far the session has come, whose frame that was (None: nobody else's), and up to which
     counter of which life the server has heard it itself; the repeated answers it gave; up to which
-    counter the store may have missed something (`doubt`); when it asked about strangers last
+    counter the store may have missed something (`doubt`); when it asked about which frame
     (`asked_us`), and since when it may have missed a claim (`learnt_us`). `met`: it knows the
     session at all; `blind`: the store was away when it had to look.
     """
@@ -111,7 +111,7 @@ class Seat:
     heard_life: int
     spent: dict[int, int]
     doubt: int
-    asked_us: int
+    asked_us: dict[tuple[int, int], int]
     learnt_us: int
     met: bool = True
     blind: bool = False
@@ -264,7 +264,7 @@ def _suffer_faults(session: Session, row: Reception) -> None:
         kept = session.kept
         session.seats[restart.lns] = Seat(
             kept, session.kept_owner, kept.last, kept.life, session.kept_spent, session.unsaved,
-            LONG_AGO, restart.t_us,
+            {}, restart.t_us,
         )  # fmt: skip
 
 
@@ -279,7 +279,7 @@ def _seat(session: Session, row: Reception) -> Seat:
     at_home = row.granted_by is None or row.granted_by == row.lns
     since_us = row.t_us if row.begun_us is None else row.begun_us
     come = Come(row.preset)
-    return Seat(come, None, row.preset, 0, {}, NOBODY, LONG_AGO, since_us, met=at_home)
+    return Seat(come, None, row.preset, 0, {}, NOBODY, {}, since_us, met=at_home)
 
 
 def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
@@ -296,20 +296,22 @@ def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
     if not row.asks or not (strange or too_far or out_of_date):
         return seat
     blind = row.store_fault
-    if strange and row.t_us - seat.asked_us < _AGAIN_US:
+    frame = (row.f_cnt, row.mic_no)
+    if strange and row.t_us - seat.asked_us.get(frame, LONG_AGO) < _AGAIN_US:
         return replace(seat, blind=blind)
     if strange and blind and row.stranger:
-        return replace(seat, blind=True, asked_us=row.t_us)
+        return replace(seat, blind=True)
     if not seat.met or session.kept.rank > seat.come.rank:
         seat = replace(seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent)
     if not seat.met:
         seat = replace(seat, heard=NOBODY, heard_life=0)
-    elif out_of_date:
+    elif out_of_date and (seat.come.last, seat.come.mic_no) != (row.f_cnt, row.mic_no):
+        # Unless the newest frame of all is this one, told by another server a moment ago.
         seat = replace(seat, heard=seat.come.last, heard_life=seat.come.life)
     return replace(
         seat,
         doubt=max(seat.doubt, session.unsaved),
-        asked_us=row.t_us if strange else seat.asked_us,
+        asked_us={**seat.asked_us, frame: row.t_us} if strange else seat.asked_us,
         learnt_us=seat.learnt_us if row.store_fault else row.t_us,
         met=True,
         blind=blind,

@@ -86,8 +86,8 @@ FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
 |> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session
    GROUP BY run, case, dev_addr"""
 
-_OF_CASE = """run, case, own_lns, lns_count, begun_us, retention_us, on_outage, asks, had_outage,
-     restarts, faults, orphans, has_failure, requests"""
+_OF_CASE = """run, case, own_lns, lns_count, begun_us, retention_us, on_outage, dwells, asks,
+     had_outage, restarts, faults, orphans, has_failure, requests"""
 _OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
 _FAULT_HERE = """one.t_us <= coalesce(outcome.t_us, t_us)
      AND coalesce(one.lns = lns, true)"""
@@ -260,7 +260,9 @@ FROM joined |> WHERE NOT several
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false)
        OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
-     false AS doubtful
+     coalesce(max(if({_ACCEPTED}, session, NULL)) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER}
+       {BEFORE}) > session, false) AND exists(faults, one -> one.is_store AND one.t_us <= t_us)
+       AS doubtful, false AS overlapped
 |> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
@@ -286,7 +288,7 @@ _LEVEL2 = """
 -- The facts of their counters and level2, the word that is due; what reaches no counter has none.
 -- outlived: this server does not know the session any more, or never did. A frame of a later
 -- session was accepted here; or anywhere, before this server heard of this one or asked whose this
--- frame is.
+-- frame is. overlapped: a repetition that waited for the upstream while another frame was accepted.
 SELECT s.*, j.* EXCEPT (row_id) FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
 _HERE_BEFORE = f"(PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
 _ANYWHERE_BEFORE = f"(PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
@@ -301,9 +303,13 @@ _FOLLOWED = f"""{_LEVEL2}
 |> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
      OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
      AS outlived
+|> SET doubtful = doubtful OR coalesce(max(if(store_fault, taken, NULL)) OVER {_ANYWHERE_BEFORE}
+     > session, false)
+|> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
+     session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
 |> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by"""
 
-_FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful"
+_FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped"
 _WORTH = f"""
 SELECT * EXCEPT ({_FACT_NAMES}), {_FACT_NAMES} FROM counted
 UNION ALL
@@ -314,6 +320,8 @@ _EVICTED = """
 SELECT run, case, key AS level1_key, min(t_us) AS evicted_us
 FROM lns_evicted WHERE case IS NOT NULL GROUP BY run, case, key"""
 
+# Greater than each counter.
+_EVERY_F_CNT = 1 << 32
 # Why a reception does not reach level 1; null when it does.
 _UNPROVEN = """CASE WHEN NOT readable THEN 'Malformed'
        WHEN is_join AND NOT coalesce(device.activation = 'otaa', false) THEN 'UnknownDevice'
@@ -339,10 +347,10 @@ _REFUSAL = f"""CASE WHEN status = 'Duplicate' THEN 'Duplicate'
        WHEN level2 = 'Unavailable' AND on_outage = 'closed' THEN 'StoreUnavailable'
        WHEN {_AGAIN} AND strategy = 'Drop' THEN 'ResubmissionSuppressed' END"""
 # The network answers unasked while it has a request of its own: for repetitions, of a device that
-# obeys (ADR), or for its status. Only the server that owns a frame answers it, whatever the
-# strategy (ADR 007, part 2). due: RX1, RX2, or TooLate when both are gone; open: the frame may
-# carry a request that only the keys show.
-_WANTS = "((adr AND device.nb_trans > 1) OR device.dev_status_s IS NOT NULL)"
+# obeys (ADR), for its status, or that it keeps dwell times (AS923). Only the server that owns
+# a frame answers it, whatever the strategy (ADR 007, part 2). due: RX1, RX2, or TooLate when both
+# are gone; open: the frame may carry a request that only the keys show.
+_WANTS = "((adr AND device.nb_trans > 1) OR device.dev_status_s IS NOT NULL OR dwells)"
 _MAY = "coalesce(level2 NOT IN ('NotOwner', 'Unavailable'), true)"
 _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'open'
        WHEN refusal = 'BelongsToAnotherServer' AND (is_join OR requests_answer) THEN 'Suppressed'
@@ -375,9 +383,15 @@ FROM worth
      if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key
 |> LEFT JOIN evicted USING (run, case, level1_key)
 |> EXTEND CASE WHEN failed THEN 'upstream or store failed'
-       WHEN max(if(failed, f_cnt, NULL)) OVER (PARTITION BY dev_eui_no, session, run, case
-         ORDER BY {_ORDER} {SO_FAR}) >= f_cnt OR nonce_doubtful THEN 'upstream or store had failed'
-       WHEN doubtful THEN 'the store was away'
+       WHEN max(if(failed, if(relaxed, {_EVERY_F_CNT}, f_cnt), NULL)) OVER (PARTITION BY
+         dev_eui_no, session, run, case ORDER BY {_ORDER} {SO_FAR}) >= f_cnt OR nonce_doubtful
+         THEN 'upstream or store had failed'
+       WHEN doubtful OR (stranger AND several AND store_fault AND NOT reaches)
+         THEN 'the store was away'
+       WHEN overlapped THEN 'it waited while another frame was accepted'
+       WHEN stranger AND NOT reaches AND NOT is_join AND owner_no IS NULL
+         AND max(accepts_join) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})
+         THEN 'only the accept tells whose address it is'
        WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
        WHEN evicted_us <= t_us THEN 'level 1 was full'
        WHEN array_contains(requests, dev_eui)

@@ -129,14 +129,15 @@ _BROKE = "kind = 'case.end' AND rest.verdict = 'ERROR'"
 _CONSUMED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked', 'application.effect'"
 _PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'effect', 'ignored'"
 _OF_CASES = (
-    "lns event retention_us on_outage f_cnt_up verdict reasons owner attempt repeated expect"
+    "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated expect"
 )
 _OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason"
 _CASES = f"""
 -- One row per case: how it began and ended, its network servers and stations, and what befell them.
 -- own_lns: the first of its servers, begun_us when they began (one that several cases share was
 -- there before), retention_us that of level 1, on_outage what becomes of a frame whose owner nobody
--- can name, asks: level 2 is asked at all, had_outage: some server says that it had no store.
+-- can name, dwells: devices are told dwell times, asks: level 2 is asked at all, had_outage: some
+-- server says that it had no store.
 -- faults: of servers and of their store (one without lns concerns all); orphans: claims of a server
 -- that is none of this case; stall: the longest of the host while the case was open, where no
 -- stimulus was missed; missed: stimuli that the bench itself did not deliver.
@@ -163,6 +164,7 @@ FROM lines
      min(t_us) FILTER (WHERE kind = 'case.lns') AS begun_us,
      min_by(rest.retention_us, begun) AS retention_us,
      coalesce(min_by(rest.on_outage, begun), 'open') AS on_outage,
+     bool_or(coalesce(rest.region LIKE 'AS923%', false)) AS dwells,
      bool_or(kind = 'lns.claim') AS asks,
      bool_or(kind = 'lns.outcome' AND coalesce(
        rest.level2 = 'Unavailable' OR rest.reason = 'StoreUnavailable', false)) AS had_outage,

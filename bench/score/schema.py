@@ -7,7 +7,7 @@ _TYPES = {
     "STRING": "kind source case scenario file title group strategy expect frame_id station status"
     " upstream reason answer dev_eui line verdict owner name eui activation lorawan join_eui server"
     " lns event seam fault origin detail text direction phy cause dev_addr level2 stage window key"
-    " body on_outage decision consumer message_id by",
+    " body on_outage decision consumer message_id by region",
     "BIGINT": "t_us seq dev_status_s join_nonce_min f_cnt_up retention_us transmission f_cnt"
     " airtime_us held_us xtime diid f_cnt_down late_us position first_position",
     "INT": "n attempt f_cnt_bits nb_trans session race count",
