@@ -66,6 +66,8 @@ BEYOND = {
     "emptied store not told the names": _REDIS,
     "claim waited for beyond RX1": "no store answers a claim later than its wire waits, 250 ms",
     "another server's claim given back": "it takes a release that is said twice",
+    "FCntDown left out with each refused frame": "a device refuses it after five far apart",
+    "downlinks begin at one in a session": "no word or law says with which counter they begin",
     "FCntDown for the loser": "whoever does not own a frame is kept from answering twice",
     "one station asks for all that a store can answer": "no history has so many strangers",
     "session of a join that was not kept": "nobody has the accept that would open that session",
