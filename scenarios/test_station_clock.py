@@ -51,16 +51,21 @@ async def test_two_clocks_drift_apart_by_fifty_millionths_at_most(rig):
     await says(rig, IN_RX2, older_us=milliseconds(1_150))
 
 
-async def test_every_radio_has_a_clock_of_its_own(rig):
-    """Sixteen are remembered: of each it is known when a frame was under way for long."""
+async def knows_of(rig, *, clocks, which):
+    """So many radios show their clocks; by each of `which` it is known how late a frame is."""
     rig.only("west")
     await says(rig, FIRST)
-    clocks = [(unit << 56) + SESSION + unit * 1_000_003 for unit in range(1, 16)]
-    await reports(rig, *clocks)
+    shown = [(unit << 56) + SESSION + unit * 1_000_003 for unit in range(1, clocks + 1)]
+    await reports(rig, *shown)
     began = await now(rig)
-    for clock in (clocks[0], clocks[7], clocks[14]):
+    for number in which:
         since_us = await now(rig) - began
-        await says(rig, IN_RX2, xtime=clock + since_us - milliseconds(700))
+        await says(rig, IN_RX2, xtime=shown[number] + since_us - milliseconds(700))
+
+
+async def test_every_radio_has_a_clock_of_its_own(rig):
+    """Sixteen are remembered: of each it is known when a frame was under way for long."""
+    await knows_of(rig, clocks=15, which=(0, 7, 14))
     await says(rig, IN_RX2, older_us=milliseconds(700))
 
 
@@ -143,14 +148,7 @@ async def test_a_session_that_is_drawn_again_soon_has_a_clock_of_its_own(rig):
 
 async def test_of_seventeen_clocks_the_newest_are_known(rig):
     """Sixteen are remembered: whose moment came last is not forgotten for those before it."""
-    rig.only("west")
-    await says(rig, FIRST)
-    clocks = [(unit << 56) + SESSION + unit * 1_000_003 for unit in range(1, 18)]
-    await reports(rig, *clocks)
-    began = await now(rig)
-    for clock in (clocks[-1], clocks[-2]):
-        since_us = await now(rig) - began
-        await says(rig, IN_RX2, xtime=clock + since_us - milliseconds(700))
+    await knows_of(rig, clocks=17, which=(16, 15))
 
 
 async def test_a_report_ends_the_second_that_a_new_connection_has(rig):

@@ -34,7 +34,8 @@ _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
 _TOLD_AFTER_US = 500_000
 """How long after a report that passed its tap a server has told of it."""
-_OF_LINKS = frozenset({"cut", "half open"})
+OF_LINKS = frozenset({"cut", "half open"})
+"""The faults that part a station from its server."""
 _IN_VAIN_MAX = 5
 """How often a server may ask for one that it has just been shown: question and answer may cross."""
 Key = tuple[str, int]
@@ -464,7 +465,7 @@ class Accounts:
                 self._owners.provisioned(event)
             case "fault.begin" | "fault.end":
                 self._owners.disturbed(event)
-                self._is_whole &= event.get("seam") != "lns" and event["fault"] not in _OF_LINKS
+                self._is_whole &= event.get("seam") != "lns" and event["fault"] not in OF_LINKS
             case "station.link":
                 self._clocks.forget()
                 self._is_whole = False

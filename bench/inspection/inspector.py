@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
-from bench.inspection.accounts import Accounts, Told
+from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.outcome import forgotten, outcome, unreadable
@@ -44,7 +44,6 @@ _TIME_LATE_US, _TIME_EARLY_US = 10_000_000, 200_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
-_OF_LINKS = frozenset({"cut", "half open"})
 _ON_THE_WAY = frozenset(
     {"delay", "drop", "repeat", "clone", "replay", "suppress", "delay_downlink"}
 )
@@ -587,7 +586,7 @@ def _disturbs_links(event: Event) -> bool:
     if event["kind"] == "case.lns":
         return event["event"] in _ENDED
     seam = event.get("seam") if event["kind"] == "fault.begin" else None
-    return seam == "lns" or (seam == "tap" and event["fault"] in _OF_LINKS)
+    return seam == "lns" or (seam == "tap" and event["fault"] in OF_LINKS)
 
 
 def _devices_that_miss_a_line(evidence: Evidence) -> set[str]:
