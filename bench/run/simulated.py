@@ -41,6 +41,7 @@ from lns.clock import now_us
 from lns.lorawan.region import frame_airtime_us
 from lns.uplink.registry import DeviceClass
 
+BETWEEN_CASES_US = 1_000_000
 CHUNK = 64
 CHUNK_US = 60 * 86_400_000_000
 """Longer than any chunk takes on its clock. One that takes longer delays the next ones."""
@@ -135,11 +136,12 @@ class Ahead:
         processes = min(processes, PROCESSES_MAX, len(self._chunks))
         if "fork" not in get_all_start_methods() or threading.active_count() > 1:
             return
+        context, numbered = get_context("fork"), list(enumerate(self._chunks))
         for number in range(1, processes):
-            told, tell = get_context("fork").Pipe(duplex=False)
+            told, tell = context.Pipe(duplex=False)
             heard = [*(helper.told for helper in self._helpers), told]
-            mine = dict(list(enumerate(self._chunks))[number::processes])
-            process = get_context("fork").Process(
+            mine = dict(numbered[number::processes])
+            process = context.Process(
                 target=_play_ahead, args=(tell, heard, mine, play), daemon=True
             )
             process.start()
@@ -152,8 +154,7 @@ class Ahead:
 
     def take(self, case: str, begins_us: int) -> Played | None:
         """The case as another process has played it; None if this one is to play it."""
-        chunk = self._chunk_of.get(case)
-        number = 0 if chunk is None else chunk % (len(self._helpers) + 1)
+        number = self._chunk_of.get(case, 0) % (len(self._helpers) + 1)
         if number == 0:
             return None
         while case not in self._played:
@@ -182,28 +183,24 @@ def _play_ahead(
         connection.close()  # or nothing would tell that the listener is gone
     # A pipe holds a few cases only; whoever listens may still be at a chunk of its own.
     with closing(tell), ThreadPoolExecutor(1) as sending:
-        sent: Future[Any] = sending.submit(int)
+        sent: Future[None] | None = None
         for number, plays in chunks.items():
             next_us = number * CHUNK_US
             for one in plays:
                 begun_us, lines = next_us, Lines()
                 verdict, next_us = play(one, lines, begun_us)
                 told = lines.kept if verdict.result is Result.PASS else []
-                if sent.done() and sent.exception() is not None:
+                if sent is not None and sent.done() and sent.exception() is not None:
                     return  # nobody listens any more
                 sent = sending.submit(
                     tell.send, Played(one.title.case, begun_us, next_us, verdict, told)
                 )
 
 
-BETWEEN_CASES_US = 1_000_000
-
-
 class SimulatedRun:
     """Plays cases as they are asked for; of a long run, other processors play a part ahead.
 
-    `processes` and `chunk`: see `Ahead`; the capture is the same for any number of
-    processes.
+    `processes` and `chunk`: see `Ahead`; the capture is the same for any number of processes.
     """
 
     capabilities = CAPABILITIES

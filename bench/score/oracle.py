@@ -257,13 +257,12 @@ FROM joined |> WHERE NOT several
 |> EXTEND spends AND count_if(spends) OVER (PARTITION BY {_SESSION}, steps, f_cnt ORDER BY {_ORDER}
      {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
 |> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))
-       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false)
-       OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later
+|> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
-     coalesce(max(if({_ACCEPTED}, session, NULL)) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER}
-       {BEFORE}) > session, false) AND exists(faults, one -> one.is_store AND one.t_us <= t_us)
-       AS doubtful, false AS overlapped
-|> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps"""
+     later AND exists(faults, one -> one.is_store AND one.t_us <= t_us) AS doubtful,
+     false AS overlapped
+|> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps, later"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
