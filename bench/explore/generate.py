@@ -352,6 +352,8 @@ SHAPES = tuple(
         "a=strict/None/from3 : A slow 120ms ; a restart ; a skip2 ; a confirm A2 A1 ; a send A1",
         # a copy waits for a first one that is refused, or while its device begins again
         "servers=2 a=strict/Mark : a send A1 ; A store 5s 80ms ; a skip20000 ; a send A2 A1+10ms",
+        "a=relaxed/None : A slow 1500ms ; a confirm A1 ; a again A1 ; a restart ; a confirm A1"
+        " ; wait 2s ; a again A1 ; a again A1 ; a again A1",
         "servers=2 a=relaxed/None/from16380 : A slow 1500ms ; a confirm A1 ; a again A1 B2+300ms"
         " ; a restart ; a send A1+300ms",
         # a counter that was kept without its frame
@@ -359,7 +361,11 @@ SHAPES = tuple(
         " ; a confirm A1 B1 B2+300ms",
         "servers=2 a=strict/None/from3 : a restart ; a skip2 ; a confirm B1 ; a restart ; a skip2"
         " ; a send A1 A2+300ms B1 B2+300ms",
-        # a store that has forgotten who answered with what
+        # a repetition that the application refuses is none of the three
+        "a=strict/None : a confirm A1 ; A refuse ; a again A1 ; a again A1 ; a again A1"
+        " ; a again A1",
+        # a store that has forgotten whose a frame is, and who answered with what
+        "servers=2 a=strict/None : a confirm A1 B1+10ms ; empty ; a again B1",
         "servers=2 a=strict/None : a confirm A1 ; a confirm B1 ; a confirm B1 ; empty"
         " ; a confirm A1",
         "servers=2 a=strict/None : a confirm A1 ; a confirm A1 ; empty ; a confirm A1",

@@ -41,7 +41,7 @@ class Broken:
 def broken_laws(trace: Trace) -> list[Broken]:
     """All laws that this history broke."""
     facts = _Facts(trace)
-    found = [*_outcomes(trace), *_answers(trace), *_flags(trace)]
+    found = [*_outcomes(trace), *_answers(trace), *_flags(trace), *_owners(facts)]
     if not any(isinstance(event, StoreEmptied) for event in trace.events):
         found += _counters(trace)
     if not facts.store_was_away:
@@ -164,6 +164,32 @@ def _flags(trace: Trace) -> Iterator[Broken]:
         if words and message.unverified != nobody_said:
             yield Broken("flags", "a message is unverified, or is not, against its outcome")
             return
+
+
+def _owners(facts: _Facts) -> Iterator[Broken]:
+    """Who was told that a frame is another's does not own it later, unless that one gave it back.
+
+    Even where the store has forgotten it meanwhile. Of a relaxed device a life may lie between.
+    """
+    trace = facts.trace
+    if any(isinstance(event, StoreDisturbed) for event in trace.events):
+        return
+    for mine in facts.of_frame.values():
+        words = {r.number: w for r in mine for w in trace.outcomes[r.number]}
+        if any(w.reason == REFUSED for w in words.values()):
+            continue
+        not_mine: dict[int, int] = {}
+        for r in mine:
+            said = words.get(r.number)
+            if said is None or trace.device_of(r.frame).kind == "relaxed":
+                continue
+            told_us = not_mine.get(r.server)
+            if said.level2 == "Owner" and told_us is not None:
+                if all(e.server != r.server or e.at_us < told_us for e in facts.restarts):
+                    yield Broken("one owner", "a server owns what it was told is another's")
+                    return
+            if said.level2 == "NotOwner":
+                not_mine.setdefault(r.server, r.at_us)
 
 
 def _answers(trace: Trace) -> Iterator[Broken]:

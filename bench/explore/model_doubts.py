@@ -137,8 +137,7 @@ class Doubts:
         """A copy that waits for the fate of its first one, or anything for a slow store."""
         if until_us > r.at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
-        is_relaxed = self._trace.device_of(r.frame).kind == "relaxed"
-        if begins_us > r.at_us and copy == "same" and (self._shared or is_relaxed):
+        if begins_us > r.at_us and copy == "same" and self._shared:
             is_newest = session.place(r.frame.f_cnt) == EQUAL
             if not is_newest or self._answers.is_heard(r, begins_us, here=None):
                 raise Unknowable("a repetition waits while a newer frame is accepted")

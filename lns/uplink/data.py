@@ -50,13 +50,15 @@ from lns.uplink.registry import Match, Registry
 _OLD = (Standing.EQUAL, Standing.OLDER)
 _NO_STORE, _INVALID = Reason.STORE_UNAVAILABLE, Reason.INVALID_FRAME_COUNTER
 _LOST = (Reason.UPSTREAM_UNAVAILABLE, _NO_STORE)
+Spent = dict[int, int]  # how many answers were repeated, by counter
 
 
 class Facts(Struct, frozen=True, gc=False):
     """All that was found out about one reception, and what the policy makes of it.
 
     `looks`: it is refused here, but perhaps not elsewhere. `lived` is which frame it is, where that
-    is known. `bid` is what level 2 was asked, if it was; `shared`: it is asked for this device.
+    is known, `spent` the answers of its life. `bid` is what level 2 was asked, if it was; `shared`:
+    it is asked for this device.
     """
 
     reception: Reception
@@ -68,6 +70,7 @@ class Facts(Struct, frozen=True, gc=False):
     disposition: Disposition
     looks: bool
     lived: Lived | None
+    spent: Spent
     shared: bool
     claim: Claim = NOBODY_ASKED
     bid: Bid | None = None
@@ -125,9 +128,11 @@ class Facts(Struct, frozen=True, gc=False):
 class Fate:
     """What happens to a first copy that is on its way upstream.
 
-    `lost`: nobody has it; `refused`: its counter is none that this server takes.
+    `lost`: nobody has it; `refused`: its counter is none that this server takes. `spent` are the
+    repeated answers of its life: what waits for it is judged by them.
     """
 
+    spent: Spent
     lost: bool = False
     refused: bool = False
     _decided: asyncio.Event | None = None
@@ -192,18 +197,18 @@ class Uplinks:
             return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
         key = _key(match, frame)
         copy = self._note(key, reception)
-        waited = False
+        waited: Fate | None = None
         while (first := self._undecided.get(key)) is not None:
             await first.wait()
-            waited = not (first.lost or first.refused)
+            waited = None if first.lost or first.refused else first
             if first.lost:
                 copy = self._note(key, reception)
-        facts = self._find_out(reception, frame, match, key, copy, waited=waited)
+        facts = self._find_out(reception, frame, match, key, copy, waited)
         if not facts.is_awaited:
             return await self._act(facts)
-        fate = self._undecided[key] = Fate()
+        fate = self._undecided[key] = Fate(match.session.resubmissions)
         try:
-            return fate.of(await self._act(facts))
+            return fate.of(await self._act(facts, fate))
         except Exception:
             fate.lost = True
             raise
@@ -211,7 +216,7 @@ class Uplinks:
             del self._undecided[key]
             fate.decide()
 
-    async def _act(self, facts: Facts) -> Outcome:
+    async def _act(self, facts: Facts, fate: Fate | None = None) -> Outcome:
         done, session = facts.disposition, facts.match.session
         before = session.before() if done.advances or facts.looks else None
         if facts.looks:
@@ -230,6 +235,8 @@ class Uplinks:
             return self._lost(facts, before, refused)
         if refused is _INVALID:
             return self._became(facts, facts.withheld)
+        if fate is not None:
+            fate.spent = session.resubmissions
         if before is not None:
             session.under_way[facts.key.mic] = before
         try:
@@ -271,42 +278,38 @@ class Uplinks:
         match: Match,
         key: DataKey,
         copy: Copy,
-        *,
-        waited: bool,
+        waited: Fate | None,
     ) -> Facts:
         """What is known here. A copy that `waited` for its first one is of the newest frame.
 
         It is judged by the session as it stood when its frame was heard, whatever was accepted
-        meanwhile.
+        meanwhile: the answers of a life that began since are not its to spend.
         """
         device, session, f_cnt = match.device, match.session, match.f_cnt
         status = status_of(copy, device.strategy)
         shared = self._claiming.is_asked_for(device)
         standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
-        if waited and status is not NON_DUPLICATE:
+        if waited is not None and status is not NON_DUPLICATE:
             standing = EQUAL
         first_message = f_cnt <= 1 and device.may_restart_counter
-        disposition = self._decide(frame, match, status, standing)
+        spent = session.resubmissions if waited is None else waited.spent
+        disposition = self._decide(frame, match, status, standing, spent)
         # A relaxed device may have begun a new life that only other servers heard of, and any
         # device may have come as far as they heard.
-        is_old = standing in _OLD
+        is_begun = standing in _OLD and device.may_restart_counter
         # Of a counter that was kept without its frame, others may know whose it is.
-        is_nameless = standing is EQUAL and session.mic is None
-        looks = (
-            shared
-            and status is NON_DUPLICATE
-            and not first_message
-            and (
-                standing is Standing.TOO_FAR
-                or (is_old and device.may_restart_counter)
-                or (is_nameless and disposition.upstream is DROPPED)
-            )
-        )
+        is_nameless = standing is EQUAL and session.mic is None and disposition.upstream is DROPPED
+        may_look = shared and status is NON_DUPLICATE and not first_message
+        looks = may_look and (standing is Standing.TOO_FAR or is_begun or is_nameless)
         asked = mac_layer.requests(frame, session, f_cnt)
         lived = None if status is NON_DUPLICATE else self._sightings.lived(key)
-        return Facts(reception, frame, match, key, asked, status, disposition, looks, lived, shared)
+        return Facts(
+            reception, frame, match, key, asked, status, disposition, looks, lived, spent, shared
+        )
 
-    def _decide(self, frame: Data, match: Match, status: Status, standing: Standing) -> Disposition:
+    def _decide(
+        self, frame: Data, match: Match, status: Status, standing: Standing, spent: Spent
+    ) -> Disposition:
         device, session, f_cnt = match.device, match.session, match.f_cnt
         mine = session.owner in (None, self._lns)
         return decide(
@@ -316,7 +319,7 @@ class Uplinks:
             standing=standing,
             may_have_restarted=f_cnt <= 1 and device.may_restart_counter,
             # The answers of another server are its own business.
-            resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,
+            resubmissions=spent.get(f_cnt, 0) if mine else 0,
         )
 
     def _pass_by(self, facts: Facts) -> Outcome:
@@ -372,8 +375,9 @@ class Uplinks:
             return replace(facts, lived=claim.lived)
         known = claim.level2 is Level2.OWNER and not claim.is_new
         standing = Standing.EQUAL if known else Standing.NEWER
-        disposition = self._decide(facts.frame, facts.match, facts.status, standing)
-        facts = replace(facts, claim=claim, disposition=disposition, bid=bid)
+        spent = session.resubmissions  # what is known now
+        disposition = self._decide(facts.frame, facts.match, facts.status, standing, spent)
+        facts = replace(facts, claim=claim, disposition=disposition, spent=spent, bid=bid)
         return self._after_claim(self._count(facts))
 
     async def _claim(self, facts: Facts) -> Facts:
@@ -428,7 +432,8 @@ class Uplinks:
         claimed_before = not claim.is_new and facts.status is NON_DUPLICATE
         if done.advances and claimed_before and facts.is_first_message:
             left = known_before(done, confirmed=facts.frame.confirmed)
-            return self._count(replace(facts, disposition=left))
+            spent = facts.match.session.resubmissions
+            return self._count(replace(facts, disposition=left, spent=spent))
         return facts
 
     def _may_answer(self, facts: Facts) -> bool:
@@ -443,7 +448,7 @@ class Uplinks:
         """Change what this server alone decides about, before anybody is asked."""
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
         if facts.disposition.spends:
-            session.resubmissions[f_cnt] = session.resubmissions.get(f_cnt, 0) + 1
+            facts.spent[f_cnt] = facts.spent.get(f_cnt, 0) + 1
             if not facts.shared:
                 if session.mic is None and session.f_cnt_up == f_cnt:
                     session.mic = facts.key.mic  # a store of before knows none
@@ -511,10 +516,9 @@ class Uplinks:
             session.heard, session.heard_life = before.heard, before.heard_life
 
     def _give_back(self, facts: Facts) -> None:
-        session, f_cnt = facts.match.session, facts.match.f_cnt
-        # A newer frame may have been accepted meanwhile: it has emptied the budgets.
-        if facts.disposition.spends and f_cnt in session.resubmissions:
-            session.resubmissions[f_cnt] -= 1
+        # A newer frame may have been accepted meanwhile: what its life has spent is not touched.
+        if facts.disposition.spends and facts.match.f_cnt in facts.spent:
+            facts.spent[facts.match.f_cnt] -= 1
 
     async def _answer(self, facts: Facts) -> Answer:
         device, session = facts.match.device, facts.match.session

@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "equal counter of another life is old",
         UPLINK,
-        "                or (is_old and device.may_restart_counter)\n",
-        "",
+        "(standing is Standing.TOO_FAR or is_begun or is_nameless)",
+        "(standing is Standing.TOO_FAR or is_nameless)",
         LIVES,
     ),
     Mutant(
@@ -130,16 +130,23 @@ MUTANTS = (
     Mutant(
         "answers of another server counted",
         UPLINK,
-        "resubmissions=session.resubmissions.get(f_cnt, 0) if mine else 0,",
-        "resubmissions=session.resubmissions.get(f_cnt, 0),",
+        "resubmissions=spent.get(f_cnt, 0) if mine else 0,",
+        "resubmissions=spent.get(f_cnt, 0),",
         SERVERS,
     ),
     Mutant(
         "waiting copy made old",
         UPLINK,
-        "if waited and status is not NON_DUPLICATE:",
+        "if waited is not None and status is not NON_DUPLICATE:",
         "if False:",
         "tests/lns/uplink/test_data_upstream.py",
+    ),
+    Mutant(
+        "waiting repeat spends the answers of a later life",
+        UPLINK,
+        "spent = session.resubmissions if waited is None else waited.spent",
+        "spent = session.resubmissions",
+        EXPLORED,
     ),
     Mutant(
         "old here and too far for all is taken",
@@ -158,8 +165,8 @@ MUTANTS = (
     Mutant(
         "copy of a refused frame goes up",
         UPLINK,
-        "waited = not (first.lost or first.refused)",
-        "waited = not first.lost",
+        "waited = None if first.lost or first.refused else first",
+        "waited = None if first.lost else first",
         EXPLORED,
     ),
     Mutant(
@@ -201,8 +208,8 @@ MUTANTS = (
     Mutant(
         "frame of a nameless counter taken for the newest",
         UPLINK,
-        "        is_nameless = standing is EQUAL and session.mic is None",
-        "        is_nameless = False",
+        "Standing.TOO_FAR or is_begun or is_nameless)",
+        "Standing.TOO_FAR or is_begun)",
         HISTORIES,
     ),
     Mutant(

@@ -50,6 +50,17 @@ def test_a_downlink_counter_is_used_once() -> None:
     assert laws(trace) == ["one answer: a downlink counter is used more than once"]
 
 
+def test_who_was_told_that_a_frame_is_anothers_does_not_own_it() -> None:
+    text = "servers=2 a=strict/None : a confirm A1 B1+10ms ; empty ; {}a again B1"
+    trace = played(text.format(""))
+    assert laws(trace) == []
+    (again,) = trace.outcomes[2]
+    assert again.level2 == "NotOwner"
+    trace.outcomes[2] = [replace(again, level2="Owner")]
+    assert laws(trace) == ["one owner: a server owns what it was told is another's"]
+    assert laws(played(text.format("B restart ; "))) == []
+
+
 def test_a_join_nonce_only_rises() -> None:
     trace = played("servers=2 a=otaa/None : a join A1 ; a join B1 ; a join A1")
     assert [answer.join_nonce for answer in trace.answered] == [1, 3, 2]  # by server
