@@ -75,6 +75,8 @@ class Session:
     has_set_dwell: bool | None = False
     """Whether it has answered TxParamSetupReq; None: it may have begun again since."""
     newest: int = -1
+    f_cnt_up: int | None = None
+    """The newest counter that its servers began with."""
     answered: set[str] = field(default_factory=set)
     """The frames that were answered, by their names."""
 

@@ -15,6 +15,7 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
+from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import forgotten, outcome, unreadable
 from bench.inspection.router_config import mux_time, router_config
 from bench.verdict.evidence import LINK, Evidence, without_signal
@@ -44,16 +45,13 @@ _TIME_LATE_US, _TIME_EARLY_US = 10_000_000, 200_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
-_ON_THE_WAY = frozenset(
-    {"delay", "drop", "repeat", "clone", "replay", "suppress", "delay_downlink"}
-)
-"""What a tap does to texts, each of which it has seen."""
 
 
 class Inspector:
     """Remembers what was sent, heard, wanted and agreed on so far in one case.
 
-    `began`: what the clocks of its servers showed when the bench's was 0, where that is known.
+    `began`: what the clocks of its servers showed when the bench's was 0, where that is known;
+    `kept`: what a store has of its devices in the end, where that can be looked at.
     """
 
     def __init__(
@@ -65,7 +63,9 @@ class Inspector:
         *,
         began: datetime | None = None,
         has_twins: bool = False,
+        kept: Sequence[Kept] = (),
     ) -> None:
+        self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
         self._frame_names = message.Names()
         self._numbers = message.Numbers()
@@ -95,13 +95,14 @@ class Inspector:
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
-        undisturbed = not any(map(_may_lose_counters, events))
+        undisturbed = not any(map(may_lose_counters, events))
         self._undisturbed = not any(map(_disturbs_servers, events))
         self._class_c.is_quiet = is_quiet(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
             self._found += self._accounts.take(event)
+            self._store.take(event)
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
@@ -138,6 +139,7 @@ class Inspector:
             missing = _devices_that_miss_a_line(evidence)
             self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
         self._found += self._accounts.end()
+        self._found += self._store.wrong(self._devices, self._kept)
         return self._found
 
     def _wanted(self, event: Event) -> None:
@@ -561,17 +563,6 @@ class Inspector:
             if late_us > _TOLD_LATE_US:
                 return f"it told of the frame {late_us // 1000} ms after its end"
         return None
-
-
-def _may_lose_counters(event: Event) -> bool:
-    """Whether a downlink counter may be taken for an answer that does not leave then."""
-    match event["kind"]:
-        case "fault.begin":
-            on_the_way = event.get("seam") == "tap" and event["fault"] in _ON_THE_WAY
-            return not on_the_way and event.get("seam") not in ("air", "clock")
-        case "case.lns" | "lns.claim" | "station.link":
-            return True
-    return False
 
 
 def _disturbs_servers(event: Event) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bench.device.interfaces import DeviceSession, Joining, Sent
+from bench.inspection.kept import Kept
 from bench.plan.needs import Item, needs
 from bench.rig.provisioning import Provisioned
 from bench.station import TextLink
@@ -473,6 +474,10 @@ class Store(Protocol):
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame in the name of a server that is none of this rig's."""
+
+    def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
+        """What it has of devices by now; nothing where only servers can look."""
+        return ()
 
     async def restart(self, *, empty: bool) -> None:
         """Restart it; `empty`: it knows nothing any more."""

@@ -13,6 +13,7 @@ from bench.chance import stream
 from bench.device.interfaces import DeviceSession, Otaa
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
+from bench.inspection.kept import KeptSession
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
@@ -170,7 +171,10 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
     if session is not None:
         keys = Keys(session.keys.nwk_s_key, session.keys.app_s_key)
         last = session.f_cnt_down - 1 if session.f_cnt_down else None
-        sessions.append(SessionKnown(session.dev_addr, keys, plan.rx2_dr, f_cnt_down=last))
+        agreed = SessionKnown(
+            session.dev_addr, keys, plan.rx2_dr, f_cnt_down=last, f_cnt_up=session.f_cnt_up
+        )
+        sessions.append(agreed)
     return KnownDevice(
         record.dev_eui,
         provisioned.app_key,
@@ -185,6 +189,22 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         rx2_dr=record.listening.rx2_dr,
         more_channels_hz=record.more_channels_hz,
         status_wanted=record.dev_status_s is not None,
+    )
+
+
+def kept_for_inspector(session: Session) -> KeptSession:
+    """A session of a store, for whoever compares it with what passed the taps."""
+    return KeptSession(
+        session.dev_addr,
+        Keys(session.keys.nwk_s_key, session.keys.app_s_key),
+        session.f_cnt_up,
+        session.f_cnt_down,
+        session.resubmissions,
+        session.copies,
+        session.listening.rx1_dr_offset,
+        session.listening.rx_delay_s,
+        session.listening.rx2_dr,
+        len(session.more_channels_hz or ()),
     )
 
 

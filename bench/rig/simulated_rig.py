@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.host.lns_process import ServerDied
+from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Parts, Servers, Store, Wire, capabilities_of
 from bench.rig.memory_application import MemoryApplication
-from bench.rig.provisioning import Provisioned
+from bench.rig.provisioning import Provisioned, kept_for_inspector
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
 from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
@@ -54,6 +55,12 @@ class SharedStore:
             first = next(iter(self._stores.values()), None)
             self._stores[lns] = MemoryStore(first)
         return self._stores[lns]
+
+    def kept(self, dev_eui: Eui) -> Kept:
+        """What it has of a device, for whoever looks on."""
+        store = next(iter(self._stores.values()), None) or MemoryStore()
+        sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
+        return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))
 
     def begin_claims(self) -> None:
         """Let servers ask who owns a frame, from now on."""
@@ -359,6 +366,9 @@ class CaseStore(Store):
     async def claim(self, bid: Bid) -> None:
         assert self.shared.claims is not None, "a server that is alone asks nobody"
         await self.shared.claims.claim(bid)
+
+    def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
+        return [self.shared.kept(dev_eui) for dev_eui in devices]
 
     async def restart(self, *, empty: bool) -> None:
         if empty:

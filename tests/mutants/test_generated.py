@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,23 @@ def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ran.stdout.split() == ["RX1", "RX2"]
+
+
+def test_one_process_plays_all_that_comes_past_a_fault(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "import pytest\n"
+        "from tests.mutants.generated import _pytest\n"
+        "folder = Path(sys.argv[1])\n"
+        "class Look:\n"
+        "    def pytest_sessionstart(self, session):\n"
+        "        (folder / 'processors').write_text(str(len(os.sched_getaffinity(0))))\n"
+        "        pytest.exit('seen')\n"
+        "_pytest(folder, 'scenarios/test_replay.py', Look())\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
+    assert (tmp_path / "processors").read_text() == "1"
 
 
 def test_a_constant_cannot_be_planted_in_what_is_loaded() -> None:

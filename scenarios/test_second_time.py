@@ -1,0 +1,169 @@
+"""What shows only the second time: a refused frame, a half spent budget, the same counter again."""
+
+import pytest
+
+from bench.clock import milliseconds, seconds
+from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, COPY, FIRST, OVER, OWNED, WITH_DOWNLINK
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+INVALID = Table("""
+    strategy kind        | invalid
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+INVALID_AGAIN = Table("""
+    strategy kind        | invalid2
+    *        confirmed   | DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed
+    *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
+""")
+REFUSED = Table("""
+    strategy kind        | refused
+    Mark     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+""")
+STRANGE = Table("""
+    strategy kind | strange
+    *        *    | - dropped(UnknownDevice) NotAsked
+""")
+FORGED = Table("""
+    strategy kind | forged
+    *        *    | - dropped(MicMismatch) NotAsked
+""")
+LATE = Table("""
+    strategy kind | late
+    *        *    | NonDuplicate forwarded RX2
+""")
+TURNS_US = {"a moment later": milliseconds(100), "when it is answered": seconds(3)}
+
+
+async def test_an_old_frame_through_the_same_station_is_refused_as_one_sent_again(
+    rig, strategy, confirmed
+):
+    """Nobody has found out in which life it lies; through which station it came is known."""
+    device = rig.provision("strict", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    newest = await hear(rig, device, "west", f_cnt=11)
+    old = await hear(rig, device, "west", f_cnt=9, confirmed=confirmed)
+    await tell(rig, old, "west")
+    rig.expect(newest, FIRST, first="west")
+    rig.expect(old, INVALID + INVALID_AGAIN, invalid="west", invalid2="west")
+
+
+@pytest.mark.fault("store", "slow")
+@pytest.mark.parametrize("us", TURNS_US.values(), ids=TURNS_US)
+async def test_what_a_station_tells_again_while_it_is_claimed_is_sent_again(rig, strategy, us):
+    """It waits for the fate of the first one, and is a resubmission as any other."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("slow", f_cnt=10, strategy=strategy)
+    await rig.start()
+    rig.slow_store(milliseconds(200), "lns-a")
+    frame = await hear(rig, device, "west", after=us, confirmed=True)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, OWNED + AGAIN, owned="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.parametrize("spent", [1, 2])
+async def test_a_repeat_that_was_not_delivered_gives_back_one_answer(rig, spent):
+    """Not those that were spent before it: in all there are three, whenever it fails."""
+    device = rig.provision("repeating", f_cnt=10)
+    frame = await hear(rig, device, "west", confirmed=True)
+    for _ in range(spent):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    rig.refuse_upstream(1)
+    for _ in range(5 - spent):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    due = FIRST + AGAIN * spent + REFUSED + AGAIN * (3 - spent) + OVER
+    rig.expect(frame, due, first="west", again="west", refused="west", over="west")
+
+
+@pytest.mark.parametrize("f_cnt", [0, 1])
+async def test_a_life_may_begin_with_the_counter_that_was_the_newest(rig, confirmed, f_cnt):
+    """Other bytes, a quiet minute later, through another server: the device has begun again."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", f_cnt=f_cnt, payload=b"old", after=seconds(61))
+    again = await hear(rig, device, "east", f_cnt=f_cnt, payload=b"new", confirmed=confirmed)
+    after = await hear(rig, device, "east", f_cnt=f_cnt + 1)
+    for frame, station in ((before, "west"), (again, "east"), (after, "east")):
+        rig.expect(frame, OWNED, owned=station)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_grant_to_repeat_counts_after_a_restart(rig):
+    """The server that asked for it has begun anew: what it asked is in the store."""
+    device = rig.provision("repeating", f_cnt=10, nb_trans=2, relaxed_f_cnt=False)
+    asked = await hear(rig, device, "west", adr=True)
+    await rig.restart_lns()
+    granted = await hear(rig, device, "west", adr=True, f_opts=b"\x03\x07")
+    after = await hear(rig, device, "west", adr=True)
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    for frame in (granted, after):
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
+    """The store was asked about sixty-five frames of nobody, one after the other."""
+    rig.put_on("lns-b", "east")
+    stranger = rig.provision("stranger", known=False, f_cnt=10)
+    device = rig.provision("new", activation="otaa")
+    rig.only("east")
+    join = await device.join()
+    strange = [await hear(rig, stranger, "west", after=milliseconds(5)) for _ in range(65)]
+    frame = await hear(rig, device, "west")
+    rig.expect(join, FIRST, first="east")
+    rig.expect(frame, FIRST, first="west")
+    for one in strange:
+        rig.expect(one, STRANGE, strange="west")
+
+
+async def test_a_counter_of_16_bits_has_no_more(rig):
+    """A frame signed with a 17th is of nobody; the device begins again, if it may."""
+    device = rig.provision("short", f_cnt=0xFFFE, f_cnt_bits=16)
+    last = [await hear(rig, device, "west") for _ in range(2)]
+    beyond = await hear(rig, device, "west", f_cnt=0x10000)
+    begun = await hear(rig, device, "west", f_cnt=0, payload=b"again")
+    for frame in (*last, begun):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(beyond, FORGED, forged="west")
+
+
+@pytest.mark.parametrize("waited_us", [seconds(1), milliseconds(1_300)])
+async def test_what_leaves_in_rx2_is_under_way_until_that_opens(rig, waited_us):
+    """Nobody reports it: the next uplink after that is answered with it once more."""
+    clock = await hear(rig, rig.charlie, "west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    frame = await rig.craft(rig.alpha)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(900))
+    await rig.say(text, by="west")
+    await rig.wait(waited_us)
+    again = await hear(rig, rig.alpha, "west")
+    last = await hear(rig, rig.alpha, "west")
+    is_over = waited_us > seconds(1)
+    rig.expect(clock, FIRST, first="west")
+    rig.expect(frame, LATE, late="west")
+    rig.expect(again, WITH_DOWNLINK if is_over else FIRST, first="west")
+    rig.expect_answer(again if is_over else last, f_port=9)
+    rig.expect(last, FIRST if is_over else WITH_DOWNLINK, first="west")
+
+
+async def test_each_copy_of_a_frame_has_the_next_number(rig, strategy):
+    """From 1 for each frame, however many copies others had; with Drop there is none."""
+    device, _ = rig.provision("copied", f_cnt=10, strategy=strategy), rig.north
+    for _ in range(2):
+        frame = await hear(rig, device, "west", "east", "north")
+        rig.expect(frame, FIRST + COPY * 2, first="west", copy=("east", "north"))
+        key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-{frame.f_cnt}"
+        for number, station in enumerate(("east", "north"), start=1):
+            if strategy == "Drop":
+                continue
+            eui = rig.setup.station(station).eui
+            rig.expect_upstream(frame, through=station, messageId=f"{key}-{eui}-{number}")

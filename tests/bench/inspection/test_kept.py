@@ -1,0 +1,102 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.capture.reading import Event
+from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.kept import Kept, KeptSession, StoreInspection
+from bench.virtual.lorawan.frames import Keys
+
+ALPHA, ADDR = "70B3D57ED0000004", "26000004"
+KEYS = Keys(bytes(16), bytes(range(16)))
+BEGIN: Event = {"kind": "case.begin", "t_us": 0, "rig": "simulated"}
+SESSION = KeptSession(ADDR, KEYS, 11, 6, {11: 1}, {11: 2}, 0, 1, None, 0)
+KEPT = Kept(ALPHA, (SESSION,), frozenset({7}))
+
+
+def outcome(f_cnt: int, status: str = "NonDuplicate", **facts: Any) -> Event:
+    of_frame = {"dev_eui": ALPHA, "dev_addr": ADDR, "f_cnt": f_cnt, "confirmed": True}
+    became = {"status": status, "upstream": "forwarded", "answer": "RX1"}
+    return {"kind": "lns.outcome", "t_us": 0, **of_frame, **became, **facts}
+
+
+JOINED: Event = {
+    "kind": "lns.outcome", "t_us": 0, "dev_eui": ALPHA, "frame_id": f"0:{ALPHA}:7",
+    "status": "NonDuplicate", "upstream": "dropped", "answer": "RX1",
+}  # fmt: skip
+STORY = [
+    BEGIN,
+    JOINED,
+    outcome(10),
+    outcome(11),
+    outcome(11, "DuplicateDueToResubmission"),
+    outcome(11, "SoftDuplicate", answer="Suppressed"),
+    outcome(9, reason="InvalidFrameCounter", upstream="dropped"),
+]
+
+
+def wrong(kept: Kept, story: list[Event] = STORY, *sessions: Session) -> list[str]:
+    known = sessions or (Session(ADDR, KEYS, 0, f_cnt_down=5, f_cnt_up=9),)
+    device = KnownDevice(ALPHA, bytes(16), list(known), loses_no_f_cnt_down=True)
+    inspection = StoreInspection()
+    for event in story:
+        inspection.take(event)
+    return [found.text.partition(": ")[2] for found in inspection.wrong({ALPHA: device}, [kept])]
+
+
+def test_what_frames_and_answers_have_come_to_is_kept() -> None:
+    assert wrong(KEPT) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("f_cnt_up", 10, "newest FCntUp: expected 11, observed 10"),
+        ("f_cnt_down", 5, "next FCntDown: expected 6, observed 5"),
+        ("f_cnt_down", 7, "next FCntDown: expected 6, observed 7"),
+        ("resubmissions", {}, "repeated answers: expected {11: 1}, observed {}"),
+        ("resubmissions", {10: 1, 11: 1}, "repeated answers: expected {11: 1}, observed {10: 1,"),
+        ("copies", {11: 1}, "copies of the newest frame: expected 2, observed 1"),
+        ("keys", Keys(bytes(16), bytes(16)), "keys: expected those of its join, observed others"),
+        ("rx_delay_s", 2, "RX1DROffset, RxDelay and channels: expected (0, 1, 0), observed (0, 2"),
+        ("rx2_dr", 3, "RX2DataRate: expected 0, observed 3"),
+    ],
+)
+def test_what_is_kept_otherwise_is_told(field: str, value: object, told: str) -> None:
+    other = replace(SESSION, **{field: value})
+    assert [text.startswith(told) for text in wrong(replace(KEPT, sessions=(other,)))] == [True]
+
+
+def test_a_dev_nonce_that_is_not_kept_is_told() -> None:
+    found = wrong(replace(KEPT, dev_nonces=frozenset()))
+    assert found == ["DevNonces: expected [7], observed []"]
+
+
+def test_the_session_in_use_is_there_and_none_before_it() -> None:
+    sessions = Session("26000001", KEYS, 0), Session(ADDR, KEYS, 0, f_cnt_down=5)
+    old = replace(SESSION, dev_addr="26000001", f_cnt_up=None, f_cnt_down=0, resubmissions={})
+    assert wrong(KEPT, STORY, *sessions) == []
+    both = replace(KEPT, sessions=(SESSION, old))
+    assert wrong(both, STORY, *sessions) == [
+        "session that is over: expected none, observed 26000001"
+    ]
+    assert "session in use: expected 26000004" in wrong(replace(KEPT, sessions=()))[0]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "case.lns", "t_us": 0, "event": "restart"},
+        {"kind": "fault.begin", "t_us": 0, "seam": "store", "fault": "cut"},
+        {"kind": "case.begin", "t_us": 0, "rig": "emulated"},
+    ],
+)
+def test_nothing_is_sure_where_somebody_disturbs_servers(event: Event) -> None:
+    assert wrong(replace(KEPT, dev_nonces=frozenset()), [*STORY, event]) == []
+
+
+def test_a_life_that_begins_again_has_no_newest_counter() -> None:
+    assert (
+        wrong(replace(KEPT, sessions=(replace(SESSION, f_cnt_up=0),)), [*STORY, outcome(0)]) == []
+    )
