@@ -244,6 +244,25 @@ async def test_the_first_frame_after_a_day_has_copies_like_any_other(rig, strate
 
 
 @pytest.mark.requires("virtual time")
+async def test_the_first_copy_after_a_day_is_old_when_a_newer_frame_was_heard(
+    rig, strategy, confirmed
+):
+    """As it is to a server that heard both itself: a late copy of an older frame (ADR 007)."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150), receptions=1)
+    both = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(minutes(25 * 60))
+    rig.only("west")
+    late, newest = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.replay(late, by="east", after=seconds(1))
+    rig.expect(both, OWNED + LOST, owned="west", lost="east")
+    rig.expect(late, OWNED + TOO_OLD, owned="west", old="east")
+    rig.expect(newest, OWNED, owned="west")
+    for uplink in (both, late, newest):
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")
 async def test_after_a_day_the_others_are_asked_once(rig, strategy):
     """What is read then makes no frame an old one that comes later, of devices old and new."""
     rig.put_on("lns-b", "east")
