@@ -41,6 +41,7 @@ from bench.device.interfaces import (
     DeviceConfig,
     DeviceRestarted,
     DeviceSilent,
+    DialectName,
     NotAsWritten,
     Otaa,
     UnknownFirmware,
@@ -57,7 +58,6 @@ from lns.lorawan.identifiers import eui
 from lns.lorawan.region import DataRate, Region, frame_airtime_us
 
 T = TypeVar("T")
-Dialect = Literal["rui3", "lora-e5", "seeeduino"]
 _TROUBLES = (
     CommandRefused,
     DeviceRestarted,
@@ -79,7 +79,7 @@ Port = Annotated[
     str | None, Parameter(help="A device path or a URL of pyserial, instead of a name.")
 ]
 Speaks = Annotated[
-    Dialect | None, Parameter(help="What it speaks; found out by asking, if absent.")
+    DialectName | None, Parameter(help="What it speaks; found out by asking, if absent.")
 ]
 DryRun = Annotated[
     bool,

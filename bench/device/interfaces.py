@@ -3,12 +3,15 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from bench.transmission import Transmission
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import Channel, DataRate, Region, us915_sub_band
+
+DialectName = Literal["rui3", "lora-e5", "seeeduino"]
+"""What a board speaks, as inventories and commands name it; see `bench.device.dialects`."""
 
 
 @dataclass(frozen=True, slots=True)

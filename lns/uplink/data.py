@@ -7,7 +7,6 @@ and MIC matching and before counter validation and anything external (ADR 007, "
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -124,8 +123,7 @@ class Facts(Struct, frozen=True, gc=False):
         return self.status is NON_DUPLICATE and not self.ends_here
 
 
-@dataclass(slots=True)
-class Fate:
+class Fate(Struct):
     """What happens to a first copy that is on its way upstream.
 
     `lost`: nobody has it; `refused`: its counter is none that this server takes. `spent` are the

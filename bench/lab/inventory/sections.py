@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bench.device.interfaces import DialectName
 from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
 from lns.server.address import address, tc_uri
 from lns.toml_file import DevAddrText, EuiText, Key, RegionName, Section
@@ -201,7 +202,7 @@ class RadioSection(Section):
 
     name: Name
     """What the board is called."""
-    dialect: Literal["rui3", "lora-e5", "seeeduino"]
+    dialect: DialectName
     """Which AT commands it knows."""
     port: Annotated[str, Field(min_length=1)] | None = None
     """Its serial port; one of `port`, `usb_serial` and `usb_path` is given."""
