@@ -2,16 +2,19 @@
 
 An asyncio event loop whose clock is a whole number of microseconds and stands still while anything
 can run; then it jumps to the next timer. Timers that are due at the same microsecond run in the
-order in which they were set. There is no input or output and no thread: everything that happens
-was scheduled by something that happened before.
+order in which they were set. Sockets are served whose both ends are in this process, and what
+others would give to a thread is done at once: everything that happens was scheduled by something
+that happened before.
 """
 
 import asyncio
 import heapq
+import select
 from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
+from socket import socket
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from lns.clock import now_us
@@ -58,8 +61,46 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
 
 
 def _loop(start_us: int) -> "VirtualTimeLoop":
-    # The rest of the interface is input, output, processes and threads: there are none here.
+    # The rest of the interface is servers, processes and pipes: there are none here.
     return VirtualTimeLoop(start_us)  # type: ignore[abstract]
+
+
+class _Sockets:
+    """Who waits until which socket can be read or written, in the order in which they began to."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, dict[int, Handle]] = {}
+        self._poll = select.poll()
+
+    def wait(self, number: int, event: int, handle: Handle) -> None:
+        waiting = self._waiting.setdefault(number, {})
+        waiting[event] = handle
+        self._poll.register(number, sum(waiting))
+
+    def give_up(self, number: int, event: int) -> bool:
+        """Whether anybody waited for it."""
+        waiting = self._waiting.get(number, {})
+        if waiting.pop(event, None) is None:
+            return False
+        if waiting:
+            self._poll.register(number, sum(waiting))
+        else:
+            del self._waiting[number]
+            self._poll.unregister(number)
+        return True
+
+    def ready(self) -> list[Handle]:
+        """Who need not wait any more; one that is gone can be read and written."""
+        if not self._waiting:
+            return []
+        found = dict(self._poll.poll(0))
+        either = select.POLLHUP | select.POLLERR
+        return [
+            handle
+            for number, waiting in self._waiting.items()
+            for event, handle in waiting.items()
+            if found.get(number, 0) & (event | either)
+        ]
 
 
 class VirtualTimeLoop(AbstractEventLoop):
@@ -75,6 +116,7 @@ class VirtualTimeLoop(AbstractEventLoop):
         self._stopping = False
         self._closed = False
         self._failure: BaseException | None = None
+        self._sockets = _Sockets()
 
     def time(self) -> float:
         return self._now_us / MICROSECONDS
@@ -92,6 +134,8 @@ class VirtualTimeLoop(AbstractEventLoop):
             asyncio._set_running_loop(None)
 
     def _run_once(self) -> None:
+        if not self._ready:
+            self._ready.extend(self._sockets.ready())
         if not self._ready:
             self._jump()
         for _ in range(len(self._ready)):
@@ -158,6 +202,50 @@ class VirtualTimeLoop(AbstractEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Nothing to do: there are no threads."""
+
+    def run_in_executor(
+        self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> Future[T]:
+        """Do at once, on the loop, what would be done in a thread."""
+        done: Future[T] = self.create_future()
+
+        def work() -> None:
+            try:
+                result = func(*args)
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        self.call_soon(work)
+        return done
+
+    def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
+        """Call it back whenever a socket of this process has something to read."""
+        self._sockets.wait(_number(fd), select.POLLIN, Handle(callback, args, self))
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self._sockets.give_up(_number(fd), select.POLLIN)
+
+    def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
+        """Call it back whenever a socket of this process takes something."""
+        self._sockets.wait(_number(fd), select.POLLOUT, Handle(callback, args, self))
+
+    def remove_writer(self, fd: Any) -> bool:
+        return self._sockets.give_up(_number(fd), select.POLLOUT)
+
+    async def sock_recv(self, sock: socket, nbytes: int) -> bytes:
+        """What a socket of this process has to read, once there is something."""
+        while True:
+            try:
+                return sock.recv(nbytes)
+            except BlockingIOError:
+                readable: Future[None] = self.create_future()
+                self.add_reader(sock, readable.set_result, None)
+                try:
+                    await readable
+                finally:
+                    self.remove_reader(sock)
 
     def call_soon(
         self,
@@ -247,6 +335,11 @@ class VirtualTimeLoop(AbstractEventLoop):
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
+
+
+def _number(file: Any) -> int:
+    number: int = file if isinstance(file, int) else file.fileno()
+    return number
 
 
 async def until(

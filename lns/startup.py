@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from lns.config import Config, load_tokens
+from lns.config import Config, UpstreamSection, load_tokens
 from lns.dedup.claim import Claims, SoleServer
 from lns.delivery.detectors import statement, topic_of
 from lns.delivery.inbox import utc_us
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
-from lns.delivery.mqtt_session import broker
+from lns.delivery.mqtt_session import Broker, broker
 from lns.delivery.outbox import MESSAGES_MAX, Entry
 from lns.delivery.publisher import MemoryUpstream, UpstreamUnavailable
 from lns.delivery.publisher import Upstream as Application
@@ -83,48 +83,58 @@ def _mqtt(config: Config) -> OpenUpstream:
     outbox = config.path(section.outbox or f"var/{lns}.outbox")
 
     def opened(acknowledge: Acknowledge) -> AbstractAsyncContextManager[Application]:
-        def acknowledged(entry: Entry, waiting: int) -> None:
-            acknowledge(
-                Acknowledged(
-                    lns=lns,
-                    topic=entry.topic,
-                    message_id=entry.message_id,
-                    sequence_number=entry.sequence_number,
-                    waiting=waiting,
-                )
-            )
-
-        def parked(entry: Entry, waiting: int) -> None:
-            acknowledge(
-                Parked(
-                    lns=lns,
-                    topic=entry.topic,
-                    message_id=entry.message_id,
-                    sequence_number=entry.sequence_number,
-                    waiting=waiting,
-                )
-            )
-
-        retry_us = section.retry_max_s * 1_000_000
-        upstream = MqttUpstream(
-            there,
-            outbox,
-            client_id=section.client_id or lns,
-            chance=random.SystemRandom(),
-            messages_max=section.messages_max or MESSAGES_MAX,
-            acknowledged=acknowledged,
-            keep_us=section.keep_s * 1_000_000,
-            producer=Producer(
-                topic=topic_of(lns),
-                body_of=lambda at_us: statement(lns, at_us, retry_us),
-                retry_us=retry_us,
-                parked=parked,
-                utc_us=utc_us,
-            ),
-        )
+        chance = random.SystemRandom()
+        upstream = mqtt_upstream(lns, section, there, outbox, acknowledge, chance, utc_us)
         return _opened(upstream, config, "upstream", "outbox")
 
     return opened
+
+
+def mqtt_upstream(
+    lns: str,
+    section: UpstreamSection,
+    there: Broker,
+    outbox: Path,
+    acknowledge: Acknowledge,
+    chance: random.Random,
+    utc_us: Callable[[], int],
+) -> MqttUpstream:
+    """What `[upstream]` says of a server, over a broker; to be entered.
+
+    `acknowledge` is told what became of each message, `utc_us` is its wall clock.
+    """
+    retry_us = section.retry_max_s * 1_000_000
+
+    def told(kind: type[Acknowledged | Parked]) -> Callable[[Entry, int], None]:
+        def tell(entry: Entry, waiting: int) -> None:
+            acknowledge(
+                kind(
+                    lns=lns,
+                    topic=entry.topic,
+                    message_id=entry.message_id,
+                    sequence_number=entry.sequence_number,
+                    waiting=waiting,
+                )
+            )
+
+        return tell
+
+    return MqttUpstream(
+        there,
+        outbox,
+        client_id=section.client_id or lns,
+        chance=chance,
+        messages_max=section.messages_max or MESSAGES_MAX,
+        acknowledged=told(Acknowledged),
+        keep_us=section.keep_s * 1_000_000,
+        producer=Producer(
+            topic=topic_of(lns),
+            body_of=lambda at_us: statement(lns, at_us, retry_us),
+            retry_us=retry_us,
+            parked=told(Parked),
+            utc_us=utc_us,
+        ),
+    )
 
 
 def _no_requests(config: Config) -> OpenRequests:

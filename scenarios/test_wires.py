@@ -15,38 +15,6 @@ UNVERIFIED = Table("""
 """)
 
 
-@pytest.mark.fault("lns", "broker away")
-async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, confirmed):
-    """What is on the disk of the network server is safe: it is answered, and delivered later."""
-    rig.only("west")
-    uplinks = [await rig.alpha.send(confirmed=confirmed)]
-    rig.cut_upstream()
-    uplinks += [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
-    await rig.restore_upstream()
-    await rig.wait(seconds(6))
-    for uplink in uplinks:
-        rig.expect(uplink, FIRST, first="west")
-        rig.expect_reply(uplink)
-
-
-@pytest.mark.fault("lns", "killed")
-async def test_what_was_answered_survives_a_crash(rig, strategy):
-    """A message that the broker has not seen yet is delivered after the crash, under its id."""
-    rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    rig.cut_upstream()
-    answered = await rig.alpha.send(confirmed=True)
-    await rig.kill_lns()
-    await rig.restore_upstream()
-    await rig.start_lns()
-    after = await rig.alpha.send(confirmed=True)
-    await rig.wait(seconds(4))
-    for uplink in (before, answered, after):
-        rig.expect(uplink, FIRST, first="west")
-        rig.expect_reply(uplink)
-        rig.expect_upstream(uplink, through="west", fCnt=uplink.f_cnt)
-
-
 @pytest.mark.fault("lns", "paused")
 async def test_what_a_paused_server_reads_late_is_not_answered(rig, strategy, confirmed):
     """A server that stood still forwards what waited for it, and wastes no downlink on it."""
@@ -110,27 +78,6 @@ async def test_without_its_store_a_server_forwards_and_does_not_answer(rig, stra
     rig.expect(unverified, UNVERIFIED, first="west")
     rig.expect(after, FIRST, first="west")
     rig.expect_on_air(unverified)
-
-
-@pytest.mark.fault("broker", "away for too long")
-async def test_what_waits_for_too_long_is_put_aside_until_a_person_lets_it_go(rig):
-    """`retry_max_s`: nobody expects it any more; released, it has another number and its old id."""
-    rig.consumer()
-    rig.park_after(seconds(3))
-    rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    await rig.until_published(before)
-    await rig.stop_broker()
-    parked = await rig.alpha.send(confirmed=True)
-    await rig.wait(seconds(6))
-    await rig.start_broker()
-    await rig.release_parked()
-    await rig.until_published(parked)
-    for n, uplink in {1: before, 3: parked}.items():
-        rig.expect(uplink, FIRST, first="west")
-        rig.expect_reply(uplink)
-        rig.expect_upstream(uplink, through="west", sequenceNumber=n)
-        rig.expect_effects(uplink)
 
 
 @pytest.mark.fault("store", "foreign value")

@@ -87,9 +87,8 @@ class Inspector:
         self._on_air_until_us: dict[tuple[str, str], int] = {}
         self._class_c = ClassC(self._name)
         self._times_asked: dict[str, dict[int, int]] = {}
-        self._undisturbed = False
+        self._undisturbed = self._is_late = False
         self._statuses: set[str] = set()
-        self._is_late = False
         self._told_by: dict[bytes, set[str]] = {}
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
@@ -112,6 +111,8 @@ class Inspector:
                     self._text(event)
                 case "upstream.published" | "upstream.status":
                     self._published(event)
+                case "upstream.parked":
+                    self._numbers.put_aside(event["topic"], event["sequence_number"])
                 case "lns.outcome":
                     self._outcome(event)
                 case "lns.evicted":

@@ -84,6 +84,7 @@ class Names:
 class Numbers:
     """The sequence number of the newest message of each topic: every new message has the next one.
 
+    But for those that were put aside, which get another one when they are released.
     `begins_at_one`: nothing was published on any topic before the case.
     """
 
@@ -91,6 +92,11 @@ class Numbers:
         self.begins_at_one = False
         self._newest: dict[str, int] = {}
         self._messages: set[tuple[str, str, int]] = set()
+        self._aside: set[tuple[str, int]] = set()
+
+    def put_aside(self, topic: str, number: int) -> None:
+        """A message is not sent under its number."""
+        self._aside.add((topic, number))
 
     def forget(self, lns: str) -> None:
         """A server has lost its outbox, and with it how far its topics have come."""
@@ -106,7 +112,10 @@ class Numbers:
         self._messages.add(this)
         newest = self._newest.get(topic, 0)
         if newest or self.begins_at_one:
-            yield from check.same("sequenceNumber", newest + 1, number)
+            due = newest + 1
+            while (topic, due) in self._aside:
+                due += 1
+            yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number
 
 

@@ -233,7 +233,7 @@ class Abilities:
     region: str = "EU868"
     conducted: bool = False
     extras: frozenset[str] = frozenset()
-    capabilities: frozenset[str] = frozenset({"wires", "own store"})
+    capabilities: frozenset[str] = frozenset({"wires", "outbox", "own store"})
 
     @property
     def devices(self) -> int:
@@ -337,6 +337,7 @@ class Item(StrEnum):
     TWIN = "many radios on one EUI"
     BURST = "many radios at one moment"
     APPLICATION = "slow application"
+    OUTBOX = "outbox"
     WALL_CLOCK = "wall clock"
     VIRTUAL_TIME = "virtual time"
     WIRES = "wires"

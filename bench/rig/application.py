@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.capture import Record
+from bench.rig.disk_outbox import DiskOutbox, Took
 from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
 from lns.clock import now_us
@@ -164,10 +165,18 @@ class Outboxes:
 
     Numbers the messages of each topic from 1. `refuse` and `delay` force an outbox that cannot be
     written, or is slow; both act on the next `messages` messages of a server, or of any (None).
+    With `on_disk` each server has the real one, in a file of its own, and a wire to the broker.
     """
 
-    def __init__(self, record: Record, broker: MemoryBroker | None = None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        broker: MemoryBroker | None = None,
+        on_disk: Callable[[str, Took], DiskOutbox] | None = None,
+    ) -> None:
         self._record = record
+        self._on_disk = on_disk
+        self._disks: dict[str, DiskOutbox] = {}
         self._broker = broker or MemoryBroker(Witness(record))
         self._upstreams: dict[str, MemoryUpstream] = {}
         self._refusals: list[str | None] = []
@@ -196,16 +205,34 @@ class Outboxes:
 
     def lose_pubacks(self, lns: str) -> None:
         """Let the messages of a server be published, and published again after `find_broker`."""
+        if self._on_disk is not None:
+            self.disk(lns).broker.be_mute()
         self._away[lns] = "swallow"
         self._fault("swallow", lns=lns)
 
     def hold(self, lns: str) -> None:
         """Let the messages of a server wait for `find_broker`."""
+        if self._on_disk is not None:
+            self.disk(lns).broker.be_deaf()
         self._away[lns] = "hold"
         self._fault("hold", lns=lns)
 
+    def cut(self, lns: str) -> None:
+        """Let a server not reach the broker until `find_broker`."""
+        self.disk(lns).broker.go()
+        self._away[lns] = "cut"
+        self._fault("cut", lns=lns)
+
+    def refuse_at_broker(self, lns: str, messages: int) -> None:
+        """Let the broker refuse the next messages of a server."""
+        self.disk(lns).broker.refusals += messages
+        self._fault("quota exceeded", lns=lns, messages=messages)
+
     def find_broker(self, lns: str) -> None:
         self._away.pop(lns, None)
+        if self._on_disk is not None:
+            self.disk(lns).broker.be_well()
+            self._listen(lns)
         self.send_again()
 
     def send_again(self) -> None:
@@ -220,7 +247,53 @@ class Outboxes:
     def wipe(self, lns: str) -> None:
         self._kept = [(topic, body) for topic, body in self._kept if body["lns"] != lns]
         self._upstreams.pop(lns, None)
+        if lns in self._disks:
+            self._disks[lns].wipe()
         self._fault("wipe", lns=lns)
+
+    def disk(self, lns: str) -> DiskOutbox:
+        """The outbox of one server in its file; RuntimeError where there is none."""
+        if self._on_disk is None:
+            raise RuntimeError(
+                "this case has no outbox on a disk: mark the scenario with"
+                ' @pytest.mark.fault("broker", …)'
+            )
+        if lns not in self._disks:
+            self._disks[lns] = self._on_disk(lns, self._broker.publish)
+        return self._disks[lns]
+
+    async def open(self, lns: str) -> None:
+        """A server starts."""
+        if self._on_disk is not None:
+            disk = self.disk(lns)
+            self._listen(lns)
+            await disk.open()
+
+    def _listen(self, lns: str) -> None:
+        if self._broker.is_up and self._away.get(lns) != "cut":
+            self._disks[lns].broker.listen()
+
+    async def kill(self, lns: str) -> None:
+        """A server is killed."""
+        if lns in self._disks:
+            await self._disks[lns].kill()
+
+    def stop_broker(self) -> None:
+        """Nobody can connect."""
+        self._broker.stop()
+        for disk in self._disks.values():
+            disk.broker.go()
+
+    def start_broker(self) -> None:
+        self._broker.start()
+        for lns in self._disks:
+            self._listen(lns)
+        self.send_again()
+
+    async def end(self) -> None:
+        """The case is over."""
+        for disk in self._disks.values():
+            await disk.end()
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
@@ -236,6 +309,8 @@ class Outboxes:
             fields["message_id"] = message.message_id
             self._record("upstream", "upstream.failed", fields)
             raise UpstreamUnavailable(cause)
+        if self._on_disk is not None:
+            return await self._disks[message.lns].publish(message)
         upstream = self._upstreams.setdefault(message.lns, MemoryUpstream(messages_max=1))
         await upstream.publish(message)
         [(number, taken)] = upstream.numbered
@@ -266,6 +341,9 @@ class OutboxWire(Wire):
 
     def hold(self) -> None:
         self._outboxes.hold(self._lns)
+
+    def cut(self) -> None:
+        self._outboxes.cut(self._lns)
 
     async def restore(self) -> None:
         self._outboxes.find_broker(self._lns)

@@ -369,6 +369,14 @@ class ServerFaults(Protocol):
         """Let it put aside what waits for the broker for longer; before it starts."""
         return None
 
+    def limit_outbox(self, messages: int) -> None:
+        """Let its outbox hold so many messages and no more; before it starts."""
+        return None
+
+    def refuse_messages(self, messages: int) -> None:
+        """Let the broker refuse the next messages that it sends."""
+        return None
+
     async def release_parked(self) -> None:
         """Let what it had put aside be sent after all; it must not run."""
         return None

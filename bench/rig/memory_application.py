@@ -1,7 +1,6 @@
 """Consumers of this process: how does each message have its effect, and what does it leave?"""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import rmtree
@@ -15,6 +14,7 @@ from bench.inspection import consumer
 from bench.inspection.consumer import ConsumerBooks, Rules
 from bench.rig.application import MemoryBroker, Outboxes, Properties
 from bench.rig.case_setup import CaseSetup
+from bench.rig.disk_outbox import memory_of_this_host
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
@@ -24,7 +24,6 @@ from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStrea
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
 
-_IN_MEMORY = Path("/dev/shm")
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 CRASHES = ("effect", "commit", "ack")
 
@@ -174,7 +173,7 @@ class MemoryConsumer(Consumer):
 
     async def start(self) -> None:
         if self._lines is None:
-            self._folder = Path(mkdtemp(prefix="lorabench-consumer-", dir=_memory_of_this_host()))
+            self._folder = Path(mkdtemp(prefix="lorabench-consumer-", dir=memory_of_this_host()))
             self._lines = Lines(
                 self.settings, self._folder, self._setup.record, self._crashes, self._books,
                 lambda text: self._find([text]), self._note_oldest,
@@ -327,11 +326,6 @@ class MemoryConsumer(Consumer):
         return self._min_msg_time.oldest_us
 
 
-def _memory_of_this_host() -> Path | None:
-    """Where files are kept without a disk; None: where any others are."""
-    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-
-
 def _figures(of: Figures) -> dict[str, int]:
     """The figures of a store by the words of the books."""
     ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
@@ -379,11 +373,10 @@ class MemoryApplication(Application):
         self._broker.publish(topic, body, properties, injected=True)
 
     async def stop_broker(self) -> None:
-        self._broker.stop()
+        self._outboxes.stop_broker()
 
     async def start_broker(self) -> None:
-        self._broker.start()
-        self._outboxes.send_again()
+        self._outboxes.start_broker()
 
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)
@@ -404,3 +397,4 @@ class MemoryApplication(Application):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()
+        await self._outboxes.end()

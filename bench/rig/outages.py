@@ -110,12 +110,12 @@ class Outages:
         """Let it go on."""
         self.setup.server(lns).resume()
 
-    @needs(Item.WIRES)
+    @needs(Item.OUTBOX)
     def cut_upstream(self) -> None:
         """Cut the wire between the network server and the application, until `restore_upstream`."""
         self.setup.servers[LNS].to_broker.cut()
 
-    @needs(Item.WIRES)
+    @needs(Item.OUTBOX)
     async def restore_upstream(self) -> None:
         """Mend the wire; the network server finds it when its back-off is over."""
         await self.setup.servers[LNS].to_broker.restore()
@@ -178,14 +178,26 @@ class Outages:
         """Give it room again."""
         self.setup.server(lns).free_disk()
 
-    @needs(Item.WIRES)
+    @needs(Item.OUTBOX)
     def park_after(self, us: int) -> None:
         """Let network servers put aside what waits for the broker for longer; before the start."""
         self.setup.before_start("when messages are parked")
         for server in self.setup.servers.values():
             server.park_after(us)
 
-    @needs(Item.WIRES)
+    @needs(Item.VIRTUAL_TIME)
+    def limit_outbox(self, messages: int, lns: str = LNS) -> None:
+        """Let a server's outbox hold so many messages and no more; before the start."""
+        self.setup.before_start("how many messages an outbox holds")
+        self.setup.server(lns).limit_outbox(messages)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def refuse_messages(self, messages: int, lns: str = LNS) -> None:
+        """Let the broker refuse the next messages that a server sends."""
+        await self.setup.begin()
+        self.setup.server(lns).refuse_messages(messages)
+
+    @needs(Item.OUTBOX)
     async def release_parked(self, lns: str = LNS) -> None:
         """End a network server, let what it has put aside be sent after all, and start it again.
 

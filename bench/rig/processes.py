@@ -201,7 +201,7 @@ class ProcessServers(Servers):
     told those of all others.
     """
 
-    capabilities = frozenset({"wires"})
+    capabilities = frozenset({"wires", "outbox"})
 
     def __init__(
         self,

@@ -310,6 +310,8 @@ class Rig(Expectations):
     fill_disk = verb("outages", Outages.fill_disk)
     free_disk = verb("outages", Outages.free_disk)
     park_after = verb("outages", Outages.park_after)
+    limit_outbox = verb("outages", Outages.limit_outbox)
+    refuse_messages = verb("outages", Outages.refuse_messages)
     release_parked = verb("outages", Outages.release_parked)
     spoil_store = verb("outages", Outages.spoil_store)
     mend_store = verb("outages", Outages.mend_store)

@@ -16,6 +16,7 @@ from bench.host.lns_process import ServerDied
 from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
+from bench.rig.disk_outbox import DiskOutbox
 from bench.rig.interfaces import NetworkServer, Parts, Servers, Store, Wire, capabilities_of
 from bench.rig.memory_application import MemoryApplication
 from bench.rig.provisioning import Provisioned, kept_for_inspector
@@ -235,11 +236,13 @@ class MemoryServer(NetworkServer):
             if session is not None:
                 self._store.of(self.lns).preset(device.dev_eui, (session,))
         with self._alive():
+            await self._outboxes.open(self.lns)
             self._server = self._new_server()
 
     async def kill(self) -> None:
         self.stop()
         self._server = None
+        await self._outboxes.kill(self.lns)
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
         if f_cnt_up is not None:
@@ -249,6 +252,7 @@ class MemoryServer(NetworkServer):
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
                 store.preset(device.dev_eui, stale)
         with self._alive():
+            await self._outboxes.open(self.lns)
             self._server = self._new_server()
 
     def stop(self) -> None:
@@ -279,6 +283,18 @@ class MemoryServer(NetworkServer):
 
     def lose_outbox(self) -> None:
         self._outboxes.wipe(self.lns)
+
+    def park_after(self, us: int) -> None:
+        self._outboxes.disk(self.lns).retry_s = us // 1_000_000
+
+    def limit_outbox(self, messages: int) -> None:
+        self._outboxes.disk(self.lns).messages_max = messages
+
+    def refuse_messages(self, messages: int) -> None:
+        self._outboxes.refuse_at_broker(self.lns, messages)
+
+    async def release_parked(self) -> None:
+        await self._outboxes.disk(self.lns).release()
 
     async def connect(self, station: Eui) -> TextLink:
         if self._server is None:
@@ -337,7 +353,7 @@ def _record_event(record: Record, lns: str, event: Event) -> None:
 
 
 class MemoryServers(Servers):
-    capabilities = frozenset({"virtual time", "wall clock"})
+    capabilities = frozenset({"virtual time", "wall clock", "outbox"})
 
     def __init__(self, setup: CaseSetup, store: SharedStore, outboxes: Outboxes) -> None:
         self._setup = setup
@@ -382,16 +398,22 @@ CAPABILITIES = capabilities_of(
 
 
 def simulated_rig(
-    *, wants_store: bool = False, capabilities: frozenset[str] = frozenset(), **facts: Any
+    *,
+    wants_store: bool = False,
+    wants_broker: bool = False,
+    capabilities: frozenset[str] = frozenset(),
+    **facts: Any,
 ) -> Rig:
     """A rig in one process, on virtual time, from one seed; `facts` are those of `CaseSetup`.
 
-    With `wants_store` even a server that is alone asks who owns a frame.
+    With `wants_store` even a server that is alone asks who owns a frame, with `wants_broker` each
+    has its outbox in a file and speaks MQTT.
     """
     setup = CaseSetup(wall_clock_start=WALL_CLOCK_START, clock_began=WALL_CLOCK_START, **facts)
     store = CaseStore(setup, has_claims=wants_store)
     broker = MemoryBroker(Witness(setup.record))
-    outboxes = Outboxes(setup.record, broker)
+    on_disk = partial(DiskOutbox, setup, _utc_us) if wants_broker else None
+    outboxes = Outboxes(setup.record, broker, on_disk)
     parts = Parts(
         MemoryDevices(setup),
         MemoryStations(setup),

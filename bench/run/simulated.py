@@ -251,6 +251,7 @@ class SimulatedRun:
             case = Case(play.title, opened(), rig=self._record.rig)
             rig = simulated_rig(
                 wants_store="store" in play.faults,
+                wants_broker="broker" in play.faults,
                 seed=self._record.seed,
                 case=play.title.case,
                 strategy=play.strategy,
@@ -450,6 +451,7 @@ class DryRun:
         case = Case(play.title, capture, rig="plan")
         rig = simulated_rig(
             wants_store="store" in play.faults,
+            wants_broker="broker" in play.faults,
             capabilities=frozenset({WIRES}),
             seed=self._seed,
             case=play.title.case,

@@ -32,7 +32,10 @@ _PORTS = {"mqtt": 1883, "mqtts": 8883}  # IANA: mqtt, secure-mqtt
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as its URL names it; neither `str` nor `repr` shows user or password."""
+    """A broker as its URL names it; neither `str` nor `repr` shows user or password.
+
+    A `host` that begins with / is the path of a Unix socket on this host.
+    """
 
     host: str
     port: int
@@ -41,7 +44,14 @@ class Broker:
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is behind a Unix socket."""
+        return self.host.startswith("/")
+
     def __str__(self) -> str:
+        if self.is_local:
+            return f"mqtt+unix://{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
@@ -198,6 +208,19 @@ class Patience:
     acknowledge_us: int = 20_000_000
     keep_alive_us: int = 30_000_000
     in_flight_max: int = 200
+
+
+class _Client(Client):
+    """Closes a Unix socket at which nobody listens: paho drops it as it is."""
+
+    def _create_unix_socket_connection(self) -> socket.socket:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.connect(self._host)
+        except OSError:
+            line.close()
+            raise
+        return line
 
 
 class MqttSession:
@@ -367,10 +390,11 @@ class MqttSession:
                 self._written.set_result(None)
 
     def _new_client(self, client_id: str) -> Client:
-        client = Client(
+        client = _Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=MQTTv5,
+            transport="unix" if self._broker.is_local else "tcp",
             manual_ack=self._held_max > 0,
         )
         if self._broker.user is not None:

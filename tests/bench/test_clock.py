@@ -1,4 +1,6 @@
 import asyncio
+import socket
+import threading
 
 import pytest
 
@@ -119,3 +121,51 @@ def test_tasks_left_over_are_cancelled() -> None:
 
     run(main())
     assert ended == ["cancelled"]
+
+
+def test_a_socket_of_this_process_is_served_before_the_clock_jumps() -> None:
+    async def talk() -> tuple[bytes, int]:
+        loop = asyncio.get_running_loop()
+        here, there = socket.socketpair()
+        with here, there:
+            here.setblocking(False)
+            loop.add_writer(there, lambda: (loop.remove_writer(there), there.send(b"hello")))
+            said = await loop.sock_recv(here, 10)
+            loop.call_later(5, there.close)
+            assert await loop.sock_recv(here, 10) == b""
+        return said, now_us()
+
+    assert run(talk()) == (b"hello", 5_000_000)
+
+
+def test_who_reads_sockets_comes_in_the_order_in_which_they_began() -> None:
+    async def talk() -> list[int]:
+        loop = asyncio.get_running_loop()
+        pairs = [socket.socketpair() for _ in range(5)]
+        order: list[int] = []
+
+        def heard(number: int) -> None:
+            assert loop.remove_reader(pairs[number][0])
+            order.append(number)
+
+        for number in (3, 1, 4, 0, 2):
+            loop.add_reader(pairs[number][0], heard, number)
+        for _, there in pairs:
+            there.send(b".")
+        await asyncio.sleep(1)
+        for one in [end for pair in pairs for end in pair]:
+            one.close()
+        return order
+
+    assert run(talk()) == [3, 1, 4, 0, 2]
+
+
+def test_what_others_give_to_a_thread_is_done_on_the_loop() -> None:
+    async def work() -> tuple[bool, int]:
+        loop = asyncio.get_running_loop()
+        here = threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await loop.run_in_executor(None, divmod, 1, 0)
+        return await loop.run_in_executor(None, threading.get_ident) == here, now_us()
+
+    assert run(work()) == (True, 0)

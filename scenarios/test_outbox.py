@@ -1,0 +1,329 @@
+"""What stays in a server's outbox while the broker is away, refuses or says nothing.
+
+A message is on the disk before its device is answered. It comes to the broker in order, under its
+number and its id, however often the way to it is lost.
+"""
+
+import pytest
+
+from bench.clock import minutes, seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("outbox")
+
+REFUSED = Table("""
+    strategy kind        | refused
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
+""")
+
+
+def expect_in_order(rig, uplinks, first=1):
+    """Each is delivered under the next number of its topic, and has one effect."""
+    for n, uplink in enumerate(uplinks, first):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", sequenceNumber=n)
+        rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "away")
+async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, confirmed):
+    """What is on the disk of the network server is safe: it is answered, and delivered later."""
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=confirmed)]
+    rig.cut_upstream()
+    uplinks += [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.restore_upstream()
+    await rig.wait(seconds(6))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("broker", "away, server killed")
+async def test_what_was_answered_survives_a_crash(rig, strategy):
+    """A message that the broker has not seen yet is delivered after the crash, under its id."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.cut_upstream()
+    answered = await rig.alpha.send(confirmed=True)
+    await rig.kill_lns()
+    await rig.restore_upstream()
+    await rig.start_lns()
+    after = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(4))
+    for uplink in (before, answered, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", fCnt=uplink.f_cnt)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_waits_for_too_long_is_put_aside_until_a_person_lets_it_go(rig):
+    """`retry_max_s`: nobody expects it any more; released, it has another number and its old id."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.until_published(before)
+    await rig.stop_broker()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(6))
+    await rig.start_broker()
+    await rig.release_parked()
+    await rig.until_published(parked)
+    for n, uplink in {1: before, 3: parked}.items():
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", sequenceNumber=n)
+        rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
+async def test_what_waits_comes_in_order_and_is_counted_on(rig):
+    """More than a broker takes at once: all of it, each under its number."""
+    rig.consumer()
+    rig.only("west")
+    rig.cut_upstream()
+    uplinks = [await rig.alpha.send() for _ in range(45)]
+    await rig.restore_upstream()
+    await rig.until_published(uplinks[-1])
+    uplinks.append(await rig.alpha.send())
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "away, server killed")
+async def test_numbers_and_order_outlive_restarts(rig):
+    """What waited goes out first after each start, and what comes then counts on."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.until_published(uplinks[0])
+    rig.cut_upstream()
+    for _ in range(3):
+        uplinks += [await rig.alpha.send(confirmed=True) for _ in range(2)]
+        await rig.restart_lns()
+    await rig.restore_upstream()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+    rig.expect_ignored(uplinks[0], by="window", times=0)
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("away", [seconds(2), minutes(1), minutes(20)])
+async def test_a_broker_that_is_back_is_found_within_half_a_minute(rig, away):
+    """However long it was away: the waits between two attempts grow, and have an end."""
+    rig.consumer()
+    rig.only("west")
+    await rig.stop_broker()
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.wait(away)
+    await rig.start_broker()
+    await rig.wait(min(away + seconds(1), seconds(11)))
+    await rig.until_published(uplink)
+    expect_in_order(rig, [uplink])
+
+
+@pytest.mark.fault("broker", "outbox full")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("room", [1, 3])
+async def test_a_full_outbox_refuses_and_has_room_again(rig, strategy, confirmed, room):
+    """Exactly so many; what was refused was not heard, and the numbers have no gap."""
+    rig.consumer()
+    rig.limit_outbox(room)
+    rig.only("west")
+    rig.cut_upstream()
+    waiting = [await rig.alpha.send(confirmed=confirmed) for _ in range(room)]
+    refused = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_upstream()
+    await rig.until_published(waiting[-1])
+    await rig.wait(seconds(1))
+    waiting.append(await rig.alpha.send(confirmed=confirmed))
+    await rig.until_published(waiting[-1])
+    expect_in_order(rig, waiting)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+
+
+@pytest.mark.fault("broker", "outbox full")
+@pytest.mark.requires("virtual time")
+async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed):
+    """A message that waits for a person is in the outbox as well, also after a start."""
+    rig.consumer()
+    rig.limit_outbox(1)
+    rig.park_after(seconds(3))
+    rig.only("west")
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(6))
+    refused = [await rig.alpha.send(confirmed=confirmed)]
+    await rig.restart_lns()
+    refused.append(await rig.alpha.send(confirmed=confirmed))
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+    refused.append(await rig.alpha.send(confirmed=confirmed))
+    await rig.release_parked()
+    await rig.until_published(parked)
+    await rig.wait(seconds(1))
+    after = await rig.alpha.send(confirmed=confirmed)
+    await rig.until_published(after)
+    expect_in_order(rig, [parked, after], first=2)
+    for uplink in refused:
+        rig.expect(uplink, REFUSED, refused="west")
+        rig.expect_on_air(uplink)
+
+
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_what_is_put_aside_keeps_its_order(rig):
+    """Released, it stands behind what was sent meanwhile, with numbers of its own."""
+    rig.consumer()
+    rig.park_after(seconds(5))
+    rig.only("west")
+    await rig.stop_broker()
+    parked = [await rig.alpha.send(confirmed=True) for _ in range(3)]
+    await rig.wait(seconds(8))
+    await rig.start_broker()
+    await rig.wait(seconds(20))  # until the server has found it
+    between = await rig.alpha.send(confirmed=True)
+    await rig.until_published(between)
+    await rig.release_parked()
+    await rig.until_published(parked[-1])
+    after = await rig.alpha.send(confirmed=True)
+    await rig.until_published(after)
+    expect_in_order(rig, [between, *parked, after], first=4)
+
+
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_what_waits_for_less_is_not_put_aside(rig):
+    """Before its time it is sent as if nothing had been."""
+    rig.consumer()
+    rig.park_after(seconds(30))
+    rig.only("west")
+    rig.cut_upstream()
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.wait(seconds(10))
+    await rig.restore_upstream()
+    await rig.until_published(uplinks[0])
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+async def test_what_may_be_with_the_broker_is_not_put_aside(rig):
+    """It was sent, and nobody knows yet: it keeps its number, however long that takes."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.until_published(uplinks[0])
+    await rig.hold_messages()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.wait(seconds(9))
+    await rig.find_broker()
+    await rig.until_published(uplinks[-1])
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+    rig.expect_ignored(uplinks[1], by="window", times=0)
+
+
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("silent, again", [(seconds(15), 0), (seconds(23), 1)])
+async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent, again):
+    """Before that it may only be slow, and what it was told is not told again."""
+    rig.consumer()
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.until_published(before)
+    await rig.hold_messages()
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.wait(silent)
+    await rig.find_broker()
+    await rig.wait(seconds(31))
+    expect_in_order(rig, [before, uplink])
+    rig.expect_ignored(uplink, by="window", times=again)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("refusals", [1, 4])
+async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
+    """Its id and number stay, and what comes behind it waits."""
+    rig.consumer()
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.until_published(before)
+    await rig.refuse_messages(refusals)
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.wait(minutes(1))
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, [before, *uplinks])
+
+
+@pytest.mark.fault("broker", "PUBACK lost")
+@pytest.mark.requires("virtual time")
+async def test_all_that_was_not_acknowledged_comes_again_in_order(rig):
+    """The broker had it; each has one effect, and what is new comes behind it."""
+    rig.consumer()
+    rig.only("west")
+    await rig.lose_pubacks()
+    uplinks = [await rig.alpha.send(confirmed=True) for _ in range(4)]
+    await rig.find_broker()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    await rig.wait(seconds(5))
+    expect_in_order(rig, uplinks)
+    for uplink in uplinks[:4]:
+        rig.expect_ignored(uplink, by="window")
+
+
+@pytest.mark.fault("broker", "away")
+async def test_each_server_has_an_outbox_of_its_own(rig, confirmed):
+    """What one of them cannot send waits there, and nobody else's does."""
+    rig.consumer()
+    rig.put_on("lns-b", "east")
+    rig.cut_upstream()
+    rig.only("west")
+    waiting = await rig.alpha.send(confirmed=confirmed)
+    rig.only("east")
+    free = await rig.charlie.send(confirmed=confirmed)
+    await rig.until_published(free)
+    await rig.restore_upstream()
+    await rig.until_published(waiting)
+    for uplink, station in ((waiting, "west"), (free, "east")):
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through=station, sequenceNumber=1)
+        rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "nothing to send")
+@pytest.mark.requires("virtual time")
+async def test_a_server_tells_how_far_its_messages_have_come(rig):
+    """Every ten seconds, also when there is nothing to send and when something waits."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.wait(minutes(2))
+    await rig.hold_messages()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.wait(seconds(12))
+    await rig.find_broker()
+    await rig.wait(minutes(1))
+    uplinks.append(await rig.charlie.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_effects(uplink)

@@ -1,0 +1,114 @@
+"""Octets as MQTT 5.0 writes them, said to a broker by hand."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bench.clock import run
+from bench.virtual.mqtt_broker import MqttBroker, Published
+
+CONNECT = bytes.fromhex("100e 0004 4d515454 05 02 001e 00 0001 61".replace(" ", ""))
+CONNACK = bytes.fromhex("2006 00 00 03 21 0014".replace(" ", ""))
+# PUBLISH, QoS 1, topic "t", packet identifier 7, user property a = b, payload "hi".
+PUBLISH = bytes.fromhex("320f 0001 74 0007 07 26 0001 61 0001 62 6869".replace(" ", ""))
+PUBACK = bytes.fromhex("40020007")
+
+
+def played(
+    folder: Path, talk: Callable[[socket.socket, MqttBroker], Awaitable[None]]
+) -> list[object]:
+    """What a broker took and found wrong while somebody talked to it."""
+    told: list[object] = []
+
+    async def play() -> None:
+        broker = MqttBroker(folder / "b", told.append, told.append)
+        broker.listen()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.connect(str(broker.path))
+            line.setblocking(False)
+            try:
+                await talk(line, broker)
+            finally:
+                broker.go()
+
+    run(play())
+    return told
+
+
+async def said(line: socket.socket, octets: bytes) -> bytes:
+    if octets:
+        line.send(octets)
+    await asyncio.sleep(0.001)
+    try:
+        return line.recv(1000)
+    except BlockingIOError:
+        return b"nothing"
+
+
+def test_a_message_is_taken_and_acknowledged_however_it_is_cut(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        assert await said(line, CONNECT) == CONNACK
+        for octet in PUBLISH[:-1]:
+            assert await said(line, bytes([octet])) == b"nothing"
+        assert await said(line, PUBLISH[-1:]) == PUBACK
+        assert await said(line, PUBLISH * 2) == PUBACK * 2
+        assert await said(line, bytes.fromhex("c000")) == bytes.fromhex("d000")
+
+    message = Published("a", "t", b"hi", (("a", "b"),), retain=False, again=False)
+    assert played(tmp_path, talk) == [message] * 3
+
+
+def test_a_refused_message_is_not_taken(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.refusals = 1
+        assert await said(line, PUBLISH) == bytes.fromhex("400400079700")
+        assert await said(line, PUBLISH) == PUBACK
+
+    assert len(played(tmp_path, talk)) == 1
+
+
+def test_a_mute_broker_takes_and_a_deaf_one_does_not(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.be_mute()
+        assert await said(line, PUBLISH) == b"nothing"
+        broker.be_well()
+        assert await said(line, b"") == b""
+
+    assert len(played(tmp_path, talk)) == 1
+
+    async def talk_to_the_deaf(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.be_deaf()
+        assert await said(line, PUBLISH) == b"nothing"
+        broker.be_well()
+        assert await said(line, b"") == PUBACK
+
+    assert len(played(tmp_path, talk_to_the_deaf)) == 1
+
+
+@pytest.mark.parametrize(
+    "octets, why",
+    [
+        (PUBLISH, "CONNECT is the first packet"),
+        (CONNECT + CONNECT, "CONNECT is the first packet"),
+        (CONNECT + b"\x30" + PUBLISH[1:], "QoS 0"),
+        (CONNECT + PUBLISH.replace(b"\x26", b"\x01"), "no user property"),
+        (CONNECT + PUBLISH.replace(b"t", b"#"), "a message on '#'"),
+        (CONNECT + b"\x32\x02\x00\x05", "ends too early"),
+        (CONNECT + b"\x32\xff\xff\xff\xff\x01", "more than four octets"),
+    ],
+)
+def test_what_the_specification_does_not_know_ends_the_connection(
+    tmp_path: Path, octets: bytes, why: str
+) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        assert await said(line, octets) in (b"", CONNACK)
+        assert line.recv(10) == b""
+
+    [told] = played(tmp_path, talk)
+    assert why in str(told)
