@@ -28,6 +28,7 @@ def expect_in_order(rig, uplinks, first=1):
         rig.expect_effects(uplink)
 
 
+@pytest.mark.fault("lns", "broker away")
 @pytest.mark.fault("broker", "away")
 async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, confirmed):
     """What is on the disk of the network server is safe: it is answered, and delivered later."""
@@ -42,6 +43,7 @@ async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, con
         rig.expect_reply(uplink)
 
 
+@pytest.mark.fault("lns", "killed")
 @pytest.mark.fault("broker", "away, server killed")
 async def test_what_was_answered_survives_a_crash(rig, strategy):
     """A message that the broker has not seen yet is delivered after the crash, under its id."""
@@ -289,23 +291,26 @@ async def test_all_that_was_not_acknowledged_comes_again_in_order(rig):
         rig.expect_ignored(uplink, by="window")
 
 
+@pytest.mark.fault("lns", "broker away")
 @pytest.mark.fault("broker", "away")
 async def test_each_server_has_an_outbox_of_its_own(rig, confirmed):
     """What one of them cannot send waits there, and nobody else's does."""
     rig.consumer()
     rig.put_on("lns-b", "east")
-    rig.cut_upstream()
     rig.only("west")
+    before = await rig.alpha.send(confirmed=confirmed)
+    await rig.until_published(before)
+    rig.cut_upstream()
     waiting = await rig.alpha.send(confirmed=confirmed)
     rig.only("east")
     free = await rig.charlie.send(confirmed=confirmed)
     await rig.until_published(free)
     await rig.restore_upstream()
     await rig.until_published(waiting)
-    for uplink, station in ((waiting, "west"), (free, "east")):
+    for uplink, station, n in ((before, "west", 1), (waiting, "west", 2), (free, "east", 1)):
         rig.expect(uplink, FIRST, first=station)
         rig.expect_reply(uplink)
-        rig.expect_upstream(uplink, through=station, sequenceNumber=1)
+        rig.expect_upstream(uplink, through=station, sequenceNumber=n)
         rig.expect_effects(uplink)
 
 
