@@ -373,10 +373,6 @@ class ServerFaults(Protocol):
         """Let its outbox hold so many messages and no more; before it starts."""
         return None
 
-    def refuse_messages(self, messages: int) -> None:
-        """Let the broker refuse the next messages that it sends."""
-        return None
-
     async def release_parked(self) -> None:
         """Let what it had put aside be sent after all; it must not run."""
         return None
@@ -569,8 +565,8 @@ class Application(Protocol):
         """Take each of the next messages of a server, or of any, only after so long."""
         return None
 
-    def refuse(self, messages: int, lns: str | None) -> None:
-        """Take none of the next messages of a server, or of any."""
+    def refuse(self, messages: int, lns: str | None, *, at_broker: bool = False) -> None:
+        """Take none of the next messages of a server, or of any; or let the broker take none."""
         return None
 
     async def settle(self) -> None:

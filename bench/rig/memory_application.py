@@ -381,8 +381,11 @@ class MemoryApplication(Application):
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)
 
-    def refuse(self, messages: int, lns: str | None) -> None:
-        self._outboxes.refuse(messages, lns)
+    def refuse(self, messages: int, lns: str | None, *, at_broker: bool = False) -> None:
+        if at_broker and lns is not None:
+            self._outboxes.refuse_at_broker(lns, messages)
+        else:
+            self._outboxes.refuse(messages, lns)
 
     async def end(self) -> None:
         for name, books in self._books.items():

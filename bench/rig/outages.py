@@ -195,7 +195,7 @@ class Outages:
     async def refuse_messages(self, messages: int, lns: str = LNS) -> None:
         """Let the broker refuse the next messages that a server sends."""
         await self.setup.begin()
-        self.setup.server(lns).refuse_messages(messages)
+        self._parts.application.refuse(messages, lns, at_broker=True)
 
     @needs(Item.OUTBOX)
     async def release_parked(self, lns: str = LNS) -> None:

@@ -290,9 +290,6 @@ class MemoryServer(NetworkServer):
     def limit_outbox(self, messages: int) -> None:
         self._outboxes.disk(self.lns).messages_max = messages
 
-    def refuse_messages(self, messages: int) -> None:
-        self._outboxes.refuse_at_broker(self.lns, messages)
-
     async def release_parked(self) -> None:
         await self._outboxes.disk(self.lns).release()
 
