@@ -132,6 +132,21 @@ async def test_fsk_has_no_margin(rig):
     rig.expect_answer(frame, rx1_dr=7)
 
 
+@pytest.mark.parametrize("dr", range(6))
+async def test_each_spreading_factor_has_a_floor_of_its_own(rig, dr):
+    """SF12 is heard at -20 dB, each one below 2.5 dB above that: the margin is told in whole dB."""
+    frame = await rig.craft(rig.alpha, f_opts=b"\x02")
+    text = rig.told(frame, by="west", dr=dr)
+    await rig.say(text.replace('"snr":7.5', '"snr":1.25'), by="west")
+    half = await rig.craft(rig.alpha, f_opts=b"\x02")
+    await rig.wait(seconds(3))
+    text = rig.told(half, by="west", dr=dr)
+    await rig.say(text.replace('"snr":7.5', '"snr":1.75'), by="west")
+    await rig.wait(seconds(3))
+    for one in (frame, half):
+        rig.expect(one, ASKED, asked="west")
+
+
 async def test_a_frame_below_the_floor_has_no_margin(rig):
     """The margin is 0 and up, however little of the frame there was."""
     frame = await rig.craft(rig.alpha, f_opts=b"\x02")
@@ -336,7 +351,12 @@ async def test_class_c_sends_what_waits_one_after_the_other(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
-AIRS = {"SF12": ("EU868", None, 43), "SF10": ("AS923-1", None, 43), "FSK": ("EU868", 7, 222)}
+AIRS = {
+    "SF12": ("EU868", None, 43),
+    "SF11": ("EU868", 1, 43),
+    "SF10": ("AS923-1", None, 43),
+    "FSK": ("EU868", 7, 222),
+}
 """Region, data rate of RX2, octets of the first downlink."""
 
 

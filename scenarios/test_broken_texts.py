@@ -210,7 +210,7 @@ REQUESTS = {
     "a misspelt key": b'{"fPort": 2, "payload": "00", "confirm": true}',
     "no status": b'{"devStatus": false}',
     "a status and more": b'{"devStatus": true, "fPort": 2}',
-    "too much": b'{"fPort": 2, "payload": "' + b"0" * 2048 + b'"}',
+    "too much": b'{"fPort": 2, "payload": "00"}'.ljust(2049),
 }
 
 

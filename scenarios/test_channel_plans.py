@@ -128,7 +128,7 @@ async def test_every_channel_of_us915_has_its_rx1(rig):
 
 async def test_an_accept_may_name_fewer_channels_than_five(rig):
     """The rest of its CFList is 0; LinkADRReq names those that it has named, and no others."""
-    more_hz = (867_100_000, 867_300_000, 867_500_000, 867_700_000)
+    more_hz = (867_500_000, 867_100_000, 867_700_000, 867_300_000)  # in no order of their own
     facts = {"activation": "otaa", "nb_trans": 2}
     devices = [
         rig.provision(f"device-{n}", more_channels_hz=more_hz[:n], **facts) for n in range(1, 5)

@@ -36,6 +36,12 @@ LATE = Table("""
     strategy kind | late
     *        *    | NonDuplicate forwarded RX2
 """)
+TAKEN = Table("""
+    strategy kind        | taken
+    Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
+    Mark     *           | DuplicateDueToResubmission marked NotAsked
+    None     *           | DuplicateDueToResubmission forwarded NotAsked
+""")
 TURNS_US = {"a moment later": milliseconds(100), "when it is answered": seconds(3)}
 
 
@@ -121,6 +127,64 @@ async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
     rig.expect(frame, FIRST, first="west")
     for one in strange:
         rig.expect(one, STRANGE, strange="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_strangers_of_one_station_keep_no_other_one_from_the_store(rig):
+    """Sixty-four are asked about at once through west; what east tells is looked up beside them."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("new", activation="otaa")
+    strangers = [rig.provision(f"stranger-{n}", known=False, f_cnt=10) for n in range(65)]
+    rig.only("north")
+    join = await device.join()
+    frame = await rig.craft(device)
+    strange = [await rig.craft(one) for one in strangers]
+    rig.slow_store(milliseconds(100), "lns-a")
+    for one in strange:
+        await rig.say(rig.told(one, by="west"), by="west")
+    await rig.wait(milliseconds(20))
+    await rig.say(rig.told(frame, by="east"), by="east")
+    await rig.wait(seconds(2))
+    await rig.restore_store("lns-a")
+    rig.expect(join, FIRST, first="north")
+    rig.expect(frame, FIRST, first="east")
+    for one in strange:
+        rig.expect(one, STRANGE, strange="west")
+
+
+async def test_what_was_refused_in_a_life_has_the_name_of_the_life_that_takes_it(rig, strategy):
+    """A relaxed device begins again and comes to send the same bytes: its copies are of that."""
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    before = await hear(rig, device, "west", f_cnt=10)
+    frame = await hear(rig, device, "west", f_cnt=5)
+    life = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 4)]
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(3))
+    for one in (before, *life):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, INVALID + TAKEN + COPY, invalid="west", taken="west", copy="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1-5"
+    if strategy != "Drop":
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+
+
+@pytest.mark.parametrize("number", [-(1 << 63), 0x1_0000_0102, (1 << 63) - 1])
+async def test_an_antenna_has_64_bits(rig, number):
+    """Whatever a station calls it comes back with the answer."""
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west").replace('"rctx":0', f'"rctx":{number}')
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_answer(frame, rctx=number)
+
+
+async def test_a_request_may_have_2048_octets(rig):
+    """Spaces behind it count; of one more nothing is read."""
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9, octets=2_048)
+    asked = await hear(rig, rig.alpha, "west")
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_port=9)
 
 
 async def test_a_counter_of_16_bits_has_no_more(rig):

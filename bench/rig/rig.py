@@ -232,14 +232,24 @@ class Rig(Expectations):
     # --- what the application asks --------------------------------------------------------------
 
     async def queue_downlink(
-        self, device: RigDevice, *, payload: bytes, port: int = 2, confirmed: bool = False
+        self,
+        device: RigDevice,
+        *,
+        payload: bytes,
+        port: int = 2,
+        confirmed: bool = False,
+        octets: int = 0,
     ) -> None:
-        """Let the application want something sent to a device; it waits in the server then."""
+        """Let the application want something sent to a device; it waits in the server then.
+
+        `octets`: how long the request is at least; it ends in spaces then.
+        """
         body: dict[str, object] = {"fPort": port, "payload": payload.hex()}
         if confirmed:
             body["confirmed"] = True
         facts = {"wants": "downlink", "f_port": port, "payload": payload.hex()}
-        await self._ask(device, json.dumps(body).encode(), {**facts, "confirmed": confirmed})
+        text = json.dumps(body).ljust(octets)
+        await self._ask(device, text.encode(), {**facts, "confirmed": confirmed})
 
     async def queue_status(self, device: RigDevice) -> None:
         """Let the application want to know the status of a device; the server asks it then."""
