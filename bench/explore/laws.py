@@ -195,12 +195,13 @@ def _owners(facts: _Facts) -> Iterator[Broken]:
 def _answers(trace: Trace) -> Iterator[Broken]:
     by_number = {r.number: r for r in trace.receptions}
     over = set(_of_radio_sessions_that_are_over(trace))
-    answered = Counter(
-        by_number[answer.reception].transmission
-        for answer in trace.answered
-        if answer.reception not in over
-    )
     emptied_us = min((e.at_us for e in trace.events if isinstance(e, StoreEmptied)), default=None)
+    answered = Counter(
+        # A copy that comes when the store has forgotten all is answered by whoever hears it.
+        (r.transmission, emptied_us is not None and r.at_us > emptied_us)
+        for answer in trace.answered
+        if (r := by_number[answer.reception]).number not in over
+    )
     downlinks = Counter(
         (by_number[answer.reception].frame.device, answer.dev_addr, answer.f_cnt_down)
         for answer in trace.answered

@@ -61,6 +61,12 @@ def test_who_was_told_that_a_frame_is_anothers_does_not_own_it() -> None:
     assert laws(played(text.format("B restart ; "))) == []
 
 
+def test_a_copy_that_comes_when_the_store_has_forgotten_all_may_be_answered() -> None:
+    trace = played("servers=2 a=strict/None : a confirm A1 B1+100ms ; empty")
+    assert len(trace.answered) == 2
+    assert laws(trace) == []
+
+
 def test_a_join_nonce_only_rises() -> None:
     trace = played("servers=2 a=otaa/None : a join A1 ; a join B1 ; a join A1")
     assert [answer.join_nonce for answer in trace.answered] == [1, 3, 2]  # by server
