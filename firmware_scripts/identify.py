@@ -17,10 +17,10 @@ except ImportError as missing:
 def ports(words: list[str]) -> list[str]:
     """The words, where one that belongs to no option is a port to ask."""
     taken = ("--bench", "--port")
-    told: list[str] = []
+    arguments: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        told += [word] if word[:1] == "-" or before in taken else ["--port", word]
-    return told
+        arguments += [word] if word[:1] == "-" or before in taken else ["--port", word]
+    return arguments
 
 
 if __name__ == "__main__":

@@ -297,9 +297,9 @@ def _tell_open_files(config: Config) -> None:
         mode = path.stat().st_mode & 0o777
         verbs = [verb for verb, bits in _OPEN.items() if mode & bits]
         if verbs:
-            told = " and ".join(verbs)
+            may = " and ".join(verbs)
             sentence = "the %s file %s can be %s by others (mode %03o): chmod 600 %s"
-            log.warning(sentence, what, path, told, mode, shlex.quote(str(path)))
+            log.warning(sentence, what, path, may, mode, shlex.quote(str(path)))
 
 
 def _by_scheme(
@@ -368,8 +368,10 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     name = urlsplit(public).hostname or ""
     names = dns_names(cert)
     if name not in names and f"*.{name.partition('.')[2]}" not in names:
-        told = ", ".join(sorted(names)) or "none"
-        log.warning("%s has no DNS name %s (it has: %s): stations will refuse it", cert, name, told)
+        named = ", ".join(sorted(names)) or "none"
+        log.warning(
+            "%s has no DNS name %s (it has: %s): stations will refuse it", cert, name, named
+        )
     return context
 
 

@@ -54,8 +54,8 @@ def device_under_test(named: str | None = None) -> dict[str, object]:
     if named is None:
         return {"name": SERVER, "version": version(PROGRAM), **source_code()}
     name, _, rest = named.partition("@")
-    told, _, commit = rest.partition("+")
-    return {"name": name, "version": told or UNKNOWN, "commit": commit or UNKNOWN, "dirty": None}
+    release, _, commit = rest.partition("+")
+    return {"name": name, "version": release or UNKNOWN, "commit": commit or UNKNOWN, "dirty": None}
 
 
 def source_code() -> dict[str, object]:
@@ -291,12 +291,12 @@ def end(run: RunFolder, capture: Capture, how: Ending, *, reason: str = "") -> N
     The books are how many lines each stream has and a SHA-256 of its content. OSError where they
     cannot be written: then the run did not end, for whoever reads it.
     """
-    told = {"how": how, **({"reason": reason} if reason else {})}
-    capture.record(BENCH, RUN_END, dict(told), t_us=capture.latest_us)
+    end = {"how": how, **({"reason": reason} if reason else {})}
+    capture.record(BENCH, RUN_END, dict(end), t_us=capture.latest_us)
     capture.close()
     manifest: dict[str, Any] = json.loads((run.path / MANIFEST).read_text("utf-8"))
     streams = {stream(path): _book(path) for path in capture_files(run.path)}
-    ended = {**told, "at": _wall_clock(utc_of_this_host())}
+    ended = {**end, "at": _wall_clock(utc_of_this_host())}
     _write(run.path / MANIFEST, {**manifest, "ended": ended, "streams": streams})
 
 
@@ -396,18 +396,18 @@ def unanswering(files: Iterable[Path]) -> dict[str, str]:
     last: dict[tuple[object, object], Event] = {}
     for path in files:
         for line in lines(path):
-            told = event(line) if _MARK in line else None
-            if told is not None and told.get("kind") == KIND:
-                last[told.get("lns"), told.get("station")] = told
+            found = event(line) if _MARK in line else None
+            if found is not None and found.get("kind") == KIND:
+                last[found.get("lns"), found.get("station")] = found
     return {
-        str(told["station"]): _sentence(told)
-        for told in last.values()
-        if told.get("stage") == "going on" and isinstance(told.get("station"), str)
+        str(found["station"]): _sentence(found)
+        for found in last.values()
+        if found.get("stage") == "going on" and isinstance(found.get("station"), str)
     }
 
 
-def _sentence(told: Event) -> str:
+def _sentence(event: Event) -> str:
     return (
-        f"{told.get('lns')} could not answer through it {told.get('n')} times in a row,"
-        f" at last because {told.get('cause')}: what it hears first stays unanswered"
+        f"{event.get('lns')} could not answer through it {event.get('n')} times in a row,"
+        f" at last because {event.get('cause')}: what it hears first stays unanswered"
     )

@@ -105,10 +105,10 @@ class Wholeness:
             yield f"{_cases(len(self.unplayed))} not played"
         if self.withheld:
             yield f"{_cases(len(self.withheld))} not whole, and nobody is blamed for them"
-        told = [hole.text for hole in self.holes if hole.rule not in (Rule.ENDED, Rule.PLAYED)]
-        if told:
-            more = len(told) - 1
-            yield told[0] + (f", and {more} more such hole{'s' * (more > 1)}" if more else "")
+        texts = [hole.text for hole in self.holes if hole.rule not in (Rule.ENDED, Rule.PLAYED)]
+        if texts:
+            more = len(texts) - 1
+            yield texts[0] + (f", and {more} more such hole{'s' * (more > 1)}" if more else "")
 
     @property
     def _place(self) -> str:

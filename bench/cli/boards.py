@@ -464,10 +464,10 @@ def _frame(
     words: list[str], message: str | None, freq: str | None, dr: int | None
 ) -> tuple[bytes, int, int]:
     if message is not None:
-        told = _read_message(message)
-        phy = phy_payload(told)
-        freq = freq or str(told.get("Freq", ""))
-        dr = told.get("DR") if dr is None else dr
+        fields = _read_message(message)
+        phy = phy_payload(fields)
+        freq = freq or str(fields.get("Freq", ""))
+        dr = fields.get("DR") if dr is None else dr
     elif len(words) == 1:
         try:
             phy = bytes.fromhex(words[0])

@@ -163,9 +163,14 @@ def _changed(morning: Morning | None) -> list[str]:
     if morning is None:
         return []
     night = morning.night
-    told = [one for one in night.changes if one.kind != "new_case"]
+    changes = [one for one in night.changes if one.kind != "new_case"]
     page = shown_path(morning.page)
-    return [morning_sentence(morning.line, night), *change_lines(told), f"All nights: {page}", ""]
+    return [
+        morning_sentence(morning.line, night),
+        *change_lines(changes),
+        f"All nights: {page}",
+        "",
+    ]
 
 
 def sentence(code: ExitCode, findings: int) -> str:

@@ -273,9 +273,9 @@ def nightly(
                 display.line(line)
             raise
     findings = sum(run.findings for run in outcome.judged)
-    told = sentence(outcome.code, findings)
+    verdict_sentence = sentence(outcome.code, findings)
     morning = outcome.morning
-    published = _published(night, outcome.code, told, outcome.judged, morning)
+    published = _published(night, outcome.code, verdict_sentence, outcome.judged, morning)
     if as_json:
         shown = night_document(outcome.judged, outcome.code) | as_document(morning)
         print_json(shown | {"compacted": outcome.compacted, "published": published})
@@ -495,7 +495,7 @@ class _Stages:
 def _published(
     night: Night,
     code: ExitCode,
-    told: str,
+    verdict_sentence: str,
     judged: Sequence[Judged],
     morning: Morning | None = None,
 ) -> list[str]:
@@ -505,6 +505,6 @@ def _published(
     if report.only_on_change and morning is not None and not morning.night.changes:
         return ["Nothing changed, so nobody is told (only_on_change)."]
     name = night.inventory.name
-    said: dict[str, Any] = {"schema": 1, "bench": name, "text": f"{name}: {told}"}
+    said: dict[str, Any] = {"schema": 1, "bench": name, "text": f"{name}: {verdict_sentence}"}
     said |= {"rig": night.rig, "seed": night.seed, **night_document(judged, code)}
     return publish(report, name, said | as_document(morning))

@@ -127,8 +127,8 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
             epilogue = _epilogue(_examples(found.EXAMPLES, name))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
-            for told in (command, *verbs.values()):
-                told.__doc__ = _with_whole_lines(told.__doc__)
+            for documented in (command, *verbs.values()):
+                documented.__doc__ = _with_whole_lines(documented.__doc__)
             if not verbs:
                 app.command(command, name=name, help_epilogue=epilogue)
                 continue

@@ -274,15 +274,15 @@ def matching(pattern: str | None) -> list[Scenario]:
 
 def _no_file(file: str, folder: Path) -> str:
     meant = difflib.get_close_matches(Path(file).name, [p.name for p in folder.glob("test_*.py")])
-    told = f" Near it: {', '.join(meant)}." if meant else ""
-    return f"There is no file {file}.{told} `lorabench scenarios` lists all scenarios."
+    hint = f" Near it: {', '.join(meant)}." if meant else ""
+    return f"There is no file {file}.{hint} `lorabench scenarios` lists all scenarios."
 
 
 def nothing_fits(pattern: str | None) -> str:
     """What to say of a pattern that no scenario fits: which ones may be meant."""
     meant = _near(pattern or "", scenarios_in(scenarios_folder()))
-    told = f" Near it: {', '.join(meant)}." if meant else ""
-    return f"No scenario fits {pattern!r}.{told} `lorabench scenarios` lists all of them."
+    hint = f" Near it: {', '.join(meant)}." if meant else ""
+    return f"No scenario fits {pattern!r}.{hint} `lorabench scenarios` lists all of them."
 
 
 def _near(pattern: str, known: Sequence[Scenario], most: int = 3) -> list[str]:

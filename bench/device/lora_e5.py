@@ -72,7 +72,7 @@ class LoraE5Settings:
         """Those that `write` would write; what is not told is among them."""
         board = self._board
         identifiers, keys = _identity(wanted)
-        told = {
+        as_written = {
             "MODE": "LWOTAA" if wanted.joins else "LWABP",
             "ADR": "ON" if wanted.adr else "OFF",
             "CLASS": "C" if wanted.class_c else "A",
@@ -80,9 +80,9 @@ class LoraE5Settings:
             "REPT": "1",
             "RETRY": "1",
         }
-        found = {name: value_of(await board.ask(f"AT+{name}?")) for name in told}
+        found = {name: value_of(await board.ask(f"AT+{name}?")) for name in as_written}
         found |= await board.identifiers()
-        due = told | identifiers
+        due = as_written | identifiers
         changes = [Change(n, found.get(n), due[n]) for n in due if found.get(n) != due[n]]
         changes += [Change(name) for name, key in keys.items() if self._keys.get(name) != key]
         plan, dr = parse_data_rate(await board.ask("AT+DR?"))
@@ -98,8 +98,8 @@ class LoraE5Settings:
         return tuple(changes)
 
     async def restarted(self) -> None:
-        told, self._told = self._told, {}
-        for command in told.values():
+        written, self._told = self._told, {}
+        for command in written.values():
             await self._write_once(command)
 
     def forget(self) -> None:
@@ -302,12 +302,12 @@ class LoraE5Device(LoraE5Board):
             if port != self._port:
                 await self.change("AT+PORT", str(port))
                 self._port = port
-            told = await self._message(command, tries * self._deadlines.transmission_us)
+            lines = await self._message(command, tries * self._deadlines.transmission_us)
         except DeviceRestarted:
             return Ending(Outcome.RESTARTED)
         if not confirmed:
             return Ending(Outcome.SENT, f"+{name}: Done")
-        if any("ACK Received" in line for line in told):
+        if any("ACK Received" in line for line in lines):
             return Ending(Outcome.ACKNOWLEDGED, f"+{name}: ACK Received")
         return Ending(Outcome.FAILED, f"+{name}: Done")
 
@@ -316,14 +316,14 @@ class LoraE5Device(LoraE5Board):
             if await self.ask("AT+MODE?") == "LWABP":
                 return True
             try:
-                told = await self._message("AT+JOIN", self._deadlines.join_us)
+                lines = await self._message("AT+JOIN", self._deadlines.join_us)
             except CommandRefused as refused:
                 if "Joined already" not in str(refused):
                     raise
-                told = await self._message("AT+JOIN=FORCE", self._deadlines.join_us)
+                lines = await self._message("AT+JOIN=FORCE", self._deadlines.join_us)
         except DeviceRestarted:
             return False
-        return any("Network joined" in line for line in told)
+        return any("Network joined" in line for line in lines)
 
     async def restart(self) -> None:
         await self.reboot()

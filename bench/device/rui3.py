@@ -154,10 +154,10 @@ class Rui3Board(AttachedBoard):
         for setting in settings:
             found = await self._found(setting)
             if found is not None and not setting.is_met_by(found):
-                told = f"reads {found}, not {setting.value}"
+                difference = f"reads {found}, not {setting.value}"
                 if is_about_a_key(setting.name):
-                    told = "reads otherwise than it was written"
-                raise NotAsWritten(f"{self.name}: {setting.name} {told}")
+                    difference = "reads otherwise than it was written"
+                raise NotAsWritten(f"{self.name}: {setting.name} {difference}")
 
     async def recognise(self) -> Rui3Version:
         """Ask for its version; UnknownFirmware. Echo, where it is on, is switched off."""

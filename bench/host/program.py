@@ -147,7 +147,7 @@ class Program:
         if program is None:
             raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
-        launcher += [" ".join(map(str, told)) for told in (REFUSED_WAITS_S, _MOMENTARY)]
+        launcher += [" ".join(map(str, numbers)) for numbers in (REFUSED_WAITS_S, _MOMENTARY)]
         self._process = self._begun([*launcher, program, *command], speaks, environ, handles)
         self._watch_end()
 

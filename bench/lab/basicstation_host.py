@@ -47,7 +47,7 @@ class GatewayShell:
         """The command line of this host that runs a command there."""
         return ["sh", "-c", words] if self.ssh is None else [*_SSH, self.ssh, words]
 
-    async def run(self, words: str, told: bytes = b"", limit_us: int = _LIMIT_US) -> str:
+    async def run(self, words: str, stdin: bytes = b"", limit_us: int = _LIMIT_US) -> str:
         """What a command there says; GatewayFailed if it fails, or not in time."""
         command = self.command(words)
         try:
@@ -64,7 +64,7 @@ class GatewayShell:
             ) from None
         try:
             async with asyncio.timeout(limit_us / 1_000_000):
-                output, complaint = await process.communicate(told)
+                output, complaint = await process.communicate(stdin)
         except TimeoutError:
             raise GatewayFailed(
                 f"{self.name}: no end of {words.split(';')[0]!r} within {limit_us // 1_000_000} s"
@@ -399,13 +399,13 @@ async def journal(gateway: GatewayEntry, lines_max: int = LINES_MAX) -> Journal:
     """The newest lines of the log of a gateway; GatewayFailed."""
     shell = shell_of(gateway)
     before = utc_of_this_host()
-    told = await shell.run(_CLOCK)
+    answer = await shell.run(_CLOCK)
     after = utc_of_this_host()
     within_us = max(1, (after - before) // timedelta(microseconds=2))
     ahead_us = None
-    if re.fullmatch(r"\d+\.\d{9}\s*", told):
+    if re.fullmatch(r"\d+\.\d{9}\s*", answer):
         middle = before + timedelta(microseconds=within_us)
-        ahead_us = (_at(told) - middle) // timedelta(microseconds=1)
+        ahead_us = (_at(answer) - middle) // timedelta(microseconds=1)
     match gateway.kind:
         case GatewayKind.RASPBERRY_PI:
             words = f"journalctl -u basicstation --no-pager -o short-unix -n {lines_max}"

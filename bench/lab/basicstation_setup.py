@@ -351,10 +351,10 @@ def _looking(home: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _found(name: str, told: str) -> dict[str, FileThere]:
+def _found(name: str, output: str) -> dict[str, FileThere]:
     files = {}
     try:
-        for line in told.splitlines():
+        for line in output.splitlines():
             file, mode, sha256, *content = line.split()
             shown = content[0] if content else ""
             files[file] = FileThere(

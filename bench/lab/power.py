@@ -195,7 +195,7 @@ Answer = dict[str, object]
 async def answer(name: str, url: str, limit_us: int = _LIMIT_US) -> Answer:
     """The JSON object that a plug answers with; PowerFailed if it does not, or not in time."""
     try:
-        told = json.loads(await asyncio.to_thread(_get, url, limit_us))
+        answer = json.loads(await asyncio.to_thread(_get, url, limit_us))
     except urllib.error.HTTPError as error:
         error.close()
         said = f"{error.code} {error.reason}"
@@ -203,9 +203,9 @@ async def answer(name: str, url: str, limit_us: int = _LIMIT_US) -> Answer:
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise PowerFailed(f"{name}: no answer from {url} ({reason})") from None
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         raise PowerFailed(f"{name}: {url} answers with no JSON object; is it this kind of plug?")
-    return told
+    return answer
 
 
 def _get(url: str, limit_us: int) -> bytes:
@@ -254,12 +254,12 @@ class ShellyPlug(_Plug):
 
     async def _set(self, on: bool) -> bool | None:
         if self._generation == 1:
-            told = await self._ask(f"/relay/{self._channel}?turn={'on' if on else 'off'}")
-            state = told.get("ison")
+            answer = await self._ask(f"/relay/{self._channel}?turn={'on' if on else 'off'}")
+            state = answer.get("ison")
         else:
             await self._ask(f"/rpc/Switch.Set?id={self._channel}&on={str(on).lower()}")
-            told = await self._ask(f"/rpc/Switch.GetStatus?id={self._channel}")
-            state = told.get("output")
+            answer = await self._ask(f"/rpc/Switch.GetStatus?id={self._channel}")
+            state = answer.get("output")
         return state if isinstance(state, bool) else None
 
 
@@ -274,9 +274,9 @@ class TasmotaPlug(_Plug):
 
     async def _set(self, on: bool) -> bool | None:
         command = f"{self._command} {'On' if on else 'Off'}"
-        told = await self._ask(f"/cm?cmnd={quote(command)}")
+        answer = await self._ask(f"/cm?cmnd={quote(command)}")
         # With one relay only, the answer to Power1 is called POWER.
-        state = told.get(self._command.upper(), told.get("POWER"))
+        state = answer.get(self._command.upper(), answer.get("POWER"))
         return {"ON": True, "OFF": False}.get(state) if isinstance(state, str) else None
 
 

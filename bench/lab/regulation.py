@@ -170,9 +170,9 @@ def _read(file: Path) -> Iterator[_Line]:
         return
     for text in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            told = json.loads(text)
-            numbers = (int(told[name]) for name in ("freq_hz", "airtime_us", "start_utc_us"))
-            yield _Line(str(told["transmitter"]), *numbers)
+            fields = json.loads(text)
+            numbers = (int(fields[name]) for name in ("freq_hz", "airtime_us", "start_utc_us"))
+            yield _Line(str(fields["transmitter"]), *numbers)
         except (ValueError, TypeError, KeyError):
             continue  # torn when its writer died
 
@@ -197,12 +197,12 @@ def check_eirp(name: str, power_dbm: int, region: Region, eirp_dbm_max: int) -> 
     )
 
 
-def check_region(name: str, told: str, region: Region) -> str | None:
+def check_region(name: str, said: str, region: Region) -> str | None:
     """What is wrong with the region that a device says it uses."""
-    if told == region.name:
+    if said == region.name:
         return None
     return (
-        f"{name} uses the region {told}, this bench is in {region.name}:"
+        f"{name} uses the region {said}, this bench is in {region.name}:"
         " provision it before it sends anything"
     )
 

@@ -45,8 +45,8 @@ class Compacted:
     def __str__(self) -> str:
         sizes = f"{_megabytes(self.before_bytes)} to {_megabytes(self.after_bytes)}"
         many = f"{self.files} capture file{'' if self.files == 1 else 's'}"
-        told = f"{self.run.name}: {many} compressed, {sizes}; nothing deleted"
-        return told if self.trouble is None else f"{told}; then {self.trouble}"
+        line = f"{self.run.name}: {many} compressed, {sizes}; nothing deleted"
+        return line if self.trouble is None else f"{line}; then {self.trouble}"
 
 
 def compact_runs(runs: Path, *, nights_kept: int) -> Iterator[Compacted]:

@@ -390,7 +390,7 @@ def _twin(line: Line, night: Night, run: Recorded) -> tuple[int, Night, RunOfNig
 def _differences(
     line: Line, run: Recorded, ago: int, earlier: Night, other: RunOfNight
 ) -> list[Change]:
-    told = []
+    changes = []
     for case, result in run.results.items():
         series = line.series.get(case)
         if run.explores or series is None or len(series.strip) <= ago:
@@ -403,11 +403,11 @@ def _differences(
         )
         if not same:
             text = f"{was} in {other.run}, {result.glyph} in {run.run}, and nothing else differs"
-            told.append(_broken(case, text, run))
-    if not told and "" not in (run.content, other.content) and run.content != other.content:
+            changes.append(_broken(case, text, run))
+    if not changes and "" not in (run.content, other.content) and run.content != other.content:
         text = f"{other.run} and {run.run} follow from the same, and have written other bytes"
-        told.append(_broken("", text, run))
-    return told
+        changes.append(_broken("", text, run))
+    return changes
 
 
 def _broken(case: str, text: str, run: Recorded) -> Change:
@@ -449,11 +449,11 @@ def _timing_changes(line: Line, night: Night) -> list[Change]:
         was = before[-1].margins[kind] if before else None
         if _is_over_limit(tonight) and not (was is not None and _is_over_limit(was)):
             changes.append(_limit(kind, tonight, night))
-        told = line.shifted.setdefault(kind, [])
+        known = line.shifted.setdefault(kind, [])
         # On virtual time it moves with the set of cases, and with nothing else.
-        label = _shift_since(before, night, kind, told) if line.real_time else None
+        label = _shift_since(before, night, kind, known) if line.real_time else None
         if label is not None:
-            told.append(label)
+            known.append(label)
             changes.append(_shift(line, night, kind, label))
     return changes
 
@@ -474,17 +474,19 @@ def _limit(kind: str, timing: Timing, night: Night) -> Change:
 
 
 def _shift_since(
-    before: Sequence[Night], night: Night, kind: str, told: Sequence[str]
+    before: Sequence[Night], night: Night, kind: str, known: Sequence[str]
 ) -> str | None:
     nights = [*before, night]
     labels = [one.night for one in nights]
-    begin = max((labels.index(label) for label in told if label in labels), default=0)
+    begin = max((labels.index(label) for label in known if label in labels), default=0)
     for name in ("p50_us", "p99_us"):
         values = [float(getattr(one.margins[kind], name)) for one in nights]
         if stands_out(values[begin:-1], values[-1]):
             return night.night
         for at in shifts(values):
-            near = any(abs(at - labels.index(one)) <= _NEAR_NIGHTS for one in told if one in labels)
+            near = any(
+                abs(at - labels.index(one)) <= _NEAR_NIGHTS for one in known if one in labels
+            )
             if not near and at >= begin and at >= len(values) - _RECENT_NIGHTS:
                 return labels[at]
     return None
@@ -551,8 +553,8 @@ def _drift(line: Line, name: str) -> str | None:
     if abs(now - was) < LAB_SHIFT_MIN or not apart:
         return None
     labels = [one.night for one in nights]
-    told = [labels.index(label) for label in line.shifted.get(name, []) if label in labels]
-    return None if any(place >= new.begin for place in told) else labels[new.begin]
+    places = [labels.index(label) for label in line.shifted.get(name, []) if label in labels]
+    return None if any(place >= new.begin for place in places) else labels[new.begin]
 
 
 def with_known(line: Line, known: Sequence[Known]) -> Night:
@@ -564,23 +566,23 @@ def with_known(line: Line, known: Sequence[Known]) -> Night:
     if not night.proves or not known:
         return night
     valid = [one for one in known if not one.is_over(night.night)]
-    told = []
+    changes = []
     for change in night.changes:
         rules = line.series[change.case].rules if change.case in line.series else ()
         fits = (one for one in valid if one.fits(change.case, change.signature, rules))
         one = next(fits, None) if change.gated else None
         replaced = {"known": one.told, "gated": False} if one is not None else {}
-        told.append(msgspec.structs.replace(change, **replaced))
+        changes.append(msgspec.structs.replace(change, **replaced))
     failing = {case: (s.signature, s.rules) for case, s in line.series.items() if s.last == FAIL}
-    failing |= {one.case: (one.signature, failing.get(one.case, ("", []))[1]) for one in told}
+    failing |= {one.case: (one.signature, failing.get(one.case, ("", []))[1]) for one in changes}
     for one in known:
         if one.is_over(night.night):
-            told.append(Change(kind="known_expired", case=one.case, text=one.told))
+            changes.append(Change(kind="known_expired", case=one.case, text=one.told))
         elif not any(one.fits(case, *found) for case, found in failing.items()):
             text = f"{one.told}: nothing of tonight is this failure"
-            told.append(Change(kind="known_unused", case=one.case, text=text))
-    counts = dict(Counter(change.kind for change in told))
-    return msgspec.structs.replace(night, changes=sorted(told, key=_rank), counts=counts)
+            changes.append(Change(kind="known_unused", case=one.case, text=text))
+    counts = dict(Counter(change.kind for change in changes))
+    return msgspec.structs.replace(night, changes=sorted(changes, key=_rank), counts=counts)
 
 
 def as_json(night: Night) -> dict[str, Any]:

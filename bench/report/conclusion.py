@@ -45,10 +45,10 @@ def conclusion(score: Score) -> Conclusion:
 
 
 def _incomplete_sentence(words: Counter[str], score: Score) -> str:
-    told = ", ".join(f"{_count(words[word])} {word}" for word in SEVERITY if words[word])
+    counts = ", ".join(f"{_count(words[word])} {word}" for word in SEVERITY if words[word])
     books = score.wholeness
     sentence = f"{books.sentence[:1].upper()}{books.sentence[1:]}."
-    return f"{sentence} {_of_judged(books.judged)}{told or 'no verdict'}."
+    return f"{sentence} {_of_judged(books.judged)}{counts or 'no verdict'}."
 
 
 def _of_judged(cases: int) -> str:
@@ -216,7 +216,7 @@ def _cause(
     verdicts: Mapping[str, Verdict],
     anchors: Mapping[str, str],
 ) -> Cause:
-    owner, told = key
+    owner, what = key
     cases = sorted({one.case for one in found if one.case is not None})
     receptions = {(one.case, one.frame_id, one.n, one.t_us) for one in found if one.frame_id}
     count = _many(len(receptions), "reception") if receptions else _many(len(found), "finding")
@@ -226,7 +226,7 @@ def _cause(
     name = the(owner)
     return Cause(
         owner=owner,
-        sentence=f"{name[:1].upper()}{name[1:]} {told}",
+        sentence=f"{name[:1].upper()}{name[1:]} {what}",
         count=f"{count} in {_many(len(cases), 'case')}" if cases else count,
         cases=len(cases),
         kinds=tuple(Kind(*kind, n) for kind, n in kinds.most_common()),

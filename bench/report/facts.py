@@ -338,9 +338,9 @@ def _inventory(inventory: object) -> str:
         for kind in sorted(inventory):
             items = inventory[kind]
             named = items.items() if isinstance(items, dict) else enumerate(_listed(items))
-            told = [_item(str(name), item) for name, item in named if isinstance(item, dict)]
-            if told:
-                parts.append(f"{kind}: {', '.join(told[:ITEMS_MAX])}")
+            shown_items = [_item(str(name), item) for name, item in named if isinstance(item, dict)]
+            if shown_items:
+                parts.append(f"{kind}: {', '.join(shown_items[:ITEMS_MAX])}")
     return "; ".join(parts)
 
 
@@ -352,13 +352,13 @@ def _item(name: str, item: dict[str, Any]) -> str:
 
 
 def _notices(notices: object) -> list[str]:
-    told = []
+    parts = []
     for notice in _listed(notices)[:NOTICES_MAX]:
         if isinstance(notice, dict):
-            told.append(" — ".join(str(value) for value in notice.values() if value))
+            parts.append(" — ".join(str(value) for value in notice.values() if value))
         else:
-            told.append(str(notice))
-    return [shown(notice, 2000) for notice in told]
+            parts.append(str(notice))
+    return [shown(notice, 2000) for notice in parts]
 
 
 def _listed(value: object) -> list[Any]:

@@ -289,13 +289,15 @@ def _case_expect(event: Event, cast: Cast) -> str:
         body = event.get("body")
         fields = body.items() if isinstance(body, dict) else ()
         through = cast.name(str(event.get("station")))
-        told = ", ".join(f"{name} {value}" for name, value in fields)
-        return f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {told}"
+        details = ", ".join(f"{name} {value}" for name, value in fields)
+        return (
+            f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {details}"
+        )
     if event.get("expect") == "answer":
         body = event.get("body")
         fields = body.items() if isinstance(body, dict) else ()
-        told = ", ".join(f"{name} {value}" for name, value in fields)
-        return f"due: answer {event.get('n')} to {event.get('frame_id')} says {told}"
+        details = ", ".join(f"{name} {value}" for name, value in fields)
+        return f"due: answer {event.get('n')} to {event.get('frame_id')} says {details}"
     if event.get("expect") == "evicted":
         return f"due: level 1 forgets {event.get('count')} frames before their time"
     if event.get("expect") == "on_air":
@@ -346,9 +348,9 @@ def _case_lns(event: Event, cast: Cast) -> str:
 def _fault_begin(event: Event, cast: Cast) -> str:
     where = f" at {cast.name(str(event['station']))}" if "station" in event else ""
     detail = event.get("detail")
-    told = ", ".join(f"{k} {v}" for k, v in detail.items()) if isinstance(detail, dict) else ""
+    details = ", ".join(f"{k} {v}" for k, v in detail.items()) if isinstance(detail, dict) else ""
     return f"fault on the {event.get('seam')}{where}: {event.get('fault')}" + (
-        f" ({told})" if told else ""
+        f" ({details})" if details else ""
     )
 
 

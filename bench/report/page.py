@@ -155,8 +155,8 @@ def _headline(found: Sequence[Cause], verdict: str) -> str:
 def _about(rows: dict[str, str]) -> str:
     named = [("Night", "night of {}"), ("Started", "began {}"), ("Wall time", "took {}")]
     named += [("Host", "on {}"), ("Server under test", "tested {}"), ("Git commit", "commit {}")]
-    told = ", ".join(text.format(rows[name]) for name, text in named if rows.get(name))
-    return f"{told[:1].upper()}{told[1:]}"
+    rows_written = ", ".join(text.format(rows[name]) for name, text in named if rows.get(name))
+    return f"{rows_written[:1].upper()}{rows_written[1:]}"
 
 
 def _dispositions(score: Score) -> list[tuple[str, int]]:
@@ -489,8 +489,8 @@ def _spark(line: Line, kind: str) -> Spark:
     upper = [f"{x(n)},{y(value)}" for n, value in enumerate(p99)]
     lower = [f"{x(n)},{y(value)}" for n, value in enumerate(p50)]
     labels = [one.night for one in nights]
-    told = {labels.index(label) for label in line.shifted.get(kind, []) if label in labels}
-    points = sorted(told | set(shifts([value * 1000 for value in p50])))
+    shifted = {labels.index(label) for label in line.shifted.get(kind, []) if label in labels}
+    points = sorted(shifted | set(shifts([value * 1000 for value in p50])))
     kept = [at for n, at in enumerate(points) if n == 0 or at - points[n - 1] > STEADY]
     if len(nights) == 1:
         upper, lower = [upper[0], f"{_WIDTH},{y(p99[0])}"], [lower[0], f"{_WIDTH},{y(p50[0])}"]

@@ -160,10 +160,10 @@ def _forgot(event: Event, scene: Scene) -> Step:
 
 def _published(event: Event, scene: Scene) -> Step:
     body = event.get("body")
-    told = body if isinstance(body, dict) else {}
-    marked = ", marked dupMsg" if told.get("dupMsg") is True else ""
-    server = scene.server({**event, "lns": told.get("lns")})
-    return Step(Shape.ARROW, (server, UPSTREAM), f"FCnt {told.get('fCnt', '?')}{marked}")
+    fields = body if isinstance(body, dict) else {}
+    marked = ", marked dupMsg" if fields.get("dupMsg") is True else ""
+    server = scene.server({**event, "lns": fields.get("lns")})
+    return Step(Shape.ARROW, (server, UPSTREAM), f"FCnt {fields.get('fCnt', '?')}{marked}")
 
 
 def _not_published(event: Event, scene: Scene) -> Step:

@@ -193,11 +193,11 @@ _MEANING = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 def summary(score: Score, manifest: dict[str, Any]) -> str:
     """The run in Markdown: the sentence, the totals, what did not pass, how to repeat it."""
-    told = conclusion(score)
+    ended = conclusion(score)
     about = facts(score, manifest)
     parts = [
-        f"# {_SYMBOLS.get(told.verdict, '⛔')} {told.verdict}: {_text(told.sentence)}",
-        *(f"- {_text(remark)}" for remark in told.remarks),
+        f"# {_SYMBOLS.get(ended.verdict, '⛔')} {ended.verdict}: {_text(ended.sentence)}",
+        *(f"- {_text(remark)}" for remark in ended.remarks),
         "",
         _totals(score),
         "",
@@ -305,13 +305,13 @@ def _duplicates(score: Score) -> list[str]:
     life = life_of(score.ledger.duplicates)
     if life is None and not score.ledger.uplinks:
         return []
-    told = ["## From uplink to effect", "", sentence(score.ledger), ""]
-    told += [f"- {remark}" for remark in exceptions(score.ledger)]
+    lines = ["## From uplink to effect", "", sentence(score.ledger), ""]
+    lines += [f"- {remark}" for remark in exceptions(score.ledger)]
     if life is None:
-        return [*told, ""]
+        return [*lines, ""]
     return [
-        *told,
-        *([""] if told[-1] else []),
+        *lines,
+        *([""] if lines[-1] else []),
         f"| born, died | {' | '.join(map(_text, life.columns))} | all |",
         f"|---|{'---:|' * (len(life.columns) + 1)}",
         *(
@@ -474,7 +474,7 @@ def change_lines(changes: Sequence[Change], told_max: int = 9) -> list[str]:
 
 def document(line: Line, night: Night) -> dict[str, Any]:
     """What programs elsewhere are told of a night: the baseline, and what changed since."""
-    told = night.changes[:CHANGES_TOLD_MAX]
+    changes = night.changes[:CHANGES_TOLD_MAX]
     return {
         "id": night.runs[-1].run if night.runs else night.night,
         "night": night.night,
@@ -488,9 +488,9 @@ def document(line: Line, night: Night) -> dict[str, Any]:
                 "kind": one.kind, "case": one.case, "owner": one.owner, "text": one.text,
                 "since": one.since, "repeat": one.repeat, "known": one.known, "gated": one.gated,
             }
-            for one in told
+            for one in changes
         ],
-        "more": len(night.changes) - len(told),
+        "more": len(night.changes) - len(changes),
         "lab": {"sick": dict(sorted(night.sick.items()))},
         "margin": {
             kind: {"p50_us": one.p50_us, "p99_us": one.p99_us, "late": one.late}

@@ -104,12 +104,12 @@ def life_of(duplicates: Sequence[Duplicates]) -> LifeTable | None:
 
 def sentence(ledger: Ledger) -> str:
     """How many uplinks were accepted, were delivered and had effect exactly once."""
-    told = f"{ledger.uplinks} uplinks accepted, {ledger.delivered} delivered at least once"
+    text = f"{ledger.uplinks} uplinks accepted, {ledger.delivered} delivered at least once"
     if not ledger.consumed:
-        return f"{told}; no case had a consumer."
+        return f"{text}; no case had a consumer."
     if ledger.consumed == ledger.uplinks:
-        return f"{told}, {ledger.once} had effect exactly once."
-    return f"{told}; of {ledger.consumed} with a consumer, {ledger.once} had effect exactly once."
+        return f"{text}, {ledger.once} had effect exactly once."
+    return f"{text}; of {ledger.consumed} with a consumer, {ledger.once} had effect exactly once."
 
 
 def exceptions(ledger: Ledger) -> list[str]:

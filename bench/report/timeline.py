@@ -257,7 +257,7 @@ def rows(events: Sequence[Event], scene: Scene, comparison: Comparison, places: 
     for found in comparison.divergences:
         due.setdefault(found.place, []).append(found.text)
     first = None if comparison.first is None else comparison.first.place
-    told: list[Row] = []
+    rows: list[Row] = []
     for place in places:
         event = events[place]
         step = step_of(event, scene)
@@ -266,16 +266,16 @@ def rows(events: Sequence[Event], scene: Scene, comparison: Comparison, places: 
         if step is None and place not in due and event.get("kind") != "case.expect":
             continue
         t_us = event["t_us"]
-        if told and t_us - told[-1].t_us >= GAP_US:
-            later = f"{(t_us - told[-1].t_us) / 1_000_000:.1f} s later"
-            told.append(Row(t_us, later, Tone.QUIET))
+        if rows and t_us - rows[-1].t_us >= GAP_US:
+            later = f"{(t_us - rows[-1].t_us) / 1_000_000:.1f} s later"
+            rows.append(Row(t_us, later, Tone.QUIET))
         words = _words(event, step, scene)
         met = comparison.met.get(place)
         if met is not None:
             words = f"{MET if met else UNMET} {words}"
         if place in due:
             words += "".join(f"  {UNMET} {text}" for text in due[place])
-        told.append(
+        rows.append(
             Row(
                 t_us,
                 shown(words, WORDS_MAX),
@@ -286,7 +286,7 @@ def rows(events: Sequence[Event], scene: Scene, comparison: Comparison, places: 
                 first=place == first,
             )
         )
-    return told
+    return rows
 
 
 def _more(event: Event, scene: Scene) -> Step | None:

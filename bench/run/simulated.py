@@ -138,15 +138,15 @@ class Ahead:
             return
         context, numbered = get_context("fork"), list(enumerate(self._chunks))
         for number in range(1, processes):
-            told, tell = context.Pipe(duplex=False)
-            heard = [*(helper.told for helper in self._helpers), told]
+            results, tell = context.Pipe(duplex=False)
+            heard = [*(helper.told for helper in self._helpers), results]
             mine = dict(numbered[number::processes])
             process = context.Process(
                 target=_play_ahead, args=(tell, heard, mine, play), daemon=True
             )
             process.start()
             tell.close()
-            self._helpers.append(_Helper(process, told))
+            self._helpers.append(_Helper(process, results))
 
     def begins_us(self, case: str, next_us: int) -> int:
         """When a case begins whose predecessor let it begin at `next_us`."""
@@ -189,11 +189,11 @@ def _play_ahead(
             for one in plays:
                 begun_us, lines = next_us, Lines()
                 verdict, next_us = play(one, lines, begun_us)
-                told = lines.kept if verdict.result is Result.PASS else []
+                kept = lines.kept if verdict.result is Result.PASS else []
                 if sent is not None and sent.done() and sent.exception() is not None:
                     return  # nobody listens any more
                 sent = sending.submit(
-                    tell.send, Played(one.title.case, begun_us, next_us, verdict, told)
+                    tell.send, Played(one.title.case, begun_us, next_us, verdict, kept)
                 )
 
 
@@ -324,8 +324,8 @@ class Notes:
         """Note one call; `name` is empty for the rig itself."""
         self.verbs[f"{name}.{verb}" if name else verb] = None
         if name in self.devices and verb in ACTS:
-            told = {fact: facts[fact] for fact in _ACT_FACTS if fact in facts}
-            self.devices[name].acts.append(PlannedAct(verb=verb, **told))
+            acted = {fact: facts[fact] for fact in _ACT_FACTS if fact in facts}
+            self.devices[name].acts.append(PlannedAct(verb=verb, **acted))
         if verb == "replay":
             self.replayed += [one for one in given if isinstance(one, Sent | Joining)]
         if verb in _DOWNLINK:
@@ -440,8 +440,8 @@ class DryRun:
             try:
                 planned = clock.run(self._perform(play, capture))
             except (Exception, BaseExceptionGroup) as failure:
-                told = self.failed[play.title.case] = told_of(first_cause(failure), play)
-                return Verdict(Result.ERROR, "bench", (told,))
+                reason = self.failed[play.title.case] = told_of(first_cause(failure), play)
+                return Verdict(Result.ERROR, "bench", (reason,))
             finally:
                 capture.close()
         self.planned[planned.case] = planned

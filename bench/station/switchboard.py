@@ -44,12 +44,12 @@ class StationClock:
         if fields is None:
             return
         upinfo = fields.get("upinfo")
-        told = upinfo.get("xtime") if isinstance(upinfo, dict) else None
-        if told is None and fields.get("msgtype") == "getxtime":
+        xtime = upinfo.get("xtime") if isinstance(upinfo, dict) else None
+        if xtime is None and fields.get("msgtype") == "getxtime":
             xtimes = fields.get("xtimes")
-            told = xtimes[0] if isinstance(xtimes, list) and xtimes else None
-        if isinstance(told, int) and told > 0:
-            self._xtime, self._told_us = told, now_us()
+            xtime = xtimes[0] if isinstance(xtimes, list) and xtimes else None
+        if isinstance(xtime, int) and xtime > 0:
+            self._xtime, self._told_us = xtime, now_us()
 
     def xtime_now(self) -> int:
         """What it shows now; 0 before it has told anything."""
@@ -257,10 +257,10 @@ class Switchboard:
             case "dntxed":
                 job = self._jobs.pop(fields.get("diid", -1), None)
                 if job is not None:
-                    told = {"diid": job.diid}
+                    ours = {"diid": job.diid}
                     if "seqno" in fields:
-                        told["seqno"] = job.diid
-                    self._hand(job.party, json.dumps({**fields, **told}))
+                        ours["seqno"] = job.diid
+                    self._hand(job.party, json.dumps({**fields, **ours}))
             case "getxtime":
                 asker = self._askers.popleft() if self._askers else None
                 self._hand(asker, text)

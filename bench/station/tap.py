@@ -44,8 +44,10 @@ def told_by(xtime_now: int, text: str, *, teller_now: int | None = None) -> str:
     elapsed_us = 0
     if teller_now is not None and teller_now >> _SESSION_SHIFT == upinfo["xtime"] >> _SESSION_SHIFT:
         elapsed_us = teller_now - upinfo["xtime"]
-    told = {**upinfo, "xtime": max(xtime_now - elapsed_us, 0)}
-    return json.dumps({**(fields or {}), "upinfo": told}, ensure_ascii=False, separators=(",", ":"))
+    moved = {**upinfo, "xtime": max(xtime_now - elapsed_us, 0)}
+    return json.dumps(
+        {**(fields or {}), "upinfo": moved}, ensure_ascii=False, separators=(",", ":")
+    )
 
 
 class FaultKind(StrEnum):

@@ -140,8 +140,8 @@ class _Reader:
     def _heard_us(self, record: _Record) -> int:
         """The end of the frame on the air, µs since 1970."""
         archived_us = record.archived_ms * 1000
-        told = [_told_us(entry, archived_us) for entry in record.rx_info]
-        return min((at_us for at_us in told if at_us is not None), default=archived_us)
+        times_us = [_told_us(entry, archived_us) for entry in record.rx_info]
+        return min((at_us for at_us in times_us if at_us is not None), default=archived_us)
 
     def _uplink(self, record: _Record, at_us: int) -> Uplink:
         session = self._session(record)

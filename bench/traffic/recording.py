@@ -237,6 +237,6 @@ def steps(log: Log) -> Iterator[Step]:
             due.append((max(hearing.arrival_us, uplink.at_us), number, place, hearing))
     due.sort(key=lambda entry: entry[:3])
     now_us = -1
-    for at_us, number, _, told in due:
+    for at_us, number, _, heard in due:
         now_us = max(at_us, now_us + 1)
-        yield Step(now_us, log.uplinks[number], told)
+        yield Step(now_us, log.uplinks[number], heard)

@@ -88,9 +88,9 @@ class Answers:
             if frame_id is not None:
                 answers[frame_id].append(said)
         return [
-            f"answer {n} to {frame_id}: {told}"
+            f"answer {n} to {frame_id}: {difference}"
             for frame_id, n, due in self.due
-            for told in _differences(due, answers[frame_id][n : n + 1])
+            for difference in _differences(due, answers[frame_id][n : n + 1])
         ]
 
 
@@ -347,8 +347,8 @@ class Evidence:
             queue = waiting[reception.station, reception.xtime]
             if queue:
                 event = queue.pop(0)
-                told, level2 = _words(event), event.get("level2", ABSENT)
-                self.receptions[index] = replace(reception, outcome=told, level2=level2)
+                words, level2 = _words(event), event.get("level2", ABSENT)
+                self.receptions[index] = replace(reception, outcome=words, level2=level2)
         self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
 
     def _ask_level2(self) -> None:
@@ -358,8 +358,8 @@ class Evidence:
             turn, turns[heard.frame_id] = turns[heard.frame_id], turns[heard.frame_id] + 1
             asked = turn < len(rows) and rows[turn].words.level2 != ABSENT
             if asked and heard.outcome is not None:
-                told = replace(heard.outcome, level2=heard.level2)
-                self.receptions[index] = replace(heard, outcome=told)
+                outcome = replace(heard.outcome, level2=heard.level2)
+                self.receptions[index] = replace(heard, outcome=outcome)
 
 
 def _settled(rows: Sequence[Expected], heard: Sequence[Heard]) -> list[Expected]:

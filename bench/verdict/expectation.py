@@ -478,23 +478,23 @@ def _wrong_windows(evidence: Evidence) -> Reasons:
         if observed != due:
             said = ", ".join(observed) or "none"
             wanted = ", ".join(due) or "none"
-            told = f"expected {wanted}, observed {said}"
-            reasons.append(("gateway", f"answers to {frame_id} on the air: {told}"))
+            difference = f"expected {wanted}, observed {said}"
+            reasons.append(("gateway", f"answers to {frame_id} on the air: {difference}"))
     return reasons
 
 
 def _wrong_evictions(evidence: Evidence) -> Reasons:
-    due, told = evidence.expected_evictions, evidence.evictions
-    if due is None or due == told:
+    due, evicted = evidence.expected_evictions, evidence.evictions
+    if due is None or due == evicted:
         return []
-    return [("LNS", f"frames forgotten too early: expected {due}, observed {told}")]
+    return [("LNS", f"frames forgotten too early: expected {due}, observed {evicted}")]
 
 
 def _wrong_statuses(evidence: Evidence) -> Reasons:
     return [
-        ("LNS", f"status of {dev_eui}: expected {due} times, observed {told} times")
+        ("LNS", f"status of {dev_eui}: expected {due} times, observed {heard} times")
         for dev_eui, due in evidence.expected_statuses.items()
-        if (told := len(evidence.statuses.get(dev_eui, ()))) != due
+        if (heard := len(evidence.statuses.get(dev_eui, ()))) != due
     ]
 
 

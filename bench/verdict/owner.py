@@ -74,14 +74,14 @@ class Found:
     station: str | None = None
 
     def fields(self) -> dict[str, object]:
-        told: dict[str, object] = {"owner": self.owner, "rule": self.rule, "text": self.text}
+        fields: dict[str, object] = {"owner": self.owner, "rule": self.rule, "text": self.text}
         optional = {
             "expected": self.expected,
             "observed": self.observed,
             "frame_id": self.frame_id,
             "station": self.station,
         }
-        return told | {name: value for name, value in optional.items() if value is not None}
+        return fields | {name: value for name, value in optional.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,17 +141,17 @@ def gps_us(at: datetime) -> int:
     return (at - _GPS_EPOCH) // timedelta(microseconds=1) + _LEAP_US
 
 
-def eui_of(told: object) -> str | None:
+def eui_of(spelled: object) -> str | None:
     """16 upper-case digits from any spelling that a station reads; None if it is no EUI."""
-    if type(told) is int and 0 <= told < 1 << 64:
-        return f"{told:016X}"
-    if not isinstance(told, str):
+    if type(spelled) is int and 0 <= spelled < 1 << 64:
+        return f"{spelled:016X}"
+    if not isinstance(spelled, str):
         return None
-    if _DASHED.fullmatch(told):
-        return re.sub("[-:]", "", told).upper()
-    if not _ID6.fullmatch(told):
+    if _DASHED.fullmatch(spelled):
+        return re.sub("[-:]", "", spelled).upper()
+    if not _ID6.fullmatch(spelled):
         return None
-    head, gap, tail = told.partition("::")
+    head, gap, tail = spelled.partition("::")
     front = [group for group in head.split(":") if group]
     back = [group for group in tail.split(":") if group]
     if gap:
@@ -168,21 +168,21 @@ def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None
 
 @lru_cache(maxsize=_TEXTS_MAX)
 def _heard(text: str) -> Uplink | None:
-    told = json_of(text)
-    if told is None or told.get("msgtype") not in _RECEPTIONS:
+    fields = json_of(text)
+    if fields is None or fields.get("msgtype") not in _RECEPTIONS:
         return None
     try:
-        info = told.get("upinfo", {})
-        if not (_are_fit(told, _RANGES) and _are_fit(info, _INFO_RANGES)):
+        info = fields.get("upinfo", {})
+        if not (_are_fit(fields, _RANGES) and _are_fit(info, _INFO_RANGES)):
             return None
-        phy = _join(told) if told["msgtype"] == "jreq" else _data(told)
-        frame = read_join_request(phy) if told["msgtype"] == "jreq" else read_data(phy)
+        phy = _join(fields) if fields["msgtype"] == "jreq" else _data(fields)
+        frame = read_join_request(phy) if fields["msgtype"] == "jreq" else read_data(phy)
         if frame is None:
             return None
         return Uplink(
             station="", t_us=0, held_us=0, phy=phy, frame=frame,
             xtime=int(info.get("xtime", 0)), rctx=int(info.get("rctx", 0)),
-            dr=int(told["DR"]), freq_hz=int(told["Freq"]),
+            dr=int(fields["DR"]), freq_hz=int(fields["Freq"]),
             rssi=float(info.get("rssi", 0)), snr=float(info.get("snr", 0)),
             gpstime=int(info.get("gpstime", 0)),
         )  # fmt: skip
@@ -190,42 +190,42 @@ def _heard(text: str) -> Uplink | None:
         return None
 
 
-def _are_fit(told: dict[str, Any], ranges: dict[str, tuple[int, int]]) -> bool:
+def _are_fit(fields: dict[str, Any], ranges: dict[str, tuple[int, int]]) -> bool:
     for name, (least, most) in ranges.items():
-        if name in told and not (type(told[name]) is int and least <= told[name] <= most):
+        if name in fields and not (type(fields[name]) is int and least <= fields[name] <= most):
             return False
-    return all(type(told[name]) in (int, float) for name in _NUMBERS if name in told)
+    return all(type(fields[name]) in (int, float) for name in _NUMBERS if name in fields)
 
 
 # | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
-def _data(told: dict[str, Any]) -> bytes:
-    port, f_opts = told["FPort"], bytes.fromhex(told["FOpts"])
-    if told["MHdr"] not in (Kind.UNCONFIRMED_UP << 5, Kind.CONFIRMED_UP << 5):
+def _data(fields: dict[str, Any]) -> bytes:
+    port, f_opts = fields["FPort"], bytes.fromhex(fields["FOpts"])
+    if fields["MHdr"] not in (Kind.UNCONFIRMED_UP << 5, Kind.CONFIRMED_UP << 5):
         raise ValueError("no data uplink")
-    if len(f_opts) != told["FCtrl"] & F_OPTS_MAX or (port < 0 and told["FRMPayload"]):
+    if len(f_opts) != fields["FCtrl"] & F_OPTS_MAX or (port < 0 and fields["FRMPayload"]):
         raise ValueError("no frame has these parts")
     if port == 0 and f_opts:
         raise ValueError("commands in two places: whoever gets it ignores the frame")
     return (
-        bytes([told["MHdr"]])
-        + _little_endian(told["DevAddr"], 4)
-        + bytes([told["FCtrl"]])
-        + _little_endian(told["FCnt"], 2)
+        bytes([fields["MHdr"]])
+        + _little_endian(fields["DevAddr"], 4)
+        + bytes([fields["FCtrl"]])
+        + _little_endian(fields["FCnt"], 2)
         + f_opts
         + (bytes([port]) if port >= 0 else b"")
-        + bytes.fromhex(told["FRMPayload"])
-        + _little_endian(told["MIC"], 4)
+        + bytes.fromhex(fields["FRMPayload"])
+        + _little_endian(fields["MIC"], 4)
     )
 
 
 # | MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4 |
-def _join(told: dict[str, Any]) -> bytes:
-    euis = [eui_of(told.get(f"{name}Eui", told.get(f"{name}EUI"))) for name in ("Join", "Dev")]
+def _join(fields: dict[str, Any]) -> bytes:
+    euis = [eui_of(fields.get(f"{name}Eui", fields.get(f"{name}EUI"))) for name in ("Join", "Dev")]
     return (
-        bytes([told["MHdr"]])
+        bytes([fields["MHdr"]])
         + b"".join(bytes.fromhex(eui or "")[::-1] for eui in euis)
-        + _little_endian(told["DevNonce"], 2)
-        + _little_endian(told["MIC"], 4)
+        + _little_endian(fields["DevNonce"], 2)
+        + _little_endian(fields["MIC"], 4)
     )
 
 

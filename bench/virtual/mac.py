@@ -159,27 +159,27 @@ def obey(
             session.answers += [answer] * len(block)
             at += len(block)
             continue
-        told = _answer(command, session, settings, snr_db)
-        if told is not None:
-            session.answers.append(Command(command.cid, told))
+        reply = _answer(command, session, settings, snr_db)
+        if reply is not None:
+            session.answers.append(Command(command.cid, reply))
         at += 1
 
 
 def _answer(
     command: Command, session: Session, settings: MacSettings, snr_db: float
 ) -> bytes | None:
-    told = command.told
+    body = command.told
     match command.cid:
         case Cid.DEV_STATUS:
             return dev_status_ans(_BATTERY_UNKNOWN, round(snr_db)).told
         case Cid.RX_PARAM_SETUP:
-            return _rx_param_setup(told, settings)
+            return _rx_param_setup(body, settings)
         case Cid.NEW_CHANNEL:
-            return _new_channel(told, session, settings)
+            return _new_channel(body, session, settings)
         case Cid.DL_CHANNEL:
-            return _dl_channel(told, session, settings)
+            return _dl_channel(body, session, settings)
         case Cid.RX_TIMING_SETUP:
-            settings.rx1_delay_us = (told[0] % 16 or 1) * SECOND_US
+            settings.rx1_delay_us = (body[0] % 16 or 1) * SECOND_US
             settings.rx2_delay_us = settings.rx1_delay_us + SECOND_US
             return b""
         case Cid.DUTY_CYCLE:
@@ -220,10 +220,10 @@ def _link_adr(block: Sequence[LinkAdr], session: Session, settings: MacSettings)
     return answer
 
 
-def _rx_param_setup(told: bytes, settings: MacSettings) -> bytes:
+def _rx_param_setup(body: bytes, settings: MacSettings) -> bytes:
     """Bit 2: RX1DROffset, bit 1: RX2 data rate, bit 0: RX2 frequency; all or nothing."""
     plan = settings.plan
-    offset, dr, freq_hz = told[0] >> 4 & 7, told[0] % 16, hertz(told[1:4])
+    offset, dr, freq_hz = body[0] >> 4 & 7, body[0] % 16, hertz(body[1:4])
     has_dr = dr < len(plan.data_rates) and plan.data_rates[dr] is not None
     is_within = plan.limits_hz[0] <= freq_hz <= plan.limits_hz[1]
     if offset < plan.offsets and has_dr and is_within:
@@ -231,12 +231,12 @@ def _rx_param_setup(told: bytes, settings: MacSettings) -> bytes:
     return bytes([4 * (offset < plan.offsets) + 2 * has_dr + is_within])
 
 
-def _new_channel(told: bytes, session: Session, settings: MacSettings) -> bytes | None:
+def _new_channel(body: bytes, session: Session, settings: MacSettings) -> bytes | None:
     """Bit 1: data rates, bit 0: frequency. The channels of the region stay as they are."""
     plan = settings.plan
     if plan.downlinks_hz:
         return None  # RP002, 2.5.2: a device in US915 does not answer
-    number, freq_hz, drs = told[0], hertz(told[1:4]), range(told[4] % 16, (told[4] >> 4) + 1)
+    number, freq_hz, drs = body[0], hertz(body[1:4]), range(body[4] % 16, (body[4] >> 4) + 1)
     first = len(plan.default_channels)
     is_within = not freq_hz or plan.limits_hz[0] <= freq_hz <= plan.limits_hz[1]
     if not first <= number < plan.channels_max:
@@ -252,9 +252,9 @@ def _new_channel(told: bytes, session: Session, settings: MacSettings) -> bytes 
     return bytes([2 * has_drs + is_within])
 
 
-def _dl_channel(told: bytes, session: Session, settings: MacSettings) -> bytes:
+def _dl_channel(body: bytes, session: Session, settings: MacSettings) -> bytes:
     """Bit 1: the channel is there, bit 0: the frequency can be used."""
-    number, freq_hz = told[0], hertz(told[1:4])
+    number, freq_hz = body[0], hertz(body[1:4])
     channels = settings.channels(session)
     is_there = number < len(channels) and channels[number] is not None
     is_within = settings.plan.limits_hz[0] <= freq_hz <= settings.plan.limits_hz[1]

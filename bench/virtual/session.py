@@ -194,12 +194,12 @@ class Session:
 
     def _commands_that_fit(self) -> bytes:
         asked = b"".join(command.octets for command in self.asked)
-        told = b""
+        octets = b""
         for answer in self.answers:
-            if len(told) + len(answer.octets) + len(asked) > F_OPTS_MAX:
+            if len(octets) + len(answer.octets) + len(asked) > F_OPTS_MAX:
                 break
-            told += answer.octets
-        return told + asked
+            octets += answer.octets
+        return octets + asked
 
 
 def last_down(counters: dict[str, int]) -> int | None:

@@ -55,11 +55,11 @@ def frame_told(phy: bytes, *, dr: int, freq_hz: int, heard: Heard, ref_time: flo
     That is what is no frame, and what servers send: dndf and jacc are of no use to anybody.
     """
     kind = kind_of(phy)
-    told: dict[str, Any]
+    message: dict[str, Any]
     if kind is Kind.PROPRIETARY:
-        told = {"msgtype": "propdf", "FRMPayload": phy.hex().upper()}
+        message = {"msgtype": "propdf", "FRMPayload": phy.hex().upper()}
     elif kind is Kind.JOIN_REQUEST and len(phy) == _JOIN_REQUEST:
-        told = {
+        message = {
             "msgtype": "jreq",
             "MHdr": phy[0],
             "JoinEui": _dashed(phy[1:9]),
@@ -68,7 +68,7 @@ def frame_told(phy: bytes, *, dr: int, freq_hz: int, heard: Heard, ref_time: flo
             "MIC": _signed(phy[19:]),
         }
     elif kind in (Kind.UNCONFIRMED_UP, Kind.CONFIRMED_UP) and (frame := read_data(phy)):
-        told = {
+        message = {
             "msgtype": "updf",
             "MHdr": phy[0],
             "DevAddr": _signed(phy[1:5]),
@@ -91,7 +91,7 @@ def frame_told(phy: bytes, *, dr: int, freq_hz: int, heard: Heard, ref_time: flo
         "rxtime": round(heard.rxtime, 6),
     }
     tail = {"RefTime": round(ref_time, 6), "DR": dr, "Freq": freq_hz, "upinfo": upinfo}
-    return _text({**told, **tail})
+    return _text({**message, **tail})
 
 
 def version_told(*, station: str, firmware: str, features: Sequence[str]) -> str:
@@ -137,8 +137,8 @@ def clocks_told(xtime: int, *, mux_time: float, up_us: int, utc_us: int) -> str:
     `ustime` is the monotonic clock of the host, `UTCtime` its time of day, both in µs.
     """
     xtimes = [xtime, *[0] * (UNITS - 1)]
-    told = {"msgtype": "getxtime", "MuxTime": round(mux_time, 6), "ustime": up_us}
-    return _text({**told, "UTCtime": utc_us, "xtimes": xtimes})
+    message = {"msgtype": "getxtime", "MuxTime": round(mux_time, 6), "ustime": up_us}
+    return _text({**message, "UTCtime": utc_us, "xtimes": xtimes})
 
 
 def pulse_told(up_us: int) -> str:

@@ -292,10 +292,10 @@ def allowed(config: dict[str, Any], region: ChannelPlan) -> Allowed:
     drs, freq_range = config.get("DRs"), config.get("freq_range")
     if config.get("region") != region.name or not isinstance(drs, list):
         return Allowed((), (0, 0))
-    told = zip(region.data_rates, drs, strict=False)
+    pairs = zip(region.data_rates, drs, strict=False)
     defined = tuple(
         dr
-        for dr, (data_rate, entry) in enumerate(told)
+        for dr, (data_rate, entry) in enumerate(pairs)
         if data_rate is not None and _is_defined(entry)
     )
     match freq_range:

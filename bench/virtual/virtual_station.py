@@ -438,10 +438,10 @@ class VirtualStation:
                     self._learn_second(fields.get("txtime"), fields.get("gpstime"))
 
     def _tell_clocks(self, mux_time: object) -> None:
-        told = float(mux_time) if isinstance(mux_time, int | float) else 0.0
+        time_s = float(mux_time) if isinstance(mux_time, int | float) else 0.0
         utc_us = round(self._utc_s() * 1_000_000)
         xtime = self.clock.tell(now_us())
-        self._say(words.clocks_told(xtime, mux_time=told, up_us=now_us(), utc_us=utc_us))
+        self._say(words.clocks_told(xtime, mux_time=time_s, up_us=now_us(), utc_us=utc_us))
 
     def _start_radio(self, link: TextLink, config: dict[str, Any]) -> None:
         if config.get("hwspec") != _HWSPEC or not config.get("sx1301_conf"):

@@ -87,14 +87,14 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
         except (ValueError, RecursionError) as error:
             return unreadable(Unfit.NOT_JSON, _said(error))
         try:
-            told = _named_in(properties)
+            from_properties = _named_in(properties)
         except msgspec.ValidationError as error:
             return unreadable(Unfit.WRONG_FIELD, f"user properties: {error}")
         for name in _Named.__struct_fields__:
-            in_body, in_properties = getattr(named, name), getattr(told, name)
+            in_body, in_properties = getattr(named, name), getattr(from_properties, name)
             if None not in (in_body, in_properties) and in_body != in_properties:
                 return unreadable(Unfit.CONTRADICTION, f"body and user properties differ: {name}")
-        message_id = named.message_id or told.message_id
+        message_id = named.message_id or from_properties.message_id
         if message_id is None:
             return unreadable(Unfit.NO_MESSAGE_ID, "neither body nor user properties name one")
         return cls(
@@ -102,10 +102,11 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
             channel=topic,
             qos=qos,
             message_id=message_id,
-            partition_key=named.partition_key or told.partition_key or "",
-            session_id=named.session_id or told.session_id,
-            sequence_number=named.sequence_number or told.sequence_number,
-            remove_duplicates_key=named.remove_duplicates_key or told.remove_duplicates_key,
+            partition_key=named.partition_key or from_properties.partition_key or "",
+            session_id=named.session_id or from_properties.session_id,
+            sequence_number=named.sequence_number or from_properties.sequence_number,
+            remove_duplicates_key=named.remove_duplicates_key
+            or from_properties.remove_duplicates_key,
             body=payload,
         )
 
@@ -129,11 +130,11 @@ _CAMEL = tuple(entry.encode_name for entry in msgspec.structs.fields(_Named))
 
 def _named_in(properties: Mapping[str, str]) -> _Named:
     # MQTT knows no null: "", and 0 for a number, say that there is none.
-    told: dict[str, object] = {name: properties[name] for name in _CAMEL if properties.get(name)}
+    present: dict[str, object] = {name: properties[name] for name in _CAMEL if properties.get(name)}
     number = properties.get("sequenceNumber", "")
     if re.fullmatch(r"[0-9]{1,19}", number):
-        told["sequenceNumber"] = int(number) or None
-    return msgspec.convert(told, _Named)
+        present["sequenceNumber"] = int(number) or None
+    return msgspec.convert(present, _Named)
 
 
 def _said(error: ValueError | RecursionError) -> str:

@@ -93,9 +93,9 @@ class MqttConnection:
 
     def _tell_acknowledged(self) -> None:
         if self._acknowledged:
-            told, self._acknowledged = self._acknowledged, []
+            acknowledged, self._acknowledged = self._acknowledged, []
             self._progress_us, self.wire.useful = now_us(), True
-            self._tell(told)
+            self._tell(acknowledged)
 
     def _published(self, client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
         if mid in self._reported:

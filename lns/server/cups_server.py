@@ -43,8 +43,8 @@ class RequestHead:
 
         A station pads the number with leading blanks.
         """
-        told = self.headers.get("content-length", "").strip()
-        return int(told) if told.isascii() and told.isdigit() and len(told) < 10 else None
+        length = self.headers.get("content-length", "").strip()
+        return int(length) if length.isascii() and length.isdigit() and len(length) < 10 else None
 
 
 def parse_head(head: bytes) -> RequestHead | None:

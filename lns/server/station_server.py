@@ -96,8 +96,8 @@ class StationServer:
         self._public_uri = self._public_uri or self.uri
 
     def _connection(self, *arguments: Any, **settings: Any) -> asyncio.Protocol:
-        told = self._tell_never_opened
-        socket = WebSocket(*arguments, doors=self._doors, never_opened=told, **settings)
+        never_opened = self._tell_never_opened
+        socket = WebSocket(*arguments, doors=self._doors, never_opened=never_opened, **settings)
         if self._tls is None:
             return socket
         return TlsDoor(socket, self._doors, self._tls, self._limits, self._tell_handshake)

@@ -350,5 +350,5 @@ def _mark(text: bytes) -> Mark:
     return Mark(*map(int, text.split()))
 
 
-def _pairs(told: Any) -> Iterable[tuple[bytes, bytes]]:
-    return told.items() if isinstance(told, dict) else zip(told[::2], told[1::2], strict=True)
+def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
+    return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)

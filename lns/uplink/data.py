@@ -472,7 +472,7 @@ class Uplinks:
     async def _publish(self, facts: Facts) -> None:
         done, status = facts.disposition, facts.requests.status
         if status is not None and facts.is_first:
-            told = status_of_device(
+            message_of_status = status_of_device(
                 self._lns,
                 facts.match.session,
                 facts.match.f_cnt,
@@ -482,7 +482,7 @@ class Uplinks:
                 received_at=self._utc(),
                 unverified=facts.claim.level2 is UNAVAILABLE,
             )
-            await self._application.publish(told)
+            await self._application.publish(message_of_status)
         if done.upstream is DROPPED or not facts.carries_data:
             return
         message = message_of(

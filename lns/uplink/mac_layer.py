@@ -56,8 +56,8 @@ class Requests(Struct, frozen=True, gc=False):
         """What the device tells of itself, the newest where it does so twice."""
         if not self.commands:
             return None
-        told = [command for command in self.commands if isinstance(command, DevStatusAns)]
-        return told[-1] if told else None
+        reports = [command for command in self.commands if isinstance(command, DevStatusAns)]
+        return reports[-1] if reports else None
 
 
 _NOTHING_SAID = {

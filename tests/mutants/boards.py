@@ -246,8 +246,8 @@ MUTANTS = (
     Mutant(
         "the clock of a host in seconds",
         "bench/virtual/virtual_station.py",
-        "mux_time=told, up_us=now_us()",
-        "mux_time=told, up_us=now_us() // 1_000_000",
+        "mux_time=time_s, up_us=now_us()",
+        "mux_time=time_s, up_us=now_us() // 1_000_000",
         STATION,
     ),
     Mutant(

@@ -309,13 +309,13 @@ def _ourselves() -> Owner:
 
 def _read_owner(file: int) -> Owner | None:
     try:
-        told = json.loads(os.pread(file, 4096, 0))
+        holder = json.loads(os.pread(file, 4096, 0))
         return Owner(
-            user=str(told["user"]),
-            host=str(told["host"]),
-            pid=int(told["pid"]),
-            since=str(told["since"]),
-            command=str(told["command"]),
+            user=str(holder["user"]),
+            host=str(holder["host"]),
+            pid=int(holder["pid"]),
+            since=str(holder["since"]),
+            command=str(holder["command"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

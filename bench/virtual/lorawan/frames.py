@@ -205,11 +205,11 @@ def dev_status_ans(battery: int, margin_db: int) -> Command:
 
 def _each(octets: bytes, sizes: dict[Cid, int]) -> Iterator[Command]:
     while octets and octets[0] in sizes:
-        cid, told = Cid(octets[0]), octets[1 : 1 + sizes[Cid(octets[0])]]
-        if len(told) < sizes[cid]:
+        cid, body = Cid(octets[0]), octets[1 : 1 + sizes[Cid(octets[0])]]
+        if len(body) < sizes[cid]:
             return
-        yield Command(cid, told)
-        octets = octets[1 + len(told) :]
+        yield Command(cid, body)
+        octets = octets[1 + len(body) :]
 
 
 F_OPTS_MAX = 15
