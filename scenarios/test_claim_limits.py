@@ -197,6 +197,8 @@ async def test_two_frames_of_the_counter_that_a_server_began_with_are_two(rig, s
     two = await hear(rig, device, "east", f_cnt=9, payload=b"two", confirmed=True)
     rig.expect(one, EXPIRED, again="west")
     rig.expect(two, LOST, lost="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-9"
+    rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
 
 
 @pytest.mark.parametrize("servers", [1, 2])

@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, OVER, OWNED, WITH_DOWNLINK
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OVER, OWNED, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -41,6 +41,16 @@ TAKEN = Table("""
     Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
     Mark     *           | DuplicateDueToResubmission marked NotAsked
     None     *           | DuplicateDueToResubmission forwarded NotAsked
+""")
+ASKED = Table("""
+    strategy kind        | asked
+    *        *           | NonDuplicate forwarded RX1
+""")
+TAKEN_ASKING = Table("""
+    strategy kind        | taken
+    Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) Suppressed
+    Mark     *           | DuplicateDueToResubmission marked Suppressed
+    None     *           | DuplicateDueToResubmission forwarded Suppressed
 """)
 TURNS_US = {"a moment later": milliseconds(100), "when it is answered": seconds(3)}
 
@@ -94,11 +104,81 @@ async def test_a_life_may_begin_with_the_counter_that_was_the_newest(rig, confir
     """Other bytes, a quiet minute later, through another server: the device has begun again."""
     rig.put_on("lns-b", "east")
     device = rig.provision("relaxed", f_cnt=500)
+    first = await hear(rig, device, "west")
     before = await hear(rig, device, "west", f_cnt=f_cnt, payload=b"old", after=seconds(61))
+    rig.expect(first, OWNED, owned="west")
     again = await hear(rig, device, "east", f_cnt=f_cnt, payload=b"new", confirmed=confirmed)
     after = await hear(rig, device, "east", f_cnt=f_cnt + 1)
     for frame, station in ((before, "west"), (again, "east"), (after, "east")):
         rig.expect(frame, OWNED, owned=station)
+    lives = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}"
+    for frame, life in ((before, 1), (again, 2), (after, 2)):
+        key = f"{lives}.{life}-{frame.f_cnt}"
+        rig.expect_upstream(frame, through="west" if life == 1 else "east", removeDuplicatesKey=key)
+
+
+@pytest.mark.parametrize("spans", [1, 2])
+async def test_the_same_16_bits_of_a_roll_over_before_are_old(rig, confirmed, spans):
+    """65 536 less, and signed so: no resubmission of the newest frame, and not answered."""
+    device = rig.provision("veteran", f_cnt=0x30005, relaxed_f_cnt=False)
+    newest = await hear(rig, device, "west")
+    old = await hear(rig, device, "west", f_cnt=0x30005 - spans * 0x10000, confirmed=confirmed)
+    rig.expect(newest, FIRST, first="west")
+    rig.expect(
+        old, INVALID if spans == 1 else FORGED, **{"invalid" if spans == 1 else "forged": "west"}
+    )
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_a_first_message_that_asks_for_no_answer_may_come_ever_again(rig, strategy, servers):
+    """Three answers are all that a counter has; a frame that is owed none uses none."""
+    if servers == 2:
+        rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=1)
+    for _ in range(5):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, FIRST, first="west")
+    rig.expect(first, FIRST + TAKEN * 5, first="west", taken="west")
+
+
+async def test_a_repeated_first_message_uses_no_counter_for_nothing(rig, strategy):
+    """It asks how well it is heard, which is answered once; then comes the next counter."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    first = await hear(rig, device, "west", f_cnt=1, f_opts=b"\x02")
+    await tell(rig, first, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", f_cnt=2, confirmed=True)
+    rig.expect(first, ASKED + TAKEN_ASKING, asked="west", taken="west")
+    rig.expect_answer(after, f_cnt=1)
+    rig.expect(after, OWNED, owned="west")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_who_owns_frames_again_has_missed_none_of_them(rig):
+    """It was refused one, then granted one: the store may forget, it knows the next counter."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, relaxed_f_cnt=False)
+    theirs = await hear(rig, device, "west", "east", confirmed=True)
+    ours = await hear(rig, device, "east", confirmed=True)
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "east", confirmed=True)
+    rig.expect(theirs, OWNED + LOST, owned="west", lost="east")
+    for f_cnt, frame in enumerate((ours, after), start=1):
+        rig.expect(frame, OWNED, owned="east")
+        rig.expect_answer(frame, f_cnt=f_cnt)
+
+
+async def test_the_counter_that_a_server_began_with_is_asked_about_and_old(rig, strategy):
+    """Unconfirmed: nobody knows its bytes, and nobody has it as new."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    one = await hear(rig, device, "west", f_cnt=9)
+    rig.expect(one, EXPIRED, again="west")
 
 
 @pytest.mark.fault("lns", "restart")
