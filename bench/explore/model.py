@@ -2,11 +2,11 @@
 
 Written from ADR 007 and the architecture alone; it shares no code with the network server. It knows
 everything at once: one record of a session that all servers see alike, and for each server what
-that one heard itself (`bench.explore.model_books`). What is decided, is decided when a reception
-arrives; a message that takes its time makes the answer later (`bench.explore.model_answers`).
+that one heard itself (`bench.explore.model_books`: look there for what a word means). What is
+decided, is decided when a reception arrives; a message that takes its time makes the answer later.
 
-Read it from the top: the sections follow a frame from the antenna to the application and back, and
-`policy` is the table of ADR 007. Pass over `_doubts` at the first reading: what nobody outside can
+Read it from the top: `policy` is the table of ADR 007, and the sections follow a frame from the
+antenna to the application and back. Pass over every line with `_doubts`: what nobody outside can
 know is *unknowable*, with the reason (`bench.explore.model_doubts`), and the rules are whole
 without it.
 """
@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 from bench.explore.history import Device
-from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
     ENDED,
@@ -28,21 +27,23 @@ from bench.explore.model_books import (
     TOO_FAR,
     UNTOLD,
     Claim,
+    Coming,
     Decided,
     Due,
-    Harmless,
     Server,
     Session,
     Unknowable,
     bring_back,
     copy_of,
     elders,
+    window,
 )
-from bench.explore.model_doubts import NOT_TOLD, ONLY_A_PART, SLOW_JOIN, Doubts
+from bench.explore.model_doubts import SLOW_JOIN, Doubts
 from bench.explore.trace import (
     DownlinkWanted,
     Event,
     Frame,
+    RadioLost,
     RadioRestarted,
     Reception,
     ServerRestarted,
@@ -54,7 +55,7 @@ from bench.explore.trace import (
 )
 
 ASKED_AGAIN_US = 5_000_000  # a frame that fits nobody is asked for again after that
-JOIN_RX1_US = 5_000_000
+JOIN_RX1_US, DATA_RX1_US = 5_000_000, 1_000_000
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
 
@@ -99,8 +100,8 @@ class Model:
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
         self._is_emptied = False
         self._now_us = 0
-        self._answers = Answers(trace)
-        self._doubts = Doubts(trace, self._answers, self._sessions)
+        self._coming = Coming(trace)
+        self._doubts = Doubts(trace, self._coming, self._sessions)
         self._refusals: list[tuple[int, Callable[[], None]]] = []
         for number, device in enumerate(history.devices):
             if device.kind != "otaa":
@@ -113,7 +114,8 @@ class Model:
         due: dict[int, Due] = {}
         for place, event in enumerate(self._trace.events):
             self._now_us = event.at_us
-            self._answers.look_at(place, event)
+            self._coming.place = place
+            self._doubts.look_at(event)
             while self._refusals and self._refusals[0][0] < event.at_us:
                 self._refusals.pop(0)[1]()
             if isinstance(event, Reception) and self._is_emptied:
@@ -205,7 +207,7 @@ class Model:
         if not is_sure:
             raise Unknowable(SLOW_JOIN)
         server.knows.add(frame.number)
-        answer = self._answers.window(r, server, JOIN_RX1_US, r.at_us, late_us)
+        answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us)
         return Words("NonDuplicate", "dropped", "-", answer, "NotAsked")
 
     # --- 3. a data frame, from level 1 to the application and back --------------------------------
@@ -247,7 +249,7 @@ class Model:
             self._settle(r, server, session, done_us + late_us, decided.level2)
         answer = withheld
         if decided.answers and decided.level2 in ("NotAsked", "Owner"):
-            answer = self._answers.answer(r, server, session, decided, done_us)
+            answer = self._answer(r, server, session, decided, done_us)
         return Words(decided.status, decided.upstream, decided.reason, answer, decided.level2)
 
     # --- 4. level 1: which copy is it here? -------------------------------------------------------
@@ -285,8 +287,6 @@ class Model:
         Whether the session is over by what is found there.
         """
         self._doubts.slow_store(r, server, session, where, copy)
-        late_us, waits_us = 3 * server.lateness_us(r.at_us), server.waits_us[r.frame.device]
-        server.waits_us[r.frame.device] = max(waits_us, r.at_us + late_us)
         _, heard = session.heard.get(r.server, (0, None))
         is_far = r.frame.f_cnt - (heard or 0) > GAP_MAX
         if where != TOO_FAR or copy != "first" or not is_far or server.is_away(r.at_us):
@@ -341,14 +341,10 @@ class Model:
         """Even what a server refuses it has asked about, if its device may have begun again."""
         is_nameless = where == EQUAL and session.owner is None
         may_know = self._device(r.frame).kind == "relaxed" or where == TOO_FAR or is_nameless
-        is_news = not session.is_told(r.server)
-        if server.is_away(r.at_us) and is_news:
-            raise Unknowable(ONLY_A_PART)
+        self._doubts.look(r, server, session, where, may_know=may_know)
         if not may_know or server.is_away(r.at_us):
             return
         session.tell(r.server)
-        if is_news and session.lives and where != TOO_FAR:
-            raise Harmless(NOT_TOLD)
         known = session.claim_of(r, self._trace.retention_us)
         owner = known.owner
         mine = (session.owner if owner is None else owner) in (None, r.server)
@@ -376,16 +372,13 @@ class Model:
         both_mine = owner == number and session.owner == number
         if owner is not None and is_first:
             granted = owner == number
-            if granted and decided.advances and not restarts:
-                raise Unknowable("claimed before a restart: was it delivered?")
+            self._doubts.claimed(granted=granted and decided.advances and not restarts)
         elif owner is not None and where in (NEWER, TOO_FAR) and not both_mine:
             granted = False  # an equal frame of another life is new for its own server only
         elif where == NEWER and owner is None and known.at_us is not None and is_of_before:
             granted = False  # the newest frame of a life that is over
         elif where == NEWER or (restarts and is_first):
-            forgotten = session.claimed.get(frame.number)
-            if not is_first and forgotten and forgotten.owner not in (None, number):
-                raise Unknowable("another server's frame is claimed again when that is forgotten")
+            self._doubts.forgotten(r, session, is_first=is_first)
             granted = decided.new = True
             known = Claim(session.life)
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)
@@ -428,7 +421,45 @@ class Model:
             session.be_doubted(why, r.frame.f_cnt, self._device(r.frame).kind == "relaxed")
         return replace(decided, level2="Unavailable", answers=False, spends=False)
 
-    # --- 8. what follows of it --------------------------------------------------------------------
+    # --- 8. the answer: in which window does it leave? --------------------------------------------
+
+    def _answer(
+        self, r: Reception, server: Server, session: Session, decided: Decided, done_us: int
+    ) -> str:
+        """In which window the answer leaves; one that cannot be kept in the store does not.
+
+        What waits for a device leaves with it, whether the frame asked for one or not.
+        """
+        device, late_us = r.frame.device, 3 * server.lateness_us(r.at_us)
+        self._doubts.answer(r, server, done_us, done_us + late_us)
+        if server.is_away(done_us):
+            if decided.spends:
+                session.spent[r.frame.f_cnt] -= 1
+            return "Suppressed" if r.frame.wants_answer else "NotAsked"
+        waits = server.queue[device] > 0
+        self._doubts.downlink(r, server, done_us + late_us, waits=waits)
+        if not r.frame.wants_answer and not waits:
+            return "NotAsked"
+        found = self._window(r, server, DATA_RX1_US, done_us, late_us if self._shared else 0)
+        if found == "TooLate":
+            is_cut = self._coming.is_disturbed(r, done_us, RadioLost)
+            is_cut = is_cut and not self._coming.is_disturbed(r, done_us, RadioRestarted)
+            return found if r.frame.wants_answer or is_cut else "NotAsked"
+        server.queue[device] -= waits
+        return found
+
+    def _window(self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int) -> str:
+        """The first window that opens late enough; a radio session that is over has none."""
+        is_over = server.radios[r.station] != r.radio
+        is_cut = self._coming.is_disturbed(r, at_us, RadioLost)
+        self._doubts.radio(r, server, at_us, is_over=is_over, is_cut=is_cut)
+        if is_over or is_cut:
+            return "TooLate"
+        left_us = r.ended_us + rx1_us - at_us
+        self._doubts.window(r, at_us, left_us, late_us)
+        return window(left_us)
+
+    # --- 9. what follows of it --------------------------------------------------------------------
 
     def _settle(
         self, r: Reception, server: Server, session: Session, done_us: int, level2: str

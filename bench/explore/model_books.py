@@ -1,20 +1,30 @@
-"""What does the model remember of a session and of a server?
+"""What does the model remember of a session and of a server, and what does it see coming?
 
 State for `bench.explore.model`, with the two rules that place a counter in a life (`Session.place`,
-`Session.begin_again`).
+`Session.begin_again`). What only `bench.explore.model_doubts` asks for stands last in each class.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 
 from bench.explore.trace import (
+    Event,
+    RadioLost,
+    RadioRestarted,
     Reception,
+    StoreDisturbed,
+    Trace,
+    UpstreamDisturbed,
     Words,
 )
 
 GAP_MAX = 16_384
 TURN = 1 << 16
 ANSWERS_AGAIN_MAX = 3
+RX2_AFTER_US = 1_000_000
+LEAD_US = 400_000  # an answer is on its way so long before its window opens
 NEWER, EQUAL, OLDER, TOO_FAR, UNTOLD = "newer", "equal", "older", "too far", "untold"
 
 
@@ -200,6 +210,52 @@ class Server:
         return self.late_us if at_us <= self.store_us else 0
 
 
+class Coming:
+    """What comes after the event that is looked at, the one at `place`."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._events = trace.events
+        self.place = 0
+
+    def is_disturbed(
+        self,
+        r: Reception,
+        until_us: int,
+        what: type[StoreDisturbed | UpstreamDisturbed | RadioLost | RadioRestarted],
+    ) -> bool:
+        """Whether this befalls a server, or one station of it, until then."""
+        return any(
+            isinstance(event, what)
+            and event.server == r.server
+            and getattr(event, "station", r.station) == r.station
+            for event in self.until(until_us)
+        )
+
+    def is_heard(self, r: Reception, until_us: int, *, here: bool | None) -> bool:
+        """Whether its device is heard again until then, by this server, another one, or any."""
+        return any(
+            isinstance(event, Reception)
+            and here in (None, event.server == r.server)
+            and event.frame.device == r.frame.device
+            for event in self.until(until_us)
+        )
+
+    def is_overtaken(self, r: Reception, until_us: int) -> bool:
+        """Whether until then more comes than copies elsewhere: of its device, or a fault here."""
+        return any(
+            event.frame.device == r.frame.device
+            and (event.frame is not r.frame or event.server == r.server)
+            if isinstance(event, Reception)
+            else event.server == r.server and isinstance(event, StoreDisturbed | UpstreamDisturbed)
+            for event in self.until(until_us)
+        )
+
+    def until(self, until_us: int) -> Iterator[Event]:
+        """What happens after an event and until a time."""
+        after = islice(self._events, self.place + 1, None)
+        return takewhile(lambda event: event.at_us <= until_us, after)
+
+
 @dataclass(slots=True)
 class Decided:
     """What was decided about one reception: what goes up, what may go down, what was changed."""
@@ -212,6 +268,13 @@ class Decided:
     advances: bool = False
     level2: str = "NotAsked"
     new: bool = False
+
+
+def window(left_us: int) -> str:
+    """The window of an answer that is ready so long before RX1 opens."""
+    if left_us >= LEAD_US:
+        return "RX1"
+    return "RX2" if left_us + RX2_AFTER_US >= LEAD_US else "TooLate"
 
 
 def elders(

@@ -6,7 +6,6 @@ same without them, they would only claim more than anybody can know.
 
 from collections.abc import Callable
 
-from bench.explore.model_answers import Answers
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
     ENDED,
@@ -16,31 +15,56 @@ from bench.explore.model_books import (
     OLDER,
     TOO_FAR,
     TURN,
+    Coming,
     Harmless,
     Server,
     Session,
     Unknowable,
     UnsureAnswer,
     elders,
+    window,
 )
-from bench.explore.trace import Reception, Trace, UpstreamDisturbed
+from bench.explore.trace import (
+    DownlinkWanted,
+    Event,
+    RadioLost,
+    RadioRestarted,
+    Reception,
+    StoreDisturbed,
+    Trace,
+    UpstreamDisturbed,
+)
 
 NOT_TOLD = "a copy at a server that was not told what came since"
 ONLY_A_PART = "a server without its store knows only a part"
 SLOW_JOIN = "a join between servers with a slow store"
+NO_CLOCK = "a station has not told its clock"
+SAME_BYTE = "a radio session that is over has the number of the one that runs"
+PROMPT_US = 1_000
+DRIFT = 20_000  # 50 ppm
+UNDER_WAY_US = 10_000_000  # no frame of a radio session before is under way for so long
 
 
 class Doubts:
-    """Raises what nobody can know; `joins` are the numbers of those whose fate is in doubt."""
+    """Raises what nobody can know; `joins` are the numbers of those whose fate is in doubt.
+
+    `_prompt_us`: when a station last told of something at once. Its clock may run 50 ppm wrong.
+    """
 
     def __init__(
-        self, trace: Trace, answers: Answers, sessions: dict[tuple[int, int], Session]
+        self,
+        trace: Trace,
+        coming: Coming,
+        sessions: dict[tuple[int, int], Session],
     ) -> None:
         self._trace = trace
         self._shared = trace.history.servers > 1
-        self._answers = answers
+        self._coming = coming
         self._sessions = sessions
         self.joins: set[int] = set()
+        self._prompt_us: dict[tuple[int, int], int] = {}
+        self._running: dict[tuple[int, int], RadioRestarted] = {}
+        self._moved: dict[tuple[int, int], int] = {}  # the radio whose clock an older one moved
 
     def spread(self, r: Reception, server: Server, unknowable: Unknowable) -> None:
         """What follows from something unknowable is unknowable too.
@@ -135,17 +159,17 @@ class Doubts:
         self, r: Reception, session: Session, copy: str, begins_us: int, until_us: int
     ) -> None:
         """A copy that waits for the fate of its first one, or anything for a slow store."""
-        if until_us > r.at_us and self._answers.is_disturbed(r, until_us, UpstreamDisturbed):
+        if until_us > r.at_us and self._coming.is_disturbed(r, until_us, UpstreamDisturbed):
             raise Unknowable("the application is disturbed while a copy waits")
         if begins_us > r.at_us and copy == "same" and self._shared:
             is_newest = session.place(r.frame.f_cnt) == EQUAL
-            if not is_newest or self._answers.is_heard(r, begins_us, here=None):
+            if not is_newest or self._coming.is_heard(r, begins_us, here=None):
                 raise Unknowable("a repetition waits while a newer frame is accepted")
 
     def message(self, r: Reception, server: Server, until_us: int) -> None:
         """A message on its way to a disturbed application, with others beside it."""
         if server.slow_us or server.refused:
-            others = [e for e in self._answers.until(until_us) if isinstance(e, Reception)]
+            others = [e for e in self._coming.until(until_us) if isinstance(e, Reception)]
             if server.is_unsure or any(other.server == r.server for other in others):
                 raise Unknowable("which message the application disturbs")
 
@@ -155,7 +179,7 @@ class Doubts:
         """A message that is refused."""
         if self._shared and server.lateness_us(r.at_us):
             raise Unknowable("a frame is given back by way of a slow store")
-        if slowly and (copy != "first" or self._answers.is_overtaken(r, refused_us)):
+        if slowly and (copy != "first" or self._coming.is_overtaken(r, refused_us)):
             raise Unknowable("a message under way that is refused when more has come")
 
     # --- what servers tell each other ------------------------------------------------------------
@@ -174,6 +198,31 @@ class Doubts:
             raise Harmless("a copy of an older frame waits for a slow store")
         if server.lateness_us(r.at_us) and not is_told and (session.lives or gap > GAP_MAX):
             raise Unknowable("a counter is looked up in a slow store")
+        until_us = r.at_us + 3 * server.lateness_us(r.at_us)
+        server.waits_us[r.frame.device] = max(waits_us, until_us)
+
+    def look(
+        self, r: Reception, server: Server, session: Session, where: str, *, may_know: bool
+    ) -> None:
+        """What is refused, at a server that was not told of all that came."""
+        if session.is_told(r.server):
+            return
+        if server.is_away(r.at_us):
+            raise Unknowable(ONLY_A_PART)
+        if may_know and session.lives and where != TOO_FAR:
+            session.tell(r.server)
+            raise Harmless(NOT_TOLD)
+
+    def claimed(self, *, granted: bool) -> None:
+        """A newer frame that a server has claimed already: it began anew since."""
+        if granted:
+            raise Unknowable("claimed before a restart: was it delivered?")
+
+    def forgotten(self, r: Reception, session: Session, *, is_first: bool) -> None:
+        """A copy of a frame of which it is forgotten whose it was."""
+        known = session.claimed.get(r.frame.number)
+        if not is_first and known and known.owner not in (None, r.server):
+            raise Unknowable("another server's frame is claimed again when that is forgotten")
 
     def misled(self, r: Reception, session: Session, where: str, *, is_claimed: bool) -> None:
         """A server that was told of a frame which its owner has given back since."""
@@ -222,3 +271,78 @@ class Doubts:
             is_near = r.frame.f_cnt - (heard or 0) <= GAP_MAX and not session.lives
             if session.place(r.frame.f_cnt) != NEWER or not is_near:
                 raise Unknowable(ONLY_A_PART)
+
+    # --- the answer -------------------------------------------------------------------------------
+
+    def look_at(self, event: Event) -> None:
+        """See what an event tells of a station's radio and clock."""
+        if isinstance(event, RadioRestarted):
+            self._running[event.server, event.station] = event
+        elif isinstance(event, Reception) and (known := self._running.get(event.place)):
+            is_late = event.at_us - known.at_us >= UNDER_WAY_US
+            if event.radio < known.radio and (known.mute or (known.again and is_late)):
+                self._moved[event.place] = known.radio
+        if (isinstance(event, RadioRestarted) and not event.mute) or (
+            isinstance(event, Reception) and event.at_us - event.ended_us < PROMPT_US
+        ):
+            self._prompt_us[event.server, event.station] = event.at_us
+
+    def answer(self, r: Reception, server: Server, done_us: int, until_us: int) -> None:
+        """Whether an answer is given at all."""
+        if done_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
+            if self._coming.is_heard(r, done_us, here=False):
+                server.disputed.add(r.frame.device)
+                raise UnsureAnswer("another server has the session before the answer is under way")
+        if self._coming.is_disturbed(r, until_us, StoreDisturbed):
+            raise Unknowable("the store goes away while the answer is under way")
+
+    def downlink(self, r: Reception, server: Server, until_us: int, *, waits: bool) -> None:
+        """What waits for a device leaves with one answer: of two under way nobody knows which."""
+        device, before_us = r.frame.device, server.answering_us[r.frame.device]
+        server.answering_us[device] = max(before_us, until_us)
+        comes = any(
+            isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)
+            for event in self._coming.until(until_us)
+        )
+        is_beside = before_us > r.at_us or self._coming.is_heard(r, until_us, here=True)
+        if comes or (waits and is_beside):
+            server.disputed.add(device)
+        if device in server.disputed and (waits or comes):
+            raise UnsureAnswer("what waits for a device leaves with one of two answers under way")
+
+    def radio(
+        self, r: Reception, server: Server, at_us: int, *, is_over: bool, is_cut: bool
+    ) -> None:
+        """Which radio session a frame is of, and whether that lasts until its answer leaves."""
+        running = self._running.get(r.place)
+        if is_over:
+            if running and running.mute:
+                raise UnsureAnswer(NO_CLOCK)
+            self._look_at_byte(r, self._coming.place)
+            return
+        if self._moved.get(r.place) == r.radio:
+            raise UnsureAnswer(SAME_BYTE)
+        if running and running.mute and running.radio == r.radio:
+            if r.at_us - running.at_us < UNDER_WAY_US or r.at_us - r.ended_us >= PROMPT_US:
+                raise UnsureAnswer(NO_CLOCK)
+        if is_cut:
+            self._look_at_byte(r, len(self._trace.events))
+        elif self._coming.is_disturbed(r, at_us + 3 * server.lateness_us(r.at_us), RadioLost):
+            raise UnsureAnswer("a station leaves while its answer waits for a slow store")
+
+    def window(self, r: Reception, at_us: int, left_us: int, late_us: int) -> None:
+        """Whether the same window is reached with all that an answer may wait for."""
+        if window(left_us) != window(left_us - late_us):
+            raise UnsureAnswer("a slow store decides about the window")
+        drift_us = (at_us - self._prompt_us.get(r.place, 0)) // DRIFT
+        if window(left_us + drift_us) != window(left_us):
+            raise UnsureAnswer("the clock of a station may have drifted")
+
+    def _look_at_byte(self, r: Reception, place: int) -> None:
+        """Whether a radio session that is over looks like one with the same number."""
+        if any(
+            isinstance(event, RadioRestarted) and event.again and event.radio > r.radio
+            for event in self._trace.events[:place]
+            if (event.server, getattr(event, "station", None)) == r.place
+        ):
+            raise UnsureAnswer(SAME_BYTE)
