@@ -228,3 +228,15 @@ def test_a_store_of_before_knew_no_mic(session: Session) -> None:
     assert session.mic is None
     session.learn(Counter(10, mic=MIC), "lns-b")
     assert session.mic == MIC
+
+
+def test_a_life_that_begins_is_the_one_that_was_heard(session: Session) -> None:
+    session.advance(10, MIC)
+    session.advance(0, MIC)
+    assert (session.heard, session.heard_life) == (0, session.life) == (0, 1)
+
+
+def test_who_knows_the_bytes_of_a_counter_learns_no_others(session: Session) -> None:
+    session.advance(10, MIC)
+    session.learn(structs.replace(session.counter, mic=Mic("00000000")), "lns-b")
+    assert session.mic == MIC

@@ -43,6 +43,24 @@ def test_a_first_message_is_a_copy_for_a_minute(silence_us: int, owner: str) -> 
     assert asyncio.run(claims.claim(bid("lns-b", 0, first_message=True))).owner == owner
 
 
+@pytest.mark.parametrize(
+    ("silence_us", "owner"), [(86_399_999_999, "lns-a"), (86_400_000_000, "lns-b")]
+)
+def test_a_session_belongs_to_somebody_for_a_day(silence_us: int, owner: str) -> None:
+    at_us = [0]
+    claims = MemoryClaims(lambda: at_us[0])
+    asyncio.run(claims.claim(bid("lns-a", 10)))
+    at_us[0] += silence_us
+    other = replace(bid("lns-b", 10), mic=Mic("00000000"))
+    assert asyncio.run(claims.claim(other)).owner == owner
+
+
+def test_a_counter_without_a_claim_comes_behind_those_that_were_missed() -> None:
+    claims = MemoryClaims(lambda: 0)
+    asked = replace(bid("lns-a", 10), f_cnt_down=5, f_cnt_down_missed=4)
+    assert [asyncio.run(claims.take_f_cnt_down(asked)) for _ in range(2)] == [9, 10]
+
+
 def test_of_a_device_that_is_forgotten_nobody_owns_a_session() -> None:
     claims = MemoryClaims(lambda: 0)
     asyncio.run(claims.claim(bid("lns-a", 10)))

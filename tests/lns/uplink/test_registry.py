@@ -184,3 +184,12 @@ def test_a_device_is_found_by_its_eui() -> None:
     registry = registry_of(ALPHA, GAMMA)
     assert registry.device(GAMMA.dev_eui) is GAMMA
     assert registry.device(BETA.dev_eui) is None
+
+
+def test_only_the_session_that_ended_elsewhere_is_over() -> None:
+    registry = registry_of(GAMMA)
+    joined(registry, NEW_ADDR, OTHER_KEYS)
+    newest = joined(registry, DEV_ADDR, KEYS)
+    registry.end(Match(GAMMA, newest, 0))
+    assert registry.devices_with(NEW_ADDR) == (GAMMA.dev_eui,)
+    assert registry.devices_with(DEV_ADDR) == ()
