@@ -120,6 +120,8 @@ class Doubts:
             session in server.maybe_knows and server.is_away(r.at_us)
         ):
             raise Unknowable("who sent it is looked up in a slow store")
+        if r.at_us < server.waits_us[r.frame.device]:
+            raise Unknowable("a frame before it waits for a slow store")
         if r.frame.device in server.unsure_of:
             raise Unknowable(SLOW_JOIN)
 
