@@ -553,3 +553,4 @@ async def test_a_station_that_is_always_late_is_told_of(rig):
         await rig.say(text, by="west")
         await rig.wait(seconds(2))
         rig.expect(frame, TOO_LATE if late else FIRST, first="west")
+    rig.expect_finding("too late", owner="gateway", about="west")

@@ -146,6 +146,7 @@ async def test_a_station_without_a_clock_leaves_what_it_hears_first_unanswered(r
     for uplink in unanswered:
         rig.expect(uplink, TOO_LATE + COPY, first="west", copy="east")
         rig.expect_on_air(uplink)
+    rig.expect_finding("too late", owner="gateway", about="west")
 
 
 async def test_a_burst_is_cut_off_in_the_station(rig, strategy):

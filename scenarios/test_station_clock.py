@@ -220,3 +220,4 @@ async def test_who_cannot_be_answered_is_named_with_the_reason(rig, cause):
         else:
             await says(rig, TOO_LATE, xtime=0 if cause == "no clock" else moment ^ (SESSION * 0x80))
     await says(rig, FIRST)
+    rig.expect_finding("too late", owner="gateway", about="west")

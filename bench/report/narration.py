@@ -300,6 +300,9 @@ def _case_expect(event: Event, cast: Cast) -> str:
         return f"due: answer {event.get('n')} to {event.get('frame_id')} says {details}"
     if event.get("expect") == "evicted":
         return f"due: level 1 forgets {event.get('count')} frames before their time"
+    if event.get("expect") == "finding":
+        about = cast.name(str(event.get("station")))
+        return f"due: the report has a finding about {about}: {event.get('rule')}"
     if event.get("expect") == "on_air":
         windows = event.get("windows")
         said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""

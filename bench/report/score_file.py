@@ -270,6 +270,7 @@ class Score:
     oracle: tuple[OracleConfusion, ...] = ()
     oracle_agreement: OracleAgreement = field(default_factory=OracleAgreement)
     findings: tuple[Finding, ...] = ()
+    provoked: tuple[Finding, ...] = ()
     answers: tuple[Answers, ...] = ()
     dispositions: tuple[Disposition, ...] = ()
     store_calls: tuple[StoreCalls, ...] = ()

@@ -7,6 +7,7 @@ from bench.device.interfaces import Joining, Sent
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Devices, Frame, RigDevice
 from bench.verdict.expectation import Due, Table
+from bench.verdict.owner import Owner
 
 REPLIES = {True: "+EVT:SEND_CONFIRMED_OK", False: "+EVT:TX_DONE"}
 
@@ -71,6 +72,13 @@ class Expectations:
     def expect_evictions(self, times: int) -> None:
         """Expect network servers to tell so often that level 1 was full, and forgot too early."""
         self.setup.case.expect_evictions(times)
+
+    def expect_finding(self, rule: str, *, owner: str, about: str) -> None:
+        """Expect the report to have a finding about a station: it is there on purpose.
+
+        It is not counted among those to be read; without it the case fails.
+        """
+        self.setup.case.expect_finding(Owner(owner), rule, self.setup.station(about).eui)
 
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
         """Expect these fields in every message that the application gets of an uplink by a station.

@@ -173,6 +173,18 @@ FROM ({_ALL_PARTS})
 # host whose event loop stood still for a while makes devices, stations and network servers late:
 # what went wrong in a case that was open when it woke is nobody's failure. Where something would
 # have failed, the stall itself stands before it as a finding.
+# What a scenario brings about on purpose is no news; what it was to bring about, and did not, is.
+_DECLARED = "run, case, owner, rule, station"
+_UNPROVOKED = finding(
+    f"""(SELECT {_DECLARED}, min(seq) AS seq FROM case_expect WHERE expect = 'finding' GROUP BY ALL)
+    LEFT ANTI JOIN disagreements USING ({_DECLARED})
+    LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall, stations FROM cases)
+      USING (run, case)""",
+    "'bench'", "'provoked'", f"if(missed OR stall IS NOT NULL, {INCONCLUSIVE}, {FAIL})", (6, "seq"),
+    """format_string('%s: expected the finding %s, observed none',
+      coalesce(filter(stations, one -> one.eui = station)[0].name, station), rule)""",
+    station="station", expected="rule",
+)  # fmt: skip
 _STALLED = finding(
     f"""(SELECT run, case, max(stall) AS stall
       FROM disagreements JOIN (SELECT run, case, stall FROM cases) USING (run, case)
@@ -191,14 +203,18 @@ FROM disagreements
 |> LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall FROM cases) USING (run, case)
 |> SET owner = if(stall IS NULL, owner, 'bench'),
      result = if(result = {FAIL} AND (missed OR stall IS NOT NULL), {INCONCLUSIVE}, result)
-|> SELECT {_COLUMNS}
+|> LEFT JOIN (SELECT DISTINCT {_DECLARED}, true AS provoked FROM case_expect
+     WHERE expect = 'finding') USING ({_DECLARED})
+|> SELECT {_COLUMNS}, coalesce(provoked AND result IS NULL, false) AS provoked
 UNION ALL
-{_STALLED}
+SELECT *, false FROM ({_UNPROVOKED})
 UNION ALL
-{_MISSED}
+SELECT *, false FROM ({_STALLED})
+UNION ALL
+SELECT *, false FROM ({_MISSED})
 UNION ALL
 SELECT run, CAST(NULL AS STRING), 'bench', rule, NULL, NULL, NULL, NULL, NULL, NULL, text,
-  NULL, 6, place FROM holes"""
+  NULL, 6, place, false FROM holes"""
 
 _REASONS = f"""slice(sort_array(collect_list(struct(phase, place, n, text, owner))
     FILTER (WHERE result = %s)), 1, {_REASONS_MAX})"""

@@ -134,6 +134,8 @@ def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]
     superseded = {row["case"] for row in found["verdicts"] if row["superseded"]}
     verdicts = [row for row in found["verdicts"] if not row["superseded"]]
     findings = [row for row in found["findings"] if row["case"] not in superseded]
+    provoked = [row for row in findings if row["provoked"]]
+    to_read = [row for row in findings if not row["provoked"]]
     totals = Counter(row["verdict"] for row in verdicts)
     return {
         "schema": SCHEMA,
@@ -147,7 +149,8 @@ def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]
         "verdicts": _objects(verdicts, _VERDICT, lambda row: (row["begin_us"], row["case"])),
         "confusion": _objects(found["confusion"], ("expected", "observed", "count"), str),
         **_oracle(found["agreement"]),
-        "findings": _objects(findings, _FINDING, _by_place),
+        "findings": _objects(to_read, _FINDING, _by_place),
+        "provoked": _objects(provoked, _FINDING, _by_place),
         "answers": _objects(found["answers"], ("strategy", "confirmed", "answer", "count"), str),
         "dispositions": _objects(found["dispositions"], ("upstream", "count"), str),
         "margins": [

@@ -223,6 +223,11 @@ class Case:
         """Expect network servers to tell so often that level 1 forgot a frame before its time."""
         self._fact("case.expect", {"expect": "evicted", "count": count})
 
+    def expect_finding(self, owner: str, rule: str, station: Eui) -> None:
+        """Expect the report to have a finding about a station, which the scenario brings about."""
+        facts = {"owner": owner, "rule": rule, "station": station}
+        self._fact("case.expect", {"expect": "finding", **facts})
+
     def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
         """Expect stations to report just these answers to a frame on the air, in this order."""
         facts = {"frame_id": frame_id, "windows": list(windows)}

@@ -221,6 +221,19 @@ class Expected:
     race: int | None = None
 
 
+TOO_LATE_RULE = "too late"
+"""The rule of a station that could not answer several times in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provoked:
+    """A finding of the report, about one station, that a scenario brings about."""
+
+    owner: str
+    rule: str
+    station: str
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedBody:
     """Fields that every message of one uplink through one station should have."""
@@ -260,6 +273,8 @@ class Evidence:
     expected_on_air: dict[str, list[str]] = field(default_factory=dict)
     expected_statuses: dict[str, int] = field(default_factory=dict)
     expected_evictions: int | None = None
+    expected_findings: list["Provoked"] = field(default_factory=list)
+    provoked: set["Provoked"] = field(default_factory=set)
     lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     receptions: list[Heard] = field(default_factory=list)
     outcomes: list[Event] = field(default_factory=list)
@@ -407,6 +422,9 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
             evidence.expected_on_air[event["frame_id"]] = event["windows"]
         case "effect" | "ignored":
             evidence.effects.expect(event)
+        case "finding":
+            due = Provoked(event["owner"], event["rule"], event["station"])
+            evidence.expected_findings.append(due)
         case "evicted":
             evidence.expected_evictions = event["count"]
         case "answer":
@@ -464,6 +482,11 @@ def _read_downlink(evidence: Evidence, event: Event) -> None:
         evidence.on_air[event.get("frame_id", "")].append(event["window"])
 
 
+def _read_too_late(evidence: Evidence, event: Event) -> None:
+    if event["stage"] == "going on":
+        evidence.provoked.add(Provoked("gateway", TOO_LATE_RULE, event["station"]))
+
+
 def _read_evicted(evidence: Evidence, event: Event) -> None:
     evidence.evictions += 1
 
@@ -501,6 +524,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,
     "lns.evicted": _read_evicted,
+    "lns.too_late": _read_too_late,
     "application.effect": lambda evidence, event: evidence.effects.read(event),
     "inbox.ignored": lambda evidence, event: evidence.effects.read(event),
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),

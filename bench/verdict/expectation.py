@@ -14,7 +14,15 @@ from enum import StrEnum
 from itertools import cycle, zip_longest
 
 from bench.capture.reading import Event
-from bench.verdict.evidence import ABSENT, NO_LINK, Evidence, Heard, Words, without_signal
+from bench.verdict.evidence import (
+    ABSENT,
+    NO_LINK,
+    TOO_LATE_RULE,
+    Evidence,
+    Heard,
+    Words,
+    without_signal,
+)
 from bench.verdict.owner import ScenarioMistake, not_there
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -350,6 +358,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     failures += _wrong_evictions(evidence)
     failures += _wrong_statuses(evidence)
     failures += [("application", wrong) for wrong in evidence.effects.wrong()]
+    failures += _unprovoked(evidence)
     if evidence.missed:
         owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
         return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))
@@ -488,6 +497,15 @@ def _wrong_evictions(evidence: Evidence) -> Reasons:
     if due is None or due == evicted:
         return []
     return [("LNS", f"frames forgotten too early: expected {due}, observed {evicted}")]
+
+
+def _unprovoked(evidence: Evidence) -> Reasons:
+    """Findings that a scenario was to bring about, of those that one can see without the score."""
+    return [
+        ("bench", f"{evidence.name(due.station)}: expected the finding {due.rule}, observed none")
+        for due in evidence.expected_findings
+        if due.rule == TOO_LATE_RULE and due not in evidence.provoked
+    ]
 
 
 def _wrong_statuses(evidence: Evidence) -> Reasons:

@@ -6,6 +6,20 @@ MORNING = "tests/bench/night/test_morning.py"
 
 MUTANTS = (
     Mutant(
+        "what was not provoked is not missed",
+        "bench/verdict/expectation.py",
+        "        if due.rule == TOO_LATE_RULE and due not in evidence.provoked",
+        "        if False",
+        "tests/bench/verdict/test_expectation.py",
+    ),
+    Mutant(
+        "a station that answers again provokes as well",
+        "bench/verdict/evidence.py",
+        '    if event["stage"] == "going on":',
+        "    if True:",
+        "tests/bench/verdict/test_expectation.py",
+    ),
+    Mutant(
         "a broken night counts",
         "bench/night/morning.py",
         "        return bool(self.runs) and all(run.whole and run.scored for run in self.runs)",

@@ -216,6 +216,10 @@ def _every_verdict() -> Case:
         "wrong_status": [*good("wrong_status"), status_due("wrong_status", 1), *status_told(1, 2)],
         "no_status": [*good("no_status"), status_due("no_status", 1)],
         "cannot_answer": [*good("cannot_answer"), too_late(310, 5), too_late(320, 10)],
+        "provoked": [*good("provoked"), provokes("provoked"), too_late(310, 5)],
+        "not_provoked": [*good("not_provoked"), provokes("not_provoked")],
+        "another_provoked": [*good("another_provoked"), provokes("another_provoked", EAST),
+                             too_late(310, 5)],
         "stalled": [*without("stalled", 7), stall(320, 179_600), stall(330, 60_000)],
         "stalled_a_little": [*without("stalled_a_little", 7), stall(320, STALL_US_MAX)],
         "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
@@ -248,6 +252,11 @@ def missed(name: str, owner: str) -> Line:
 def too_late(t_us: int, n: int) -> Line:
     facts = {"lns": "lns-a", "station": WEST, "stage": "going on", "n": n, "cause": "it is late"}
     return "lns-a", t_us, "lns.too_late", facts
+
+
+def provokes(name: str, station: str = WEST) -> Line:
+    due = {"expect": "finding", "owner": "gateway", "rule": "too late", "station": station}
+    return "bench", 305, "case.expect", {"case": name, **due}
 
 
 def stall(t_us: int, late_us: int) -> Line:
@@ -355,6 +364,9 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "wrong_status": ("FAIL", "LNS"),
         "no_status": ("FAIL", "LNS"),
         "cannot_answer": ("PASS", None),
+        "provoked": ("PASS", None),
+        "not_provoked": ("FAIL", "bench"),
+        "another_provoked": ("FAIL", "bench"),
         "stalled": ("INCONCLUSIVE", "bench"),
         "stalled_a_little": ("FAIL", "LNS"),
         "stalled_and_well": ("PASS", None),
@@ -434,6 +446,20 @@ def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(scored: Scored) 
     assert sorted(rows) == [
         ("good", False, "RX1", "RX1", "tap"),
         ("stalled_and_well", True, "RX1", "RX1", "tap"),
+    ]
+
+
+def test_what_a_scenario_has_provoked_is_not_to_be_read(scored: Scored) -> None:
+    found = scored.scores["verdicts"]
+    mine = {"provoked", "not_provoked", "another_provoked"}
+    assert [(row["case"], row["owner"], row["rule"]) for row in found["provoked"]] == [
+        ("provoked", "gateway", "too late")
+    ]
+    rows = [row for row in found["findings"] if row["case"] in mine]
+    assert sorted((row["case"], row["owner"], row["rule"]) for row in rows) == [
+        ("another_provoked", "bench", "provoked"),
+        ("another_provoked", "gateway", "too late"),
+        ("not_provoked", "bench", "provoked"),
     ]
 
 

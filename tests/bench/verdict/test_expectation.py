@@ -493,6 +493,29 @@ def test_frames_are_forgotten_too_early_as_often_as_is_due(due_count: int, told:
     assert found.result is (Result.PASS if due_count == told else Result.FAIL)
 
 
+@pytest.mark.parametrize(
+    ("stage", "station", "result"),
+    [
+        ("going on", WEST, Result.PASS),
+        ("over", WEST, Result.FAIL),
+        ("going on", EAST, Result.FAIL),
+        (None, WEST, Result.FAIL),
+    ],
+)
+def test_a_finding_that_was_to_be_provoked_is_missed(
+    stage: str | None, station: str, result: Result
+) -> None:
+    due: Event = {
+        "source": "bench", "kind": "case.expect", "expect": "finding", "owner": "gateway",
+        "rule": "too late", "station": WEST,
+    }  # fmt: skip
+    told: Event = {
+        "source": "lns-a", "kind": "lns.too_late", "stage": stage, "station": station, "n": 5,
+    }  # fmt: skip
+    found = judge(good(*([told] if stage else []), due))
+    assert (found.result, found.owner) == (result, None if result is Result.PASS else "bench")
+
+
 def test_what_is_due_in_an_answer_is_compared_with_what_left_for_the_station() -> None:
     due_answer: Event = {
         "source": "bench", "kind": "case.expect", "expect": "answer", "frame_id": FRAME, "n": 0,
