@@ -37,8 +37,8 @@ async def test_an_uplink_is_answered_while_the_broker_is_away(rig, strategy, con
     rig.cut_upstream()
     uplinks += [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
     await rig.restore_upstream()
-    await rig.wait(seconds(6))
     for uplink in uplinks:
+        await rig.until_published(uplink)
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
 
@@ -92,6 +92,7 @@ async def test_what_waits_comes_in_order_and_is_counted_on(rig):
     rig.cut_upstream()
     uplinks = [await rig.alpha.send() for _ in range(45)]
     await rig.restore_upstream()
+    await rig.wait(seconds(11))  # the back-off may take half a minute
     await rig.until_published(uplinks[-1])
     uplinks.append(await rig.alpha.send())
     await rig.until_published(uplinks[-1])
