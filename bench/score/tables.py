@@ -207,7 +207,6 @@ observed STRING what was observed
 t_us BIGINT time of the run, µs
 text STRING all of it in a sentence
 result STRING FAIL or INCONCLUSIVE where it decides the verdict, else null
-provoked BOOLEAN the scenario has brought it about on purpose: nobody has to read it
 # margins: an answer to a confirmed uplink or a join, and how early it was
 case STRING case
 station STRING EUI of the station
