@@ -53,6 +53,9 @@ TIMEOUT_S = 1800
 RECEPTIONS_MAX = 8
 _REDIS = "stores of histories are in memory; what Redis decides is held to that by a contract"
 _SIZE = "no history is as long or as large as this takes"
+_TURNED = (
+    "a counter that turned twice elsewhere and a forgery: no fewer than 13 receptions are known"
+)
 BEYOND = {
     "key without DevEUI": "no two devices of a history have frames with one MIC",
     "policy lets the loser answer": "whoever does not own a frame is kept from answering twice",
@@ -69,6 +72,7 @@ BEYOND = {
     "FCntDown left out with each refused frame": "a device refuses it after five far apart",
     "downlinks begin at one in a session": "no word or law says with which counter they begin",
     "FCntDown for the loser": "whoever does not own a frame is kept from answering twice",
+    "one frame keeps the store from being asked for another": _TURNED,
     "one station asks for all that a store can answer": "no history has so many strangers",
     "session of a join that was not kept": "nobody has the accept that would open that session",
     "JoinNonce below the least one": _REDIS,

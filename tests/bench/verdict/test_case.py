@@ -277,6 +277,7 @@ def test_what_is_expected_of_devices_and_messages_is_written(
     case.expect_upstream(Eui(ALPHA), 2, Eui(WEST), {"fPort": 2})
     case.expect_status(Eui(ALPHA), 1)
     case.expect_evictions(2)
+    case.expect_finding("gateway", "too late", Eui(WEST))
     with pytest.raises(ValueError, match="no answer says f_count; f_cnt, "):
         case.expect_answer(FRAME, {"f_count": 7})
     case.expect_on_air(FRAME, ["RX1", "RX2"])
@@ -290,6 +291,7 @@ def test_what_is_expected_of_devices_and_messages_is_written(
         {"expect": "upstream", "dev_eui": ALPHA, "f_cnt": 2, "station": WEST, "body": {"fPort": 2}},
         {"expect": "status", "dev_eui": ALPHA, "count": 1},
         {"expect": "evicted", "count": 2},
+        {"expect": "finding", "owner": "gateway", "rule": "too late", "station": WEST},
         {"expect": "on_air", "frame_id": FRAME, "windows": ["RX1", "RX2"]},
         {"expect": "answer", "frame_id": FRAME, "n": 0, "body": {"f_cnt": 7}},
         {"expect": "answer", "frame_id": FRAME, "n": 1, "body": {"f_cnt": 8}},
