@@ -17,7 +17,7 @@ from lns.clock import now_us
 from lns.config import UpstreamSection
 from lns.delivery.mqtt_sender import MqttUpstream
 from lns.delivery.mqtt_session import Broker
-from lns.delivery.outbox import Outbox
+from lns.delivery.outbox import Outbox, state_of
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 from lns.events import Acknowledged, Parked, as_fields
 from lns.startup import mqtt_upstream
@@ -61,6 +61,7 @@ class DiskOutbox:
         self._utc_us = utc_us
         self._starts = 0
         self._known: set[str] = set()
+        self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
         self._upstream: MqttUpstream | None = None
@@ -108,9 +109,12 @@ class DiskOutbox:
         """Let what is put aside be sent after all; the server must not run."""
         self.retry_s = RETRY_S
         self._oldest = None
+        at_us = self._utc_us()
+        at = _EPOCH + timedelta(microseconds=at_us)
+        self._released |= {one.message_id: at for one in state_of(self._file).parked}
         outbox = Outbox(self._file)
         try:
-            await outbox.release(self._utc_us())
+            await outbox.release(at_us)
         finally:
             outbox.close()
 
@@ -165,11 +169,15 @@ class DiskOutbox:
         self._took(message.topic, body, dict(message.properties))
 
     def _look_at_time(self, body: Body) -> None:
-        """Nothing is new that is older than what the server has said of itself."""
-        message_id, received = str(body["messageId"]), _time(body["receivedAt"])
-        if message_id not in self._known and self._oldest is not None and received < self._oldest:
+        """Nothing is new that is older than what the server has said of itself.
+
+        What was put aside is as old as its release.
+        """
+        message_id = str(body["messageId"])
+        since = self._released.get(message_id) or _time(body["receivedAt"])
+        if message_id not in self._known and self._oldest is not None and since < self._oldest:
             self._wrong(
-                f"{message_id} was received at {received}, and all of before {self._oldest} was"
+                f"{message_id} waited since {since}, and all of before {self._oldest} was"
                 " said to be with the broker"
             )
         self._known.add(message_id)
