@@ -86,7 +86,7 @@ async def test_what_waits_for_too_long_is_put_aside_until_a_person_lets_it_go(ri
 @pytest.mark.fault("broker", "away")
 @pytest.mark.requires("virtual time")
 async def test_what_waits_comes_in_order_and_is_counted_on(rig):
-    """More than a broker takes at once: all of it, each under its number."""
+    """However much it is: all of it, each under its number."""
     rig.consumer()
     rig.only("west")
     rig.cut_upstream()
@@ -275,21 +275,44 @@ async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
     expect_in_order(rig, [before, *uplinks])
 
 
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("refusals", [1, 2, 4])
+async def test_what_is_behind_a_refused_message_stays_behind_it(rig, refusals):
+    """The broker would take it, and a consumer would take the refused one for an old one then."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.until_published(uplinks[0])
+    await rig.hold_messages()
+    uplinks += [await rig.alpha.send(confirmed=True) for _ in range(3)]
+    await rig.refuse_messages(refusals)
+    await rig.find_broker()
+    await rig.wait(minutes(1))
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+
+
 @pytest.mark.fault("broker", "PUBACK lost")
 @pytest.mark.requires("virtual time")
 async def test_all_that_was_not_acknowledged_comes_again_in_order(rig):
-    """The broker had it; each has one effect, and what is new comes behind it."""
+    """The broker had one of each device, which has one effect; the others come behind it."""
     rig.consumer()
     rig.only("west")
     await rig.lose_pubacks()
-    uplinks = [await rig.alpha.send(confirmed=True) for _ in range(4)]
+    alpha = [await rig.alpha.send(confirmed=True)]
+    charlie = [await rig.charlie.send(confirmed=True)]
+    alpha += [await rig.alpha.send(confirmed=True) for _ in range(2)]
     await rig.find_broker()
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    alpha.append(await rig.alpha.send(confirmed=True))
+    await rig.until_published(alpha[-1])
     await rig.wait(seconds(5))
-    expect_in_order(rig, uplinks)
-    for uplink in uplinks[:4]:
-        rig.expect_ignored(uplink, by="window")
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)
+        rig.expect_ignored(uplinks[0], by="window")
+        for uplink in uplinks[1:]:
+            rig.expect_ignored(uplink, by="window", times=0)
 
 
 @pytest.mark.fault("lns", "broker away")

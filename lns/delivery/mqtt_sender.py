@@ -3,7 +3,8 @@
 The outbox makes a message durable; a sender takes the outbox to the broker, in order, over MQTT 5.0
 with QoS 1, and removes what the broker has acknowledged. Whatever is unacknowledged when a
 connection or the process ends goes out again with the same id, so each message arrives at least
-once.
+once. Of a topic one message at a time is on its way: a broker may refuse it (3.4.2.1: a PUBACK
+with 0x80 or more) and would take those behind it, and then it is too late for the first one.
 """
 
 import asyncio
@@ -57,6 +58,11 @@ class MqttConnection:
             broker, client_id, patience, self._tell_acknowledged, look=self._look_at_deadline
         )
         self.wire.client.on_publish = self._published
+
+    @property
+    def topics(self) -> set[str]:
+        """Those with a message on its way."""
+        return {entry.topic for entry in self._in_flight.values()}
 
     @property
     def room(self) -> int:
@@ -432,8 +438,7 @@ class MqttSender:
         until_us = now_us() - self._keep_us
         while self._keep_us and self._acknowledged and self._acknowledged[-1][0] > until_us:
             again.append(self._acknowledged.pop()[1])
-        again.sort(key=lambda entry: entry.position)
-        self._ready.extendleft(reversed(again))
+        self._ready = deque(sorted([*again, *self._ready], key=lambda entry: entry.position))
 
     def _take_acknowledged(self, entries: Sequence[Entry]) -> None:
         at_us = now_us()
@@ -451,12 +456,18 @@ class MqttSender:
         if connection is None:
             return
         batch: list[Entry] = []
+        behind: list[Entry] = []
+        busy = connection.topics
         while self._ready and len(batch) < connection.room:
             entry = self._ready.popleft()
-            if self._is_overdue(entry):
+            if entry.topic in busy:
+                behind.append(entry)
+            elif self._is_overdue(entry):
                 self._overdue[entry.position] = entry
             else:
                 batch.append(entry)
+                busy.add(entry.topic)
+        self._ready.extendleft(reversed(behind))
         if batch:
             connection.send(batch)
         if len(self._ready) < _READY_MAX // 2:

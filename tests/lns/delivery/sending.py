@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.host import relay
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
-from lns.delivery.mqtt_session import BackOff, Patience, broker
+from lns.delivery.mqtt_session import BackOff, Broker, Patience, broker
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import Message
 
@@ -40,7 +40,7 @@ def message(f_cnt: int, dev_eui: str = ALPHA, received_at: datetime = RECEIVED_A
 
 
 def way(
-    url: str,
+    url: str | Broker,
     folder: Path,
     *,
     messages_max: int = 100_000,
@@ -53,7 +53,7 @@ def way(
 ) -> MqttUpstream:
     """The way upstream that keeps its outbox in this folder, and tries again at once."""
     return MqttUpstream(
-        broker(url, ca),
+        broker(url, ca) if isinstance(url, str) else url,
         folder / "lns-a.outbox",
         client_id="lns-a",
         chance=random.Random(1),
