@@ -174,7 +174,7 @@ def test_what_needs_wires_is_planned_without_them() -> None:
         rig.resume_lns()
         await rig.restore_upstream()
 
-    assert "pause_lns" in planned(scenario, "lns").verbs
+    assert "pause_lns" in planned(scenario, "lns", "broker").verbs
 
 
 def test_a_scenario_that_breaks_is_an_error_with_its_reason(tmp_path: Path) -> None:
