@@ -95,7 +95,8 @@ _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
 -- what was told of it last says, or else what was told of it first.
--- reaches: it is proven to be of a device known here. store_fault: the store was disturbed by then;
+-- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
+-- store_fault: the store was disturbed by then;
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
 -- forgotten; failed: so it is, for the upstream did not take it; stranger: its server could not
 -- tell who sent it; unkept: its answer was withheld because nothing could be kept.
@@ -114,7 +115,8 @@ FROM matched |> WHERE heard
 |> EXTEND several AND coalesce(exists(faults, one -> {_FAULT_HERE}), false) AS store_fault,
      coalesce(device.server != lns, false) AS elsewhere
 |> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere
-       AND (NOT is_join OR device.activation = 'otaa'), false) AS reaches,
+       AND (NOT is_join OR device.activation = 'otaa')
+       AND NOT coalesce(device.f_cnt_bits = 16 AND f_cnt > 65535, false), false) AS reaches,
      coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
      coalesce(store_fault AND outcome.reason = 'StoreUnavailable', false) AS lost,
      coalesce(has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,

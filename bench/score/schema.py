@@ -53,5 +53,5 @@ STATION_TEXT = """
 # The fields of `dnmsg` that say which uplink it answers, in which windows, and with what.
 DOWN_TEXT = """
     msgtype STRING, DevEui STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1DR INT,
-    RX1Freq BIGINT, RX2DR INT, RX2Freq BIGINT, rctx INT, pdu STRING
+    RX1Freq BIGINT, RX2DR INT, RX2Freq BIGINT, rctx BIGINT, pdu STRING
 """
