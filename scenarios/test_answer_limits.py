@@ -7,18 +7,10 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
-ASKED = Table("""
-    strategy kind        | asked
-    *        *           | NonDuplicate forwarded RX1
-""")
-LATE = Table("""
-    strategy kind        | late
-    *        *           | NonDuplicate forwarded RX2
-""")
 KEPT_BACK = Table("""
     strategy kind        | back
     *        confirmed   | NonDuplicate forwarded Suppressed Owner

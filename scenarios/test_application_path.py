@@ -8,18 +8,12 @@ import pytest
 
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
-from scenarios.words import COPY, ELSEWHERE, FIRST
+from scenarios.words import COPY, ELSEWHERE, FIRST, REFUSED
 
 AGAIN_AFTER_A_CRASH = Table("""
     strategy kind        | again
     *        confirmed   | NonDuplicate forwarded RX1
     *        unconfirmed | NonDuplicate forwarded NotAsked
-""")
-
-REFUSED = Table("""
-    strategy kind        | refused
-    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
-    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
 """)
 
 

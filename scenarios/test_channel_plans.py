@@ -9,24 +9,16 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST, IN_RX2, OWNED, WITH_DOWNLINK
+from scenarios.words import ASKED, FIRST, IN_RX2, LATE, OWNED, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
-ASKED = Table("""
-    strategy kind        | asked
-    *        *           | NonDuplicate forwarded RX1
-""")
 
 LOST_UPSTREAM = Table("""
     strategy kind        | back
     *        *           | NonDuplicate dropped(UpstreamUnavailable) NotAsked
 """)
 
-LATE = Table("""
-    strategy kind        | late
-    *        *           | NonDuplicate forwarded RX2
-""")
 
 PLANS = {
     "EU868": (range(8), range(6)),

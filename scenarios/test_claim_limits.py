@@ -8,6 +8,7 @@ from lns.lorawan.crypto import SessionKeys
 from scenarios.telling import hear, tell
 from scenarios.words import (
     AGAIN,
+    ASKED,
     COPY,
     ELSEWHERE,
     EXPIRED,
@@ -63,10 +64,6 @@ REFUSED = Table("""
 NOT_SENT = Table("""
     strategy kind        | unsent
     *        *           | NonDuplicate forwarded Suppressed Owner
-""")
-ASKED = Table("""
-    strategy kind        | asked
-    *        *           | NonDuplicate forwarded RX1
 """)
 
 

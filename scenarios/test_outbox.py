@@ -7,16 +7,16 @@ number and its id, however often the way to it is lost.
 import pytest
 
 from bench.clock import minutes, seconds
-from bench.verdict.expectation import Table
-from scenarios.words import FIRST
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("outbox")
 
-REFUSED = Table("""
-    strategy kind        | refused
-    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
-    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
-""")
+
+async def delivered(rig, *, confirmed=True):
+    """A frame whose message the broker has."""
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    await rig.until_published(uplink)
+    return uplink
 
 
 def expect_in_order(rig, uplinks, first=1):
@@ -68,8 +68,7 @@ async def test_what_waits_for_too_long_is_put_aside_until_a_person_lets_it_go(ri
     rig.consumer()
     rig.park_after(seconds(3))
     rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    await rig.until_published(before)
+    before = await delivered(rig)
     await rig.stop_broker()
     parked = await rig.alpha.send(confirmed=True)
     await rig.wait(seconds(6))
@@ -104,15 +103,13 @@ async def test_numbers_and_order_outlive_restarts(rig):
     """What waited goes out first after each start, and what comes then counts on."""
     rig.consumer()
     rig.only("west")
-    uplinks = [await rig.alpha.send(confirmed=True)]
-    await rig.until_published(uplinks[0])
+    uplinks = [await delivered(rig)]
     rig.cut_upstream()
     for _ in range(3):
         uplinks += [await rig.alpha.send(confirmed=True) for _ in range(2)]
         await rig.restart_lns()
     await rig.restore_upstream()
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
     rig.expect_ignored(uplinks[0], by="window", times=0)
 
@@ -147,8 +144,7 @@ async def test_a_full_outbox_refuses_and_has_room_again(rig, strategy, confirmed
     await rig.restore_upstream()
     await rig.until_published(waiting[-1])
     await rig.wait(seconds(1))
-    waiting.append(await rig.alpha.send(confirmed=confirmed))
-    await rig.until_published(waiting[-1])
+    waiting.append(await delivered(rig, confirmed=confirmed))
     expect_in_order(rig, waiting)
     rig.expect(refused, REFUSED, refused="west")
     rig.expect_on_air(refused)
@@ -174,8 +170,7 @@ async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed)
     await rig.release_parked()
     await rig.until_published(parked)
     await rig.wait(seconds(1))
-    after = await rig.alpha.send(confirmed=confirmed)
-    await rig.until_published(after)
+    after = await delivered(rig, confirmed=confirmed)
     expect_in_order(rig, [parked, after], first=2)
     for uplink in refused:
         rig.expect(uplink, REFUSED, refused="west")
@@ -194,12 +189,10 @@ async def test_what_is_put_aside_keeps_its_order(rig):
     await rig.wait(seconds(8))
     await rig.start_broker()
     await rig.wait(seconds(20))  # until the server has found it
-    between = await rig.alpha.send(confirmed=True)
-    await rig.until_published(between)
+    between = await delivered(rig)
     await rig.release_parked()
     await rig.until_published(parked[-1])
-    after = await rig.alpha.send(confirmed=True)
-    await rig.until_published(after)
+    after = await delivered(rig)
     expect_in_order(rig, [between, *parked, after], first=4)
 
 
@@ -215,8 +208,7 @@ async def test_what_waits_for_less_is_not_put_aside(rig):
     await rig.wait(seconds(10))
     await rig.restore_upstream()
     await rig.until_published(uplinks[0])
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
 
 
@@ -227,15 +219,13 @@ async def test_what_may_be_with_the_broker_is_not_put_aside(rig):
     rig.consumer()
     rig.park_after(seconds(3))
     rig.only("west")
-    uplinks = [await rig.alpha.send(confirmed=True)]
-    await rig.until_published(uplinks[0])
+    uplinks = [await delivered(rig)]
     await rig.hold_messages()
     uplinks.append(await rig.alpha.send(confirmed=True))
     await rig.wait(seconds(9))
     await rig.find_broker()
     await rig.until_published(uplinks[-1])
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
     rig.expect_ignored(uplinks[1], by="window", times=0)
 
@@ -247,8 +237,7 @@ async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent
     """Before that it may only be slow, and what it was told is not told again."""
     rig.consumer()
     rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    await rig.until_published(before)
+    before = await delivered(rig)
     await rig.hold_messages()
     uplink = await rig.alpha.send(confirmed=True)
     await rig.wait(silent)
@@ -265,13 +254,11 @@ async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
     """Its id and number stay, and what comes behind it waits."""
     rig.consumer()
     rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    await rig.until_published(before)
+    before = await delivered(rig)
     await rig.refuse_messages(refusals)
     uplinks = [await rig.alpha.send(confirmed=True)]
     await rig.wait(minutes(1))
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    uplinks.append(await delivered(rig))
     expect_in_order(rig, [before, *uplinks])
 
 
@@ -282,15 +269,13 @@ async def test_what_is_behind_a_refused_message_stays_behind_it(rig, refusals):
     """The broker would take it, and a consumer would take the refused one for an old one then."""
     rig.consumer()
     rig.only("west")
-    uplinks = [await rig.alpha.send(confirmed=True)]
-    await rig.until_published(uplinks[0])
+    uplinks = [await delivered(rig)]
     await rig.hold_messages()
     uplinks += [await rig.alpha.send(confirmed=True) for _ in range(3)]
     await rig.refuse_messages(refusals)
     await rig.find_broker()
     await rig.wait(minutes(1))
-    uplinks.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(uplinks[-1])
+    uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
 
 
@@ -305,8 +290,7 @@ async def test_all_that_was_not_acknowledged_comes_again_in_order(rig):
     charlie = [await rig.charlie.send(confirmed=True)]
     alpha += [await rig.alpha.send(confirmed=True) for _ in range(2)]
     await rig.find_broker()
-    alpha.append(await rig.alpha.send(confirmed=True))
-    await rig.until_published(alpha[-1])
+    alpha.append(await delivered(rig))
     await rig.wait(seconds(5))
     for uplinks in (alpha, charlie):
         expect_in_order(rig, uplinks)
@@ -322,8 +306,7 @@ async def test_each_server_has_an_outbox_of_its_own(rig, confirmed):
     rig.consumer()
     rig.put_on("lns-b", "east")
     rig.only("west")
-    before = await rig.alpha.send(confirmed=confirmed)
-    await rig.until_published(before)
+    before = await delivered(rig, confirmed=confirmed)
     rig.cut_upstream()
     waiting = await rig.alpha.send(confirmed=confirmed)
     rig.only("east")

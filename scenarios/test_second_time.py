@@ -5,7 +5,21 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OVER, OWNED, WITH_DOWNLINK
+from scenarios.words import (
+    AGAIN,
+    ASKED,
+    COPY,
+    EXPIRED,
+    FIRST,
+    FORGED,
+    LATE,
+    LOST,
+    OVER,
+    OWNED,
+    REFUSED_AGAIN,
+    STRANGE,
+    WITH_DOWNLINK,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -19,32 +33,11 @@ INVALID_AGAIN = Table("""
     *        confirmed   | DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed
     *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) NotAsked
 """)
-REFUSED = Table("""
-    strategy kind        | refused
-    Mark     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
-    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
-""")
-STRANGE = Table("""
-    strategy kind | strange
-    *        *    | - dropped(UnknownDevice) NotAsked
-""")
-FORGED = Table("""
-    strategy kind | forged
-    *        *    | - dropped(MicMismatch) NotAsked
-""")
-LATE = Table("""
-    strategy kind | late
-    *        *    | NonDuplicate forwarded RX2
-""")
 TAKEN = Table("""
     strategy kind        | taken
     Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked
     Mark     *           | DuplicateDueToResubmission marked NotAsked
     None     *           | DuplicateDueToResubmission forwarded NotAsked
-""")
-ASKED = Table("""
-    strategy kind        | asked
-    *        *           | NonDuplicate forwarded RX1
 """)
 TAKEN_ASKING = Table("""
     strategy kind        | taken
@@ -95,7 +88,7 @@ async def test_a_repeat_that_was_not_delivered_gives_back_one_answer(rig, spent)
     for _ in range(5 - spent):
         await tell(rig, frame, "west")
         await rig.wait(seconds(3))
-    due = FIRST + AGAIN * spent + REFUSED + AGAIN * (3 - spent) + OVER
+    due = FIRST + AGAIN * spent + REFUSED_AGAIN + AGAIN * (3 - spent) + OVER
     rig.expect(frame, due, first="west", again="west", refused="west", over="west")
 
 

@@ -9,13 +9,8 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, UNVERIFIED
+from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, STRANGE, UNVERIFIED
 
-# A frame of a session that nobody can tell this server of.
-STRANGE = Table("""
-    strategy kind        | strange
-    *        *           | - dropped(UnknownDevice) NotAsked
-""")
 USED = Table("""
     strategy kind | used
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed

@@ -7,7 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, TOO_LATE
+from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, REFUSED_AGAIN, TOO_LATE
 
 pytestmark = pytest.mark.requires("slow application")
 
@@ -16,12 +16,6 @@ LOST = Table("""
     strategy kind        | lost
     *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
     *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
-""")
-# A repeat whose message the application does not take; with Drop there is none.
-REFUSED = Table("""
-    strategy kind        | refused
-    Mark     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
-    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
 """)
 AGAIN_TOO_LATE = Table("""
     strategy kind        | late
@@ -115,7 +109,7 @@ async def test_a_repeat_that_the_application_refused_is_not_spent(rig, refusals)
     rig.refuse_upstream(refusals)
     for _ in range(refusals + 4):
         await rig.replay(uplink, by="west", after=seconds(3))
-    due = FIRST + REFUSED * refusals + AGAIN * 3 + OVER
+    due = FIRST + REFUSED_AGAIN * refusals + AGAIN * 3 + OVER
     rig.expect(uplink, due, first="west", refused="west", again="west", over="west")
 
 

@@ -66,6 +66,36 @@ FORGED = Table("""
     *        *           | - dropped(MicMismatch) NotAsked
 """)
 
+# A frame of a session that nobody can tell this server of.
+STRANGE = Table("""
+    strategy kind        | strange
+    *        *           | - dropped(UnknownDevice) NotAsked
+""")
+
+# A frame whose message the application does not take: it counts as not heard.
+REFUSED = Table("""
+    strategy kind        | refused
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked
+""")
+
+# A repeat whose message the application does not take; with Drop there is none.
+REFUSED_AGAIN = Table("""
+    strategy kind        | refused
+    Mark     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+""")
+
+# Answered because it asks the network for something; in RX2 where RX1 is gone.
+ASKED = Table("""
+    strategy kind        | asked
+    *        *           | NonDuplicate forwarded RX1
+""")
+LATE = Table("""
+    strategy kind        | late
+    *        *           | NonDuplicate forwarded RX2
+""")
+
 IN_RX2 = Table("""
     strategy kind        | first
     *        confirmed   | NonDuplicate forwarded RX2
