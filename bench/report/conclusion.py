@@ -111,8 +111,8 @@ def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
     if score.findings:
         remarks.append(_findings_remark(score.findings))
     if score.provoked:
-        told = _count(len(score.provoked), "finding")
-        remarks.append(f"{told} that scenarios bring about on purpose: nothing to read.")
+        count = _count(len(score.provoked), "finding")
+        remarks.append(f"{count} that scenarios bring about on purpose: nothing to read.")
     if score.counts.torn_lines:
         remarks.append(f"{_count(score.counts.torn_lines, 'capture line')} could not be read.")
     if score.counts.evicted:

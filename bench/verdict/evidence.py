@@ -273,8 +273,8 @@ class Evidence:
     expected_on_air: dict[str, list[str]] = field(default_factory=dict)
     expected_statuses: dict[str, int] = field(default_factory=dict)
     expected_evictions: int | None = None
-    expected_findings: list["Provoked"] = field(default_factory=list)
-    provoked: set["Provoked"] = field(default_factory=set)
+    expected_findings: list[Provoked] = field(default_factory=list)
+    provoked: set[Provoked] = field(default_factory=set)
     lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     receptions: list[Heard] = field(default_factory=list)
     outcomes: list[Event] = field(default_factory=list)
