@@ -22,8 +22,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 # Hundreds of programs are started here; each would compile all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# What a package is built with comes from the lock too, by its old name (pip before 25.3) and its new one.
-LOCKED := PIP_CONSTRAINT=requirements.lock PIP_BUILD_CONSTRAINT=requirements.lock
+# What a package is built with comes from the lock too, with its hash: it is installed first, and used
+# as it is. (A constraint with hashes is not enough: pip 23 refuses what a package itself asks for.)
+BUILDER := sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock
 
 VENV := .venv/bin/python
 STAMP := .venv/.ready
@@ -186,7 +187,9 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	@echo "Installing $$(grep -c == requirements.lock) packages into .venv (about 1.1 GB, most of it Spark and Java;"
 	@echo "the first time this takes one to ten minutes, later changes take seconds) ..."
 	@for attempt in 1 2 3; do \
-	    $(LOCKED) $(VENV) -m pip install --require-hashes -r requirements.lock \
+	    $(BUILDER) > .venv/builder.txt && \
+	    $(VENV) -m pip install --quiet --require-hashes -r .venv/builder.txt && \
+	    $(VENV) -m pip install --require-hashes --no-build-isolation -r requirements.lock \
 	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); if (split($$2, part, "-") > 1 && $$2 !~ /==/) \
                    $$2 = part[1] "==" part[2]; gsub("_", "-", $$2); sub("\\.tar\\.gz", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
                /^Installing collected/ { print "       unpacking ..."; fflush() }' \
