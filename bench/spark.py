@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -218,6 +218,7 @@ def aot_cache(java: JavaRuntime, jars: Path) -> AotCache | None:
 
 LOCAL_MASTER = "local[*]"
 _ENDING_MAX_S = 180
+_HEAP_GB, _LARGE_HEAP_GB = 2, 6
 _LOG4J2 = """status = error
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -246,6 +247,7 @@ class Profile(StrEnum):
 
     THROUGHPUT = "throughput"
     QUICK_START = "quick start"  # C1 compiler only: for small runs, slow on millions of rows
+    MANY_TABLES = "many tables"  # a heap in which all of some hundred megabytes stay: for a night
 
 
 def _silent(_: str) -> None:
@@ -262,7 +264,7 @@ def session(
     master: str | None = None,
     *,
     profile: Profile = Profile.THROUGHPUT,
-    memory: str = "2g",
+    memory: str | None = None,
     shuffle_partitions: int | None = None,
     compiled: bool = True,
     records: bool = True,
@@ -271,7 +273,8 @@ def session(
     """A Spark session on `master` (default: all cores of this machine), stopped at the end.
 
     `compiled` lets Spark compile each query, which pays from millions of rows on; without it
-    tables are taken to fit into one partition, and nothing is broadcast.
+    tables are taken to fit into one partition, and nothing is broadcast. `memory` is Java's heap,
+    such as "8g"; left out, it follows from the profile and from what this machine has.
     A session that is already active in this process is lent instead, and left running. The first
     session on a JDK 25 or later that `records` also has the archive of classes built, which makes
     its end some seconds longer, once. Raises JavaMissing.
@@ -293,7 +296,7 @@ def session(
         profile = Profile.THROUGHPUT
     spark = _build(
         master or LOCAL_MASTER,
-        memory=memory,
+        memory=memory or f"{_heap_gb(profile)}g",
         shuffle_partitions=shuffle_partitions,
         compiled=compiled,
         java_options=_java_options(archive, recording=recording, profile=profile),
@@ -313,6 +316,15 @@ def session(
             spark.stop()
 
 
+def _heap_gb(profile: Profile) -> int:
+    if profile is not Profile.MANY_TABLES:
+        return _HEAP_GB
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, ValueError):  # there, and a number, where a container is held to less
+        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
+    return min(max((min(sizes) >> 30) // 3, _HEAP_GB), _LARGE_HEAP_GB)
+
+
 def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile) -> list[str]:
     # Named for what it says: another version of the bench may be running with its own.
     digest = hashlib.blake2b(_LOG4J2.encode(), digest_size=8).hexdigest()
@@ -321,6 +333,10 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
     if profile is Profile.QUICK_START:
         # What a query makes is gone when it ends: a young generation of its size copies little.
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms1g", "-Xmn640m"]
+    elif profile is Profile.MANY_TABLES:
+        # In 2 GB an eighth of the time goes to collecting what is still needed.
+        heap_gb = _heap_gb(profile)
+        options += ["-XX:+UseParallelGC", f"-Xms{heap_gb // 2}g", f"-Xmn{max(heap_gb // 3, 1)}g"]
     if archive is not None and recording:
         options += archive.record_options()
     elif archive is not None and archive.is_built:

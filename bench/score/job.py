@@ -77,7 +77,7 @@ def score(
         writing(str(lake)),
         session(
             master,
-            profile=Profile.QUICK_START if size <= _QUICK_BYTES_MAX else Profile.THROUGHPUT,
+            profile=_profile(size),
             compiled=size > _INTERPRETED_BYTES_MAX,
             progress=progress,
         ) as spark,
@@ -117,6 +117,13 @@ def score(
         store.tidy()
         tables.close()
     return found
+
+
+def _profile(size_bytes: int) -> Profile:
+    if size_bytes <= _QUICK_BYTES_MAX:
+        return Profile.QUICK_START
+    interpreted = size_bytes <= _INTERPRETED_BYTES_MAX
+    return Profile.MANY_TABLES if interpreted else Profile.THROUGHPUT
 
 
 def _captures(folder: Path) -> list[Path]:
