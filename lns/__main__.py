@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from time import gmtime
 
+from lns.clock import monotonic_us, read_from
 from lns.complaints import SafeFormatter, without_controls
 from lns.config import ConfigError, load
 from lns.running import run
@@ -56,7 +57,8 @@ def main(argv: list[str] | None = None) -> int:
         gc.freeze()
         # Nearly all that a frame leaves behind goes without it: it looks a tenth as often.
         gc.set_threshold(7_000)
-        asyncio.run(run(startup, _tell_listening))
+        with read_from(monotonic_us):
+            asyncio.run(run(startup, _tell_listening))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
         return WRONG

@@ -12,11 +12,10 @@ from typing import Any
 from cachetools import LRUCache, TTLCache
 from msgspec import Struct
 
-from lns.clock import now_us
+from lns.clock import now_us, rest_of
 from lns.complaints import Complaints
 from lns.events import TooLateInARow
 from lns.lorawan.identifiers import Eui
-from lns.outage import rest_of
 from lns.station.messages import Dnmsg
 from lns.station.protocol import LinkClosed, StationProtocol, TextLink
 from lns.station.xtime import StationClock

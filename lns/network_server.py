@@ -92,11 +92,12 @@ class NetworkServer:
         self._complaints = Complaints(log)
         self._late = LateStations(lns, record, self._complaints)
         self._versions = Complaints(log, level=logging.INFO)
+        claims = claims or SoleServer()
         sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
-        registry = Registry(devices, store)
+        registry = Registry(devices, store, alone=isinstance(claims, SoleServer))
         elsewhere = SessionRefresh(registry, shared, now_us) if shared is not None else None
         self._elsewhere = elsewhere
-        claiming = Claiming(lns, claims or SoleServer(), record)
+        claiming = Claiming(lns, claims, record)
         downlinks = self._downlinks = Downlinks(
             lns, region, self._connections, registry, record, utc, claiming
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from lns.clock import StoreUnavailable
 from lns.config import Config, UpstreamSection, load_tokens
 from lns.dedup.claim import Claims, SoleServer
 from lns.delivery.detectors import statement, topic_of
@@ -30,7 +31,6 @@ from lns.delivery.subscription import Subscription
 from lns.downlink.downlink_queue import topic_filter
 from lns.events import Acknowledged, Parked
 from lns.lorawan.identifiers import Eui, eui
-from lns.outage import StoreUnavailable
 from lns.server import address
 from lns.server.access import Access, dns_names, server_context
 from lns.server.cups_server import StationSetup

@@ -24,7 +24,6 @@ LAYERS = {
     "lns": (
         "clock",
         "complaints",
-        "outage",
         "lorawan",
         "toml_file",
         "station",
@@ -33,6 +32,7 @@ LAYERS = {
         "uplink",
         "store",
         "events",
+        "uplink.mac_layer",
         "dedup.claiming",
         "capture",
         "delivery",

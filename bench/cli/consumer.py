@@ -14,7 +14,7 @@ from typing import BinaryIO, NoReturn, cast
 
 from bench.cli.output import Refused, print_error
 from lns.capture import Capture
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox
 from lns.delivery.detectors import TOPIC, MinMsgTime, RemoveDuplicatesKeys, known_us, time_us
 from lns.delivery.effect import Effect, EffectUnavailable, Republishing, json_lines
@@ -23,7 +23,6 @@ from lns.delivery.incoming import InboxFull
 from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_session import Broker
 from lns.delivery.subscription import Delivery, HeldSubscription
-from lns.outage import StoreUnavailable
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import ENTRIES_MAX, InboxStore, ParkedMessage, SqliteInboxStore
 from lns.store.redis_wire import redis_server

@@ -26,8 +26,8 @@ from bench.rig.stations import GatewayAway, ServerSilent
 from bench.verdict.case import Case, StimulusMissed, Title
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
+from lns.clock import StoreUnavailable
 from lns.dedup.strategy import Strategy
-from lns.outage import StoreUnavailable
 
 BENCH = Owner.BENCH
 SERVING = (Owner.LNS, Owner.APPLICATION)

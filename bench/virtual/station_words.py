@@ -221,5 +221,8 @@ def _signed(octets: bytes) -> int:
     return int.from_bytes(octets, "little", signed=True)
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def _text(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, separators=(",", ":"))
+    return _ENCODER.encode(fields)

@@ -16,10 +16,10 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 import msgspec
 
+from lns.clock import StoreUnavailable
 from lns.delivery.incoming import Incoming
 from lns.delivery.outbox import MESSAGES_MAX, Entry
 from lns.delivery.publisher import UpstreamUnavailable
-from lns.outage import StoreUnavailable
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 from lns.store.sqlite import Change
 

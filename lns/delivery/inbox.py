@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from lns.clock import now_us, utc_of_this_host
+from lns.clock import StoreUnavailable, Trouble, now_us, utc_of_this_host
 from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors, Duplicate
 from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
 from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
 from lns.delivery.mqtt_session import doubled_us
-from lns.outage import StoreUnavailable, Trouble
 from lns.store import inbox_store
 from lns.store.inbox_store import (
     BATCH_MAX,
@@ -412,18 +410,13 @@ class Inbox:
         self._work = self._tasks.create_task(self._decide_on_everything())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         assert self._work is not None
         self._left.set()
         self._more.set()
         await asyncio.wait({self._work}, timeout=_LEAVE_US / 1_000_000)
         self._work.cancel()
-        await self._tasks.__aexit__(kind, error, traceback)
+        await self._tasks.__aexit__(*raised)
 
     @property
     def waiting(self) -> int:

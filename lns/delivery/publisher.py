@@ -12,10 +12,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from lns.clock import within
 from lns.dedup.session import Lived, Session
 from lns.lorawan.frame import Data
 from lns.lorawan.mac_commands import DevStatusAns
-from lns.outage import within
 from lns.station.protocol import Reception
 
 

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessage, topic_matches_sub
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from lns.clock import Trouble
 from lns.delivery.mqtt_session import (
     PACKET_BYTES_MAX,
     Attempts,
@@ -27,7 +27,6 @@ from lns.delivery.mqtt_session import (
     MqttSession,
     Patience,
 )
-from lns.outage import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -106,16 +105,11 @@ class Subscription:
         self._work = self._tasks.create_task(self._attempts.hold(self._listen, self._say))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         assert self._work is not None
         self._work.cancel()
         try:
-            await self._tasks.__aexit__(kind, error, traceback)
+            await self._tasks.__aexit__(*raised)
         finally:
             if self._wire is not None:
                 await self._wire.leave()  # the task had no time to begin

@@ -19,14 +19,13 @@ from typing import Protocol
 from cachetools import FIFOCache
 from msgspec import Struct
 
-from lns.clock import Utc, now_us
+from lns.clock import StoreUnavailable, Utc, now_us
 from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.downlink.downlink_queue import (
     QUEUE_FULL,
     ApplicationDownlink,
     DownlinkQueues,
-    StatusRequests,
     Waiting,
 )
 from lns.downlink.receive_window import (
@@ -43,9 +42,9 @@ from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import Region, frame_airtime_us
-from lns.outage import StoreUnavailable
 from lns.station.messages import CLASS_C, Dnmsg
 from lns.station.protocol import Reception, Transmitted
+from lns.uplink.mac_layer import StatusRequests
 from lns.uplink.registry import DeviceClass, Registry
 
 log = logging.getLogger(__name__)
@@ -92,10 +91,10 @@ class ClassC:
     def stir(self, dev_eui: Eui) -> None:
         """Something may be due: begin to send, unless that is under way already."""
         device = self._registry.device(dev_eui)
-        station = self._queues.last_heard(dev_eui)
+        station = self._registry.last_heard(dev_eui)
         if device is None or device.device_class is not DeviceClass.C or station is None:
             return
-        if dev_eui in self._queues and dev_eui not in self._sending:
+        if dev_eui in self._queues.devices and dev_eui not in self._sending:
             self._stations.soon(station, partial(self._send_all, dev_eui, station))
 
     async def _send_all(self, dev_eui: Eui, station: Eui) -> None:
@@ -114,7 +113,7 @@ class ClassC:
         Not before the one that is on the air is over.
         """
         wait_us = self._on_air_until_us.pop(dev_eui, 0) - now_us()
-        if wait_us > 0 and dev_eui in self._queues:
+        if wait_us > 0 and dev_eui in self._queues.devices:
             await asyncio.sleep(wait_us / 1_000_000)
         session = self._registry.session_heard(dev_eui)
         due = self._queues.due(dev_eui, now_us())
@@ -241,7 +240,10 @@ class DownlinkFrames:
         if f_cnt_down is None:
             device = self._registry.device(session.dev_eui)
             assert device is not None, "a session belongs to a device of this server"
-            f_cnt_down = await self._claiming.take_f_cnt_down(device, session)
+            if self._registry.shares(device):
+                f_cnt_down = await self._claiming.take_f_cnt_down(session)
+            else:
+                f_cnt_down = session.take_f_cnt_down()
         if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
             return None
         await self._registry.keep(session.dev_eui)

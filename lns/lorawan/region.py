@@ -152,7 +152,7 @@ class StationRadio:
         return tuple(self.centres_hz[radio] + offset_hz for radio, offset_hz in self.multi_sf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Region:
     """The rules of one region.
 

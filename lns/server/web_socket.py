@@ -17,9 +17,8 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from lns.clock import now_us
+from lns.clock import now_us, rest_of
 from lns.lorawan.identifiers import Eui
-from lns.outage import rest_of
 from lns.server.access import Shown, refused_handshake, shown_certificate
 from lns.station.protocol import LinkClosed
 

@@ -245,11 +245,13 @@ UpMessage = (
 
 def parse_up(text: str) -> UpMessage:
     """The message of a station; never raises."""
-    try:
-        # Nearly every message is a good `updf`: read at once it costs half.
-        return _checked(_read_updf(text))
-    except (ValueError, RecursionError):
-        return _parse_up(text)
+    if '"updf"' in text:
+        try:
+            # Nearly every message is a good `updf`: read at once it costs half.
+            return _checked(_read_updf(text))
+        except (ValueError, RecursionError):
+            pass  # what is wrong with it, the slow way says
+    return _parse_up(text)
 
 
 def _parse_up(text: str) -> UpMessage:

@@ -37,10 +37,8 @@ from lns.station.messages import (
 )
 from lns.station.spelling import (
     dnmsg_text,
-    dntxed_text,
     frame_text,
     getxtime_text,
-    router_config,
     router_config_text,
     timesync_answer_text,
     version_text,
@@ -229,15 +227,6 @@ class StationProtocol:
         if text is not None:
             self._texts.append(text)
 
-    def send_transmitted(
-        self, dnmsg: Dnmsg, *, dr: int, freq_hz: int, xtime: int, txtime: float
-    ) -> None:
-        """Station side: a downlink is on the air since `xtime`; nothing for a DevEui of zero."""
-        assert self._side is Side.STATION
-        if int(dnmsg.dev_eui, 16):
-            sent = dntxed_text(dnmsg, dr=dr, freq_hz=freq_hz, xtime=xtime, txtime=txtime)
-            self._texts.append(sent)
-
     def _receive_up(self, text: str) -> None:
         match parse_up(text):
             case Updf() | Jreq() as uplink:
@@ -268,8 +257,7 @@ class StationProtocol:
     def _configure(self) -> None:
         assert self._region is not None
         mux_time = None if self._utc is None else self._utc().timestamp()
-        config = router_config(self._region, mux_time=mux_time)
-        self._texts += [router_config_text(config), getxtime_text(mux_time)]
+        self._texts += [router_config_text(self._region, mux_time), getxtime_text(mux_time)]
 
     def _answer_timesync(self, txtime: int) -> None:
         if self._utc is None:

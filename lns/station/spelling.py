@@ -8,6 +8,7 @@ Source: Basics Station, `router_config`.
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -47,21 +48,6 @@ def frame_text(
         case _:
             pass
     return None
-
-
-def updf_text(phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0) -> str:
-    """The text for a data uplink; struct.error or IndexError if these bytes are none."""
-    return _updf_text(phy, _tail(dr, freq_hz, upinfo, ref_time))
-
-
-def jreq_text(phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0) -> str:
-    """The text for a join-request; struct.error if these bytes are none."""
-    return _jreq_text(phy, _tail(dr, freq_hz, upinfo, ref_time))
-
-
-def propdf_text(phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0) -> str:
-    """The text for a proprietary frame, MHDR included."""
-    return _propdf_text(phy, _tail(dr, freq_hz, upinfo, ref_time))
 
 
 def _updf_text(phy: bytes, tail: dict[str, Any]) -> str:
@@ -211,9 +197,15 @@ def timesync_answer_text(txtime: int, *, gpstime: int, mux_time: float) -> str:
     return _text(fields | _mux_time(mux_time))
 
 
-def router_config_text(config: dict[str, Any]) -> str:
-    """The `router_config` object as one message."""
-    return _text(config)
+def router_config_text(region: Region, mux_time: float | None) -> str:
+    """The `router_config` of a region as one message."""
+    text = _router_config_text(region)
+    return text if mux_time is None else f'{text[:-1]},"MuxTime":{_encode(mux_time).decode()}}}'
+
+
+@cache  # there are a few regions, and none ever changes
+def _router_config_text(region: Region) -> str:
+    return _text(router_config(region))
 
 
 def _mux_time(mux_time: float | None) -> dict[str, Any]:

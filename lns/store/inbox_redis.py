@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lns.clock import now_us
-from lns.outage import StoreUnavailable
+from lns.clock import StoreUnavailable, now_us
 from lns.store.inbox_store import (
     ENTRIES_MAX,
     POSITION,

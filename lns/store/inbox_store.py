@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from lns.outage import StoreUnavailable
+from lns.clock import StoreUnavailable
 from lns.store.sqlite import Change, FileUnusable, Kind, SqliteFile
 
 ENTRIES_MAX = 1_000_000

@@ -4,16 +4,15 @@
 could expire while it is held, and no clock but that of Redis.
 """
 
-from types import TracebackType
 from typing import Any
 
+from lns.clock import StoreUnavailable
 from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
 from lns.dedup.session import LIVES_MAX, Counter, Lived
 from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import Mic
-from lns.outage import StoreUnavailable
 from lns.store.redis import claim_of, f_cnt_down_of, frame_of
 from lns.store.redis_wire import RedisServer, RedisWire, Script
 
@@ -171,12 +170,7 @@ class RedisClaims:
     async def __aenter__(self) -> "RedisClaims":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._wire.close()
 
     async def claim(self, bid: Bid) -> Claim:

@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 
-from lns.outage import StoreUnavailable
+from lns.clock import StoreUnavailable
 
 _PORT = 6379
 _SENTINEL_PORT = 26379

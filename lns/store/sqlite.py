@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.outage import StoreUnavailable
 
 T = TypeVar("T")
 Change = Callable[[sqlite3.Connection], T]

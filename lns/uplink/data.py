@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.clock import Utc, now_us
+from lns.clock import StoreUnavailable, Utc, now_us
 from lns.dedup.claim import NOBODY_ASKED, NOT_OWNER, UNAVAILABLE, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
@@ -40,7 +40,6 @@ from lns.lorawan.frame import MIC_BYTES, Data
 from lns.lorawan.identifiers import Mic
 from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
-from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception, gps_time_us
 from lns.uplink import mac_layer
 from lns.uplink.mac_layer import Requests
@@ -285,7 +284,7 @@ class Uplinks:
         """
         device, session, f_cnt = match.device, match.session, match.f_cnt
         status = status_of(copy, device.strategy)
-        shared = self._claiming.is_asked_for(device)
+        shared = self._registry.shares(device)
         standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
         if waited is not None and status is not NON_DUPLICATE:
             standing = EQUAL
@@ -339,11 +338,12 @@ class Uplinks:
 
     def _settle(self, facts: Facts) -> None:
         device = facts.match.device
-        self._registry.settle(facts.match)
+        self._registry.settle(facts.match, facts.reception.station)
         mac_layer.apply(facts.requests, device, facts.match.session)
         if facts.requests.status is not None:
             self._downlinks.statuses.answered(device.dev_eui)
-        self._downlinks.queues.heard(device.dev_eui, facts.reception.station, ack=facts.frame.ack)
+        if facts.frame.ack:
+            self._downlinks.queues.acknowledge(device.dev_eui)
 
     async def _keep_and_answer(self, facts: Facts) -> Answer:
         """Make the counters durable, with the FCntDown of the answer before that leaves.
@@ -440,16 +440,17 @@ class Uplinks:
             mac_layer.has_wishes(facts.requests, device, session, self._region)
             or self._downlinks.statuses.is_due(device)
         )
-        return facts.requests.wants_answer or asks or device.dev_eui in self._downlinks.queues
+        awaited = device.dev_eui in self._downlinks.queues.devices
+        return facts.requests.wants_answer or asks or awaited
 
     def _count(self, facts: Facts) -> Facts:
         """Change what this server alone decides about, before anybody is asked."""
         device, session, f_cnt = facts.match.device, facts.match.session, facts.match.f_cnt
+        if session.mic is None and session.f_cnt_up == f_cnt and not facts.shared:
+            session.mic = facts.key.mic  # a store of before knows none
         if facts.disposition.spends:
             facts.spent[f_cnt] = facts.spent.get(f_cnt, 0) + 1
             if not facts.shared:
-                if session.mic is None and session.f_cnt_up == f_cnt:
-                    session.mic = facts.key.mic  # a store of before knows none
                 self._sightings.place(facts.key, facts.named)  # before a newer frame comes
         if not facts.disposition.advances:
             return facts

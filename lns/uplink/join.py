@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from cachetools import FIFOCache
 
+from lns.clock import StoreUnavailable
 from lns.dedup.claiming import SessionRefresh
 from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
 from lns.dedup.session import Session
@@ -26,7 +27,6 @@ from lns.lorawan.frame import (
 )
 from lns.lorawan.identifiers import DevAddr, Eui, Mic, dev_addr
 from lns.lorawan.region import Region
-from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
 

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from lns.clock import Patience
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.dedup.strategy import Reason, Strategy
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, candidates
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.outage import Patience
 
 
 class Activation(StrEnum):
@@ -132,14 +132,19 @@ class Registry:
     came of yet: the device may not have heard the accept, or never have asked for it, because
     somebody replayed a join request that nobody had heard. A frame that is accepted ends all
     sessions older than its own (`settle`). At most `PENDING_MAX` wait for their first frame.
+    Remembers which station heard each device last.
     """
 
-    def __init__(self, devices: Iterable[EndDevice], store: SessionStore) -> None:
+    def __init__(
+        self, devices: Iterable[EndDevice], store: SessionStore, *, alone: bool = True
+    ) -> None:
         self._store = store
+        self._alone = alone
         self._devices = {device.dev_eui: device for device in devices}
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
         self._joining: list[Session] = []
+        self._last_heard: dict[Eui, Eui] = {}
         silence = "devices are not answered until it is back"
         self._patience = Patience("the store", KEEP_US, silence, log)
         for device in self._devices.values():
@@ -151,6 +156,14 @@ class Registry:
     def device(self, dev_eui: Eui) -> EndDevice | None:
         """The device with this DevEUI, if it is provisioned here."""
         return self._devices.get(dev_eui)
+
+    def shares(self, device: EndDevice) -> bool:
+        """Whether another server may own what this device sends; not if this one is `alone`."""
+        return not self._alone and device.server is None
+
+    def last_heard(self, dev_eui: Eui) -> Eui | None:
+        """The station through which the newest frame of a device was accepted."""
+        return self._last_heard.get(dev_eui)
 
     def session_heard(self, dev_eui: Eui) -> Session | None:
         """The newest session of a device that a frame was accepted in: it can be spoken to."""
@@ -238,11 +251,12 @@ class Registry:
             return ()
         return tuple(old.dev_addr for old in sessions[sessions.index(match.session) + 1 :])
 
-    def settle(self, match: Match) -> None:
-        """Forget older sessions than the one a frame was just accepted in.
+    def settle(self, match: Match, station: Eui) -> None:
+        """A new frame was accepted through `station`: forget older sessions than the one of it.
 
         A newer one may have been opened since the frame was sent.
         """
+        self._last_heard[match.device.dev_eui] = station
         elders = self.elders(match)
         if elders:
             sessions = self._sessions[match.device.dev_eui]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from bench.clock import Deadlock, run
+from bench.clock import Deadlock, VirtualTimeLoop, run
 from lns.clock import now_us
 
 HOUR_S = 3600.0
@@ -30,6 +30,22 @@ def test_timers_of_the_same_microsecond_run_in_the_order_they_were_set() -> None
         return order
 
     assert run(collect()) == [-1, *range(50)]
+
+
+def test_time_in_which_nothing_happens_is_skipped_at_once() -> None:
+    async def skip() -> tuple[list[bool], list[int]]:
+        loop, happened = asyncio.get_running_loop(), []
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.call_later(0.000_050, lambda: happened.append(now_us()))
+        loop.call_later(0.000_020, happened.append, 0).cancel()
+        skipped = [loop.skip_to(us) for us in (30, 10, 50, 70)]
+        loop.call_soon(happened.append, -1)
+        skipped.append(loop.skip_to(40))
+        happened.append(now_us())
+        await asyncio.sleep(0.000_040)
+        return [*skipped, loop.skip_to(90)], [*happened, now_us()]
+
+    assert run(skip()) == ([True, True, False, False, False, True], [30, -1, 50, 90])
 
 
 def test_the_clock_stands_still_while_anything_can_run() -> None:

@@ -25,7 +25,7 @@ from lns.lorawan.identifiers import Mic, dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.station.messages import UpInfo, json_object
-from lns.station.spelling import updf_text
+from lns.station.spelling import frame_text
 from lns.station.xtime import join
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, EndDevice
@@ -85,7 +85,7 @@ def _texts() -> list[str]:
             payload=b"21.5 C",
         )
         upinfo = UpInfo(xtime=join(0, 7, 1_000_000 + f_cnt * 1_000), rssi_dbm=-80, snr_db=7.5)
-        texts.append(updf_text(phy, dr=5, freq_hz=868_100_000, upinfo=upinfo))
+        texts.append(frame_text(phy, dr=5, freq_hz=868_100_000, upinfo=upinfo))
     return texts
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from bench.host.lns_process import Valkey
+from lns.clock import StoreUnavailable
 from lns.delivery.detectors import Detectors, MessageIdWindow, RemoveDuplicatesKeys
 from lns.delivery.inbox import Accepted, Event, Ignored, Inbox
 from lns.delivery.incoming import Incoming
-from lns.outage import StoreUnavailable
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import Batch, Mark, Place, Table, Transaction
 from lns.store.redis_wire import redis_server

@@ -12,10 +12,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui
-from lns.outage import StoreUnavailable
 from lns.store.sqlite import SqliteStore
 from tests.fuzz.mutation import mutated
 from tests.fuzz.test_station_messages import JSON

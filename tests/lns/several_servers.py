@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from bench.chance import stream
 from bench.clock import run
 from bench.host.lns_process import Valkey
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Claim, OnOutage
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIMS_US

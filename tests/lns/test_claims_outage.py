@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from bench.host.lns_process import Valkey
 from bench.host.relay import Relay
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2, OnOutage
 from lns.dedup.strategy import Strategy
-from lns.outage import StoreUnavailable
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, uplink, wait

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bench import clock
-from lns.clock import now_us
-from lns.outage import within
+from lns.clock import now_us, within
 
 LIMIT_US = 1_000_000
 

@@ -6,8 +6,7 @@ import logging
 import pytest
 
 from bench.clock import run
-from lns.clock import now_us
-from lns.outage import StoreUnavailable, Trouble, in_time
+from lns.clock import StoreUnavailable, Trouble, in_time, now_us
 
 LOG = logging.getLogger("lns.test")
 

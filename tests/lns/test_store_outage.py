@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import Eui
-from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import EndDevice, LoRaWanVersion
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait

@@ -14,9 +14,8 @@ from bench.verdict.case import Case, Title
 from bench.verdict.expectation import Result, Verdict
 from bench.verdict.owner import ScenarioMistake
 from lns.capture import Capture
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.dedup.strategy import Strategy
-from lns.outage import StoreUnavailable
 
 PROVES_NOTHING = Verdict(Result.INCONCLUSIVE, "bench", ("host stalled 60 ms",))
 BROKEN = Verdict(Result.ERROR, "device", ("AT_NO_NETWORK_JOINED",))

@@ -10,7 +10,7 @@ from bench.station.tap import Tap
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Updf, UpInfo, parse_up
-from lns.station.spelling import updf_text
+from lns.station.spelling import frame_text
 
 NEAR, FAR = Eui("B827EBFFFE000001"), Eui("B827EBFFFE000002")
 DNMSG = '{"msgtype":"dnmsg","diid":1}'
@@ -20,7 +20,7 @@ XTIME = {NEAR: 5 << 48, FAR: 9 << 48}
 
 def updf(number: int, *, xtime: int = 5 << 48) -> str:
     phy = bytes.fromhex("40f17dbe4900") + bytes([number, 0, 1, 0xAA]) + b"\0\0\0" + bytes([number])
-    return updf_text(phy, dr=5, freq_hz=868_100_000, upinfo=UpInfo(xtime=xtime))
+    return frame_text(phy, dr=5, freq_hz=868_100_000, upinfo=UpInfo(xtime=xtime))
 
 
 def frame_id(number: int) -> str:

@@ -14,7 +14,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.station.messages import UpInfo
-from lns.station.spelling import updf_text, version_text, xtime_report_text
+from lns.station.spelling import frame_text, version_text, xtime_report_text
 from lns.station.xtime import join
 
 KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
@@ -64,7 +64,7 @@ class Devices:
             heard_us = at_us(number)
             xtime = station_xtime(heard_us)
             upinfo = UpInfo(xtime=xtime, rssi_dbm=-80, snr_db=7.5, rxtime=1_763_600_000.25)
-            text = updf_text(phy, dr=5, freq_hz=868_100_000, upinfo=upinfo)
+            text = frame_text(phy, dr=5, freq_hz=868_100_000, upinfo=upinfo)
             found.append(Sent(heard_us, xtime, text_frame(text)))
         return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.host.lns_process import Valkey
-from lns.clock import utc_of_this_host
+from lns.clock import StoreUnavailable, utc_of_this_host
 from lns.delivery import Accepted, Detectors, Ignored, Inbox, Parked, Unread
 from lns.delivery.detectors import (
     ConfigurationError,
@@ -24,7 +24,6 @@ from lns.delivery.detectors import (
 from lns.delivery.effect import Effect, EffectUnavailable, JsonLinesFile
 from lns.delivery.inbox import Event, Tries, figures_in, figures_of, utc_us
 from lns.delivery.incoming import InboxFull, Incoming, Unfit
-from lns.outage import StoreUnavailable
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import (
     EffectMustNotWait,

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lns.clock import StoreUnavailable
 from lns.delivery import Detectors, Inbox, SequenceTracker
 from lns.delivery.inbox import Tries, figures_in
 from lns.delivery.incoming import Incoming
-from lns.outage import StoreUnavailable
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 from tests.lns.delivery.arriving import TOPIC, payload
 

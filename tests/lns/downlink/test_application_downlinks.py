@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.downlink.downlink import ACK_US, REPORT_US
 from lns.downlink.downlink_queue import SENDINGS_MAX, ApplicationDownlink
@@ -13,7 +14,6 @@ from lns.lorawan.crypto import Direction, crypt_payload
 from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import US915
-from lns.outage import StoreUnavailable
 from lns.station.messages import Dnmsg
 from lns.station.spelling import dntxed_text
 from lns.store.memory import MemoryStore

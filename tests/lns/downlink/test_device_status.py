@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from lns.dedup.strategy import Strategy
 from lns.delivery.publisher import StatusMessage
-from lns.downlink.downlink_queue import ASKED_MAX
 from lns.events import Request
 from lns.lorawan.mac_commands import DevStatusReq, LinkCheckAns, parse_downlink
+from lns.uplink.mac_layer import ASKED_MAX
 from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA, GAMMA, Network, serve, uplink, wait
 

@@ -129,7 +129,7 @@ def test_one_without_proof_is_given_up_after_three_sendings() -> None:
         sent(queues)
     assert queues.due(ALPHA, 0) is None
     assert queues.words[1:] == [("given_up", "NotProven", 0)]
-    assert ALPHA not in queues
+    assert ALPHA not in queues.devices
 
 
 def test_one_that_did_not_leave_was_not_sent() -> None:

@@ -330,6 +330,21 @@ def test_what_lorawan_cannot_say_is_not_built(wrong: dict[str, Any], why: str) -
         build_data(arguments.pop("m_type"), **arguments)
 
 
+@pytest.mark.parametrize(
+    ("said", "octets"),
+    [
+        ({"f_port": 255}, 13),
+        ({"f_port": 0, "payload": bytes(15)}, 28),
+        ({"f_opts": bytes(15)}, 27),  # without FPort
+        ({"f_port": 1, "payload": bytes(242)}, 255),
+        ({"f_port": 1, "f_opts": bytes(15), "payload": bytes(227)}, 255),
+    ],
+)
+def test_the_most_that_lorawan_can_say_is_built(said: dict[str, Any], octets: int) -> None:
+    phy = build_data(MType.UNCONFIRMED_UP, dev_addr=DEV_ADDR, f_cnt=1, keys=KEYS, **said)
+    assert len(phy) == octets
+
+
 def test_keys_do_not_show_in_any_frame() -> None:
     phy = build_data(MType.CONFIRMED_UP, dev_addr=DEV_ADDR, f_cnt=1, keys=KEYS, f_port=1)
     assert KEYS.nwk_s_key.hex() not in repr(data_frame(phy))

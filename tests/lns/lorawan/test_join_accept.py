@@ -111,12 +111,33 @@ def test_an_rx_delay_of_zero_means_one_second(rx_delay: int, expected_us: int) -
         {"dl_settings": DlSettings(rx1_dr_offset=8)},
         {"dl_settings": DlSettings(rx2_dr=16)},
         {"rx_delay": 16},
+        {"dl_settings": DlSettings(rx1_dr_offset=-1)},
+        {"dl_settings": DlSettings(rx2_dr=-1)},
+        {"rx_delay": -1},
         {"cf_list": bytes(15)},
     ],
 )
 def test_a_field_that_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         replace(FIELDS, **wrong).body()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"join_nonce": 0, "dl_settings": DlSettings(0, 0), "rx_delay": 0},
+        {"join_nonce": (1 << 24) - 1, "dl_settings": DlSettings(7, 15), "rx_delay": 15},
+    ],
+    ids=["least", "most"],
+)
+def test_a_field_has_all_its_bits(fields: dict[str, Any]) -> None:
+    accept = replace(FIELDS, **fields)
+    assert join_accept_fields(accept.body()) == accept
+
+
+def test_a_frequency_of_a_cf_list_has_24_bits() -> None:
+    most_hz = ((1 << 24) - 1) * 100
+    assert cf_list_frequencies_hz(frequency_cf_list([0, most_hz])) == (most_hz,)
 
 
 def test_a_cf_list_of_frequencies() -> None:

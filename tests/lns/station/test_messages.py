@@ -31,11 +31,8 @@ from lns.station.spelling import (
     dnmsg_text,
     dntxed_text,
     frame_text,
-    jreq_text,
-    propdf_text,
     router_info_answer_text,
     router_info_text,
-    updf_text,
     version_text,
 )
 
@@ -216,13 +213,32 @@ def test_euis_may_have_any_spelling(spelling: object) -> None:
      {"FRMPayload": "zz"}, {"FRMPayload": 5}, {"FRMPayload": "00" * 300}, {"FOpts": "00"},
      {"FCtrl": 1}, {"Freq": 868100000.5}, {"Freq": 0}, {"DR": 16}, {"upinfo": []},
      {"upinfo": {"xtime": 1.5}}, {"upinfo": {"xtime": -1}}, {"upinfo": {"xtime": 1 << 63}},
-     {"MIC": None}, {"FCtrl": 1, "FOpts": "02", "FPort": 0}],
+     {"MIC": None}, {"FCtrl": 1, "FOpts": "02", "FPort": 0}, {"MHdr": -1}, {"FCnt": -1},
+     {"FCtrl": -1, "FOpts": "02" * 15}, {"DR": -1}, {"Freq": 1 << 32}, {"FPort": -2},
+     {"DevAddr": -(1 << 31) - 1}, {"upinfo": {"rctx": 1 << 63}},
+     {"upinfo": {"rctx": -(1 << 63) - 1}}, {"FRMPayload": "00" * 243}],
     ids=str,
 )  # fmt: skip
 def test_a_field_that_cannot_be_spoils_the_reception(fields: dict[str, object]) -> None:
     broken = parse_up(changed(UPDF, **fields))
     assert isinstance(broken, Malformed)
     assert broken.is_reception
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"FCnt": 0}, {"FCnt": 65535}, {"FCtrl": 0xFF, "FOpts": "02" * 15}, {"DR": 0}, {"DR": 15},
+     {"Freq": 1}, {"Freq": (1 << 32) - 1}, {"FPort": 0}, {"FPort": 255},
+     {"FPort": -1, "FRMPayload": ""}, {"FRMPayload": "00" * 242},
+     {"DevAddr": -(1 << 31)}, {"DevAddr": (1 << 32) - 1}, {"upinfo": {"xtime": 0}},
+     {"upinfo": {"xtime": (1 << 63) - 1}}, {"upinfo": {"rctx": -(1 << 63)}},
+     {"upinfo": {"rctx": (1 << 63) - 1}}],
+    ids=str,
+)  # fmt: skip
+def test_a_field_may_have_whatever_it_can_say(fields: dict[str, object]) -> None:
+    read = parse_up(changed(UPDF, **fields))
+    assert isinstance(read, Updf)
+    assert len(read.phy()) == 13 + len(read.f_opts + read.frm_payload) // 2 - (read.f_port == -1)
 
 
 @pytest.mark.parametrize("fields", [{"MHdr": 1}, {"DevNonce": 65536}, {"DevEui": 1 << 64}])
@@ -343,13 +359,13 @@ def test_what_a_station_does_with_other_texts_of_a_server() -> None:
     assert isinstance(parse_down("{"), Malformed)
 
 
-def test_updf_and_jreq_and_propdf_by_name() -> None:
+def test_a_data_frame_and_a_join_request_and_a_proprietary_frame() -> None:
     phy = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")
     at = {"dr": 5, "freq_hz": 868_100_000, "upinfo": UpInfo(xtime=1, rssi_dbm=-51, snr_db=9.5)}
-    assert json.loads(updf_text(phy, **at))["FRMPayload"] == "95437876"  # type: ignore[arg-type]
-    assert json.loads(propdf_text(b"\xe0\x01", **at))["FRMPayload"] == "E001"  # type: ignore[arg-type]
+    assert json.loads(frame_text(phy, **at))["FRMPayload"] == "95437876"  # type: ignore[arg-type]
+    assert json.loads(frame_text(b"\xe0\x01", **at))["FRMPayload"] == "E001"  # type: ignore[arg-type]
     join = bytes.fromhex("0039363463336913aa05693574323831330489c65b1304")
-    assert json.loads(jreq_text(join, **at))["DevNonce"] == 35076  # type: ignore[arg-type]
+    assert json.loads(frame_text(join, **at))["DevNonce"] == 35076  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 2), st.data())

@@ -22,7 +22,7 @@ from lns.station.protocol import (
     XtimeSample,
     gps_time_us,
 )
-from lns.station.spelling import router_config
+from lns.station.spelling import dntxed_text, router_config
 from tests.sizes import size
 
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")
@@ -88,16 +88,9 @@ def test_a_downlink_and_its_report() -> None:
     lns, gateway = server(), station()
     lns.send_downlink(DNMSG)
     assert carry(lns, gateway) == [DownlinkWanted(DNMSG)]
-    gateway.send_transmitted(DNMSG, dr=5, freq_hz=868_100_000, xtime=XTIME + 10**6, txtime=2.5)
-    sent = Transmitted(1001, Eui("0000000011000001"), 5, 868_100_000, XTIME + 10**6)
-    assert carry(gateway, lns) == [sent]
-
-
-def test_nothing_is_reported_for_a_dev_eui_of_zero() -> None:
-    gateway = station()
-    nobody = Dnmsg(dev_eui=Eui("0" * 16), diid=1, pdu=b"", rx2_dr=0, rx2_freq_hz=869_525_000)
-    gateway.send_transmitted(nobody, dr=0, freq_hz=869_525_000, xtime=1, txtime=0.0)
-    assert gateway.texts_to_send() == []
+    at = {"dr": 5, "freq_hz": 868_100_000, "xtime": XTIME + 10**6}
+    lns.receive_text(dntxed_text(DNMSG, txtime=2.5, **at))
+    assert lns.events_received() == [Transmitted(1001, Eui("0000000011000001"), **at)]
 
 
 def test_timesync_is_answered_with_gps_time() -> None:

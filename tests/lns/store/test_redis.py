@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 
 from bench.host.lns_process import Valkey
 from bench.host.relay import Relay
+from lns.clock import StoreUnavailable
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import PATIENCE_US, RedisServer, redis_server

@@ -13,10 +13,10 @@ import pytest
 
 from bench.certificates import Authority, write_server_files
 from bench.host.lns_process import Valkey
+from lns.clock import StoreUnavailable
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.outage import StoreUnavailable
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
-from lns.outage import StoreUnavailable
 from lns.store.sqlite import SqliteStore
 from tests.lns.served_network import DEV_ADDR, KEYS
 

@@ -135,6 +135,13 @@ def test_repetitions_are_granted_only_as_a_whole(
     assert session.nb_trans == nb_trans
 
 
+def test_a_device_that_is_to_send_less_often_is_told_so(session: Session) -> None:
+    session.nb_trans = 3
+    adr = structs.replace(NOTHING, adr=True)
+    said = mac_layer.wishes(adr, ALPHA, session, reception(dr=3), EU868)
+    assert said == [LinkADRReq(dr=3, tx_power=15, ch_mask=0b111, nb_trans=1)]
+
+
 def test_an_answer_that_was_not_asked_for_changes_nothing(session: Session) -> None:
     device = replace(ALPHA, nb_trans=3)
     mac_layer.apply(asked(uplink(10, f_opts=b"\x03\x07"), session, 10), device, session)

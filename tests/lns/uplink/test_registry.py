@@ -12,7 +12,7 @@ from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import PENDING_MAX, EndDevice, Match, Registry
-from tests.lns.served_network import ALPHA, APP_S_KEY, DEV_ADDR, GAMMA, KEYS, uplink
+from tests.lns.served_network import ALPHA, APP_S_KEY, DEV_ADDR, GAMMA, KEYS, WEST, uplink
 
 OTHER_KEYS = SessionKeys(bytes.fromhex("0102030405060708090A0B0C0D0E0F10"), APP_S_KEY)
 BETA = replace(ALPHA, name="beta", dev_eui=Eui("70B3D57ED0000002"), session_keys=OTHER_KEYS)
@@ -105,7 +105,7 @@ def test_the_session_in_use_stays_until_the_first_frame_of_the_new_one() -> None
     assert found(registry, uplink(8)).session is old
     match = found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS))
     assert match.session is new
-    registry.settle(match)
+    registry.settle(match, WEST)
     assert find(registry, uplink(9)) is Reason.UNKNOWN_DEVICE
     assert not registry.knows(DEV_ADDR)
 
@@ -114,7 +114,7 @@ def test_a_frame_of_the_old_session_does_not_settle_the_new_one() -> None:
     registry = registry_of(GAMMA)
     joined(registry, DEV_ADDR, KEYS).f_cnt_up = 7
     joined(registry, NEW_ADDR, OTHER_KEYS)
-    registry.settle(found(registry, uplink(8)))
+    registry.settle(found(registry, uplink(8)), WEST)
     assert registry.knows(NEW_ADDR)
     assert registry.knows(DEV_ADDR)
 
@@ -127,10 +127,10 @@ def test_a_session_that_nobody_used_survives_the_next_joins_until_it_is_used() -
     joined(registry, NEW_ADDR, OTHER_KEYS)
     match = found(registry, uplink(0, dev_addr=DevAddr("26000002")))
     assert registry.elders(match) == (DEV_ADDR,)
-    registry.settle(match)
+    registry.settle(match, WEST)
     assert not registry.knows(DEV_ADDR)
     assert registry.knows(NEW_ADDR), "it was opened after this one"
-    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)))
+    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)), WEST)
     assert not registry.knows(DevAddr("26000002"))
 
 
@@ -148,7 +148,7 @@ def test_the_others_of_a_shared_dev_addr_stay_when_one_leaves() -> None:
     registry = registry_of(ALPHA, GAMMA)
     joined(registry, DEV_ADDR, OTHER_KEYS)
     joined(registry, NEW_ADDR, OTHER_KEYS)
-    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)))
+    registry.settle(found(registry, uplink(0, dev_addr=NEW_ADDR, keys=OTHER_KEYS)), WEST)
     assert found(registry, uplink(10)).device is ALPHA
     assert find(registry, uplink(10, keys=OTHER_KEYS)) is Reason.MIC_MISMATCH
 
