@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,8 +23,6 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.report import CaseVerdict, in_words, totals
-from bench.cli.run import Selection, run_scenarios
 from bench.explore.coverage import holes, possible, table
 from bench.explore.drawing import drawing
 from bench.explore.explore import Explored, Finding, Order
@@ -123,6 +121,10 @@ def explore(
 def _on_rig(
     rig: str, order: Order, text: str | None, capture_dir: Path, keep: Path | None, *, as_json: bool
 ) -> int:
+    # Pytest and reports, which histories in memory do not need: a quarter of the start.
+    from bench.cli.report import in_words, totals
+    from bench.cli.run import Selection, run_scenarios
+
     wires = rig == "emulated"
     if text is not None:
         found = [_read(text)]
@@ -149,7 +151,10 @@ def _on_rig(
     )
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
-    words = {case.id: _verdict_of(case.id, ran.verdicts) for case in played}
+    words = {
+        case.id: next((one.verdict for one in ran.verdicts if f"[{case.id}" in one.case), None)
+        for case in played
+    }
     failed = [case.history for case in played if words[case.id] not in ("PASS", None)]
     kept = _keep(keep, [(f"on the {rig} rig", one) for one in failed])
     if as_json:
@@ -169,10 +174,6 @@ def _on_rig(
         )
     )
     return ran.exit_code
-
-
-def _verdict_of(case: str, verdicts: Sequence[CaseVerdict]) -> str | None:
-    return next((one.verdict for one in verdicts if f"[{case}" in one.case), None)
 
 
 def _read(text: str) -> History:

@@ -59,9 +59,13 @@ class Batch:
         self.unknowable.update(other.unknowable)
         self.met.update(other.met)
         for cause, (number, history) in other.found.items():
-            known, least = self.found.get(cause, (0, history))
-            least = min((least, history), key=lambda one: (one.receptions, len(one.steps)))
-            self.found[cause] = known + number, least
+            self.find(cause, number, history)
+
+    def find(self, cause: Cause, number: int, history: History) -> None:
+        """So many histories were broken by a cause, the shortest of them this one."""
+        known, least = self.found.get(cause, (0, history))
+        least = min((least, history), key=lambda one: (one.receptions, len(one.steps)))
+        self.found[cause] = known + number, least
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +156,14 @@ def explore_batch(
             wish = chance.choice(wished) if chance.random() < WISHED_SHARE else None
             history = random_history(chance, limits, wish)
             judged = play_and_judge(history)
-            batch.add(
-                Batch(
-                    histories=1,
-                    receptions=len(judged.due),
-                    unknowable=Counter(judged.unknowable),
-                    met=Counter(pairs_met(judged.trace)),
-                    found=dict.fromkeys(judged.causes, (1, history)),
-                )
-            )
+            batch.histories += 1
+            batch.receptions += len(judged.due)
+            batch.unknowable.update(judged.unknowable)
+            batch.met.update(pairs_met(judged.trace))
+            for cause in judged.causes:
+                batch.find(cause, 1, history)
+            del judged
+            gc.collect(0)  # what a history leaves behind; all before it is old and not looked at
     return batch
 
 
@@ -168,11 +171,12 @@ def explore_batch(
 def _undisturbed() -> Iterator[None]:
     """Nothing that servers say at the console, and no collector of garbage: a third of the time.
 
-    What the histories of a batch leave behind is little; it goes when the batch is over.
+    Whoever plays many histories lets it look at what each of them left behind.
     """
     logging.disable(logging.CRITICAL)
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.collect(0)
     try:
         yield
     finally:

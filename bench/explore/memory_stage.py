@@ -29,7 +29,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
-from lns.station.messages import Dnmsg, GetXtime, parse_down
+from lns.station.messages import Dnmsg, parse_down
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import dntxed_text, version_text, xtime_report_text
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion
@@ -49,7 +49,7 @@ def play_in_memory(history: History) -> Trace:
     Without `asyncio.Runner`, whose look after Ctrl-C takes a tenth of a history.
     """
     loop = VirtualTimeLoop(START_US)  # type: ignore[abstract]
-    playing = loop.create_task(_play(history))
+    playing = loop.create_task(_play(history, loop))
     try:
         return loop.run_until_complete(playing)
     except BaseException:
@@ -62,9 +62,9 @@ def play_in_memory(history: History) -> Trace:
         loop.close()
 
 
-async def _play(history: History) -> Trace:
+async def _play(history: History, loop: VirtualTimeLoop) -> Trace:
     async with asyncio.TaskGroup() as tasks:
-        stage = MemoryStage(history, tasks)
+        stage = MemoryStage(history, tasks, loop)
         await stage.connect()
         trace = await Conductor(history, stage).play()
         stage.close()
@@ -143,10 +143,12 @@ class Station:
         """Take what the server says, and answer it."""
         if text.startswith('{"msgtype":"router_config"'):
             return
+        if text.startswith('{"msgtype":"getxtime"'):
+            if not self._is_mute:
+                link.bring(xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0))
+            return
         said = parse_down(text)
-        if isinstance(said, GetXtime) and not self._is_mute:
-            link.bring(xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0))
-        elif isinstance(said, Dnmsg):
+        if isinstance(said, Dnmsg):
             self.downlinks.append(said)
             facts = {"dr": DR, "freq_hz": FREQ_HZ, "xtime": self.xtime_now(), "txtime": 0.0}
             link.bring(dntxed_text(said, **facts))  # type: ignore[arg-type]
@@ -221,9 +223,10 @@ class MemoryStage:
     retention_us = RETENTION_US
     on_air_us = ON_AIR_US
 
-    def __init__(self, history: History, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, history: History, tasks: asyncio.TaskGroup, loop: VirtualTimeLoop) -> None:
         self.history = history
         self.tasks = tasks
+        self._loop = loop
         self.devices = [device_record(n, device) for n, device in enumerate(history.devices)]
         self.store = SharedStore(retention_us=RETENTION_US)
         if history.servers > 1:
@@ -257,7 +260,8 @@ class MemoryStage:
         return now_us()
 
     async def until(self, us: int) -> None:
-        await asyncio.sleep(max(0, us - now_us()) / 1_000_000)
+        if not self._loop.skip_to(us):
+            await asyncio.sleep(max(0, us - now_us()) / 1_000_000)
 
     def secrets(self, device: int) -> Secrets:
         record = self.devices[device]
@@ -331,7 +335,7 @@ class MemoryStage:
         # Whoever looks is one more server: the others are not to know that it looked.
         store = self.store.of("nobody" if len(self.servers) > 1 else "lns-a")
         for number in range(devices):
-            sessions = store.sessions(self.devices[number].dev_eui)
+            sessions = store.kept(self.devices[number].dev_eui)
             came = tuple(
                 (s.dev_addr, s.life, -1 if s.f_cnt_up is None else s.f_cnt_up) for s in sessions
             )

@@ -143,7 +143,6 @@ class Model:
         if frame.forged:
             self._ask_for(r, server, session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
-        self._doubts.session(r, session)
         self._doubts.turn(r, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         if self._device(frame).pinned not in (None, r.server):
@@ -168,6 +167,8 @@ class Model:
         if r.at_us - server.asked_us.get(frame.number, -ASKED_AGAIN_US) < ASKED_AGAIN_US:
             return
         server.asked_us[frame.number] = r.at_us
+        if self._shared:
+            self._doubts.asked(r, server)
         is_sure = not server.lateness_us(r.at_us) and frame.device not in server.unsure_of
         is_found = not session.is_over or session.opened in server.knows
         if self._shared and is_sure and is_found:
@@ -205,6 +206,7 @@ class Model:
             nonces.add(frame.f_cnt)
             self._sessions[frame.device, frame.number] = Session(frame.number, None)
         if not is_sure:
+            self._doubts.asked(r, server)
             raise Unknowable(SLOW_JOIN)
         server.knows.add(frame.number)
         answer = self._window(r, server, JOIN_RX1_US, r.at_us, late_us)
@@ -214,6 +216,7 @@ class Model:
 
     def _data(self, r: Reception, server: Server, session: Session, withheld: str) -> Words:
         frame, before = r.frame, copy_of(session)
+        self._doubts.session(r, session)
         late_us = 3 * server.lateness_us(r.at_us)
         copy = self._note_sighting(r, server)
         self._doubts.ended(server, session, copy)
@@ -244,7 +247,7 @@ class Model:
         if (goes_up or decided.answers or decided.advances) and decided.level2 != "NotOwner":
             session.is_kept = not server.is_away(done_us)
         if slow_us and (decided.advances or copy == "first"):
-            server.busy[frame.number] = done_us
+            server.busy[frame.number], server.spent[frame.number] = done_us, session.spent
         if copy == "first" and (goes_up or decided.advances):
             self._settle(r, server, session, done_us + late_us, decided.level2)
         answer = withheld
@@ -303,6 +306,8 @@ class Model:
         frame, device, f_cnt = r.frame, self._device(r.frame), r.frame.f_cnt
         shared = self._shared and device.pinned is None
         restarts = device.kind == "relaxed" and f_cnt <= 1
+        if shared:
+            self._doubts.claim(r, session)
         is_claimed = session.claim_of(r, self._trace.retention_us).owner is not None
         where = EQUAL if waited else self._standing(r, session, shared=shared, restarts=restarts)
         if shared and self._look_up(r, server, session, where, copy):
@@ -311,7 +316,7 @@ class Model:
         if r.server in session.misled and not session.is_told(r.server):
             self._doubts.misled(r, session, where, is_claimed=is_claimed)
             where = EQUAL if where == NEWER else where
-        if shared and copy == "other":
+        if shared and copy == "other" and device.strategy != "Drop":
             self._doubts.other_copy(r, session, where)
         if shared and copy == "same" and where in (NEWER, TOO_FAR, UNTOLD):
             where = self._doubts.repetition(r, session, where)
@@ -323,18 +328,19 @@ class Model:
         if copy == "other" or decided.reason == "InvalidFrameCounter":
             return decided
         mine = session.owner in (None, r.server)
-        spent = session.spent.get(f_cnt, 0) if mine else 0
+        spent = server.spent.get(frame.number, session.spent) if waited else session.spent
         if shared and decided.spends:
             self._doubts.answers(r, session)
-        if decided.spends and spent >= ANSWERS_AGAIN_MAX:
+        if decided.spends and spent is session.spent:
+            self._doubts.twin(r, server)
+        if decided.spends and mine and spent.get(f_cnt, 0) >= ANSWERS_AGAIN_MAX:
             return Decided(decided.status, "dropped", "ResubmissionLimit")
         if shared and (decided.answers or decided.upstream != "dropped"):
             return self._ask(r, server, session, decided, restarts=restarts)
         if decided.advances and not shared:
             (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
             session.owner, session.frame = r.server, frame.number
-        if decided.spends:
-            session.spent[f_cnt] = spent + 1
+        decided.spend(spent, f_cnt)
         return decided
 
     def _look(self, r: Reception, server: Server, session: Session, where: str) -> None:
@@ -344,7 +350,8 @@ class Model:
         self._doubts.look(r, server, session, where, may_know=may_know)
         if not may_know or server.is_away(r.at_us):
             return
-        session.tell(r.server)
+        if r.server not in session.misled:  # it holds what it was told for newer
+            session.tell(r.server)
         known = session.claim_of(r, self._trace.retention_us)
         owner = known.owner
         mine = (session.owner if owner is None else owner) in (None, r.server)
@@ -405,9 +412,8 @@ class Model:
             decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
         if decided.advances and not decided.new and restarts and is_first:
             decided.spends, decided.answers = frame.confirmed, frame.confirmed
-        if decided.spends:
-            session.spent[f_cnt] = session.spent.get(f_cnt, 0) + 1
-            session.given[number, f_cnt] += 1
+        decided.spend(session.spent, f_cnt)
+        session.given[number, f_cnt] += decided.spends
         return decided
 
     def _nobody_says(self, r: Reception, session: Session, decided: Decided) -> Decided:
@@ -433,8 +439,8 @@ class Model:
         device, late_us = r.frame.device, 3 * server.lateness_us(r.at_us)
         self._doubts.answer(r, server, done_us, done_us + late_us)
         if server.is_away(done_us):
-            if decided.spends:
-                session.spent[r.frame.f_cnt] -= 1
+            decided.spare(r.frame.f_cnt)
+            session.given[r.server, r.frame.f_cnt] -= decided.spends
             return "Suppressed" if r.frame.wants_answer else "NotAsked"
         waits = server.queue[device] > 0
         self._doubts.downlink(r, server, done_us + late_us, waits=waits)
@@ -475,16 +481,19 @@ class Model:
 
     def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
         """The application did not take it: it was not heard."""
+        is_newest = session.frame == r.frame.number
         if decided.new or (decided.advances and decided.level2 == "NotAsked"):
             bring_back(session, before)
-        elif decided.spends:
-            session.spent[r.frame.f_cnt] -= 1
+        else:
+            decided.spare(r.frame.f_cnt)
+        session.given[r.server, r.frame.f_cnt] -= decided.spends
         if decided.advances:
             session.heard.pop(r.server, None)
             if r.server in before.heard:
                 session.heard[r.server] = before.heard[r.server]
         session.misled |= {s for s, one in session.denied.items() if one == r.frame.number}
-        session.synced.pop(r.server, None)  # what it was told with it, it has forgotten too
+        if is_newest:  # what it was told with it, it has forgotten too
+            session.synced.pop(r.server, None)
         if session.denied.get(r.server) == r.frame.number:
             del session.denied[r.server]
             session.misled.discard(r.server)

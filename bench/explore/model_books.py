@@ -6,8 +6,9 @@ State for `bench.explore.model`, with the two rules that place a counter in a li
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from itertools import islice, takewhile
+from operator import attrgetter
 
 from bench.explore.trace import (
     Event,
@@ -92,6 +93,7 @@ class Session:
     synced: dict[int, int] = field(default_factory=dict)
     told_life: dict[int, int] = field(default_factory=dict)
     maybe_heard: dict[int, int] = field(default_factory=dict)
+    maybe_claimed_us: dict[int, int] = field(default_factory=dict)  # by the number of the frame
     doubt: str = ""
     doubt_until: int | None = None
     given: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -175,12 +177,13 @@ class Server:
     """What one server has for itself: level 1, its application, its wires, its stations.
 
     `sightings`: of a frame the first station and when it was heard last. `busy`: until when the
-    first copy of a frame is on its way to the application. `knows` and `ended`: sessions by their
-    number.
+    first copy of a frame is on its way to the application, `spent`: the answers given again in the
+    life of that. `knows` and `ended`: sessions by their number.
     """
 
     sightings: dict[int, tuple[int, int]] = field(default_factory=dict)
     busy: dict[int, int] = field(default_factory=dict)
+    spent: dict[int, dict[int, int]] = field(default_factory=dict)
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
     maybe_knows: set[int] = field(default_factory=set)
@@ -240,6 +243,16 @@ class Coming:
             for event in self.until(until_us)
         )
 
+    def has_twin(self, r: Reception, until_us: int) -> bool:
+        """Whether until then its server hears another frame with the same counter."""
+        return any(
+            isinstance(event, Reception)
+            and event.server == r.server
+            and event.frame is not r.frame
+            and (event.frame.device, event.frame.f_cnt) == (r.frame.device, r.frame.f_cnt)
+            for event in self.until(until_us)
+        )
+
     def is_overtaken(self, r: Reception, until_us: int) -> bool:
         """Whether until then more comes than copies elsewhere: of its device, or a fault here."""
         return any(
@@ -258,7 +271,10 @@ class Coming:
 
 @dataclass(slots=True)
 class Decided:
-    """What was decided about one reception: what goes up, what may go down, what was changed."""
+    """What was decided about one reception: what goes up, what may go down, what was changed.
+
+    `spent`: where it spends an answer.
+    """
 
     status: str
     upstream: str
@@ -268,6 +284,18 @@ class Decided:
     advances: bool = False
     level2: str = "NotAsked"
     new: bool = False
+    spent: dict[int, int] = field(default_factory=dict)
+
+    def spend(self, spent: dict[int, int], f_cnt: int) -> None:
+        """Give one answer again, if it does."""
+        if self.spends:
+            self.spent = spent
+            spent[f_cnt] = spent.get(f_cnt, 0) + 1
+
+    def spare(self, f_cnt: int) -> None:
+        """Take back that it was given."""
+        if self.spends:
+            self.spent[f_cnt] -= 1
 
 
 def window(left_us: int) -> str:
@@ -285,9 +313,13 @@ def elders(
     return mine[: mine.index(session)]
 
 
+_all_of = attrgetter(*(one.name for one in fields(Session)))
+
+
 def copy_of(session: Session) -> Session:
-    kept = {name: dict(getattr(session, name)) for name in ("claimed", "spent", "heard")}
-    return replace(session, **kept)  # type: ignore[arg-type]
+    copied = Session(*_all_of(session))
+    copied.claimed, copied.heard = dict(session.claimed), dict(session.heard)
+    return copied
 
 
 def bring_back(session: Session, before: Session) -> None:
@@ -296,3 +328,5 @@ def bring_back(session: Session, before: Session) -> None:
     session.former, session.owner, session.frame = before.former, before.owner, before.frame
     session.spent, session.claimed = before.spent, before.claimed
     session.changes += 1
+    if before.doubt:  # what a newer frame had settled
+        session.be_doubted(before.doubt, before.doubt_until or 0, before.doubt_until is None)

@@ -82,6 +82,8 @@ class Doubts:
         server.is_unsure = server.is_unsure or server.slow_us > 0 or server.refused
         server.unsure_us = max(server.unsure_us, waits_us + server.slow_us, *server.busy.values())
         server.waits_us[device] = max(server.waits_us[device], waits_us)
+        if session is not None:
+            session.maybe_claimed_us[r.frame.number] = waits_us
         if session is not None and not isinstance(unknowable, Harmless):
             for elder in elders(self._sessions, device, session):
                 elder.be_doubted(why, 0, relaxed=True)
@@ -100,7 +102,9 @@ class Doubts:
         """A copy of what was unknowable, or a session of which a copy may have shown the end."""
         doubted_us = server.doubtful.get(r.frame.number)
         if doubted_us is not None and r.at_us - doubted_us < self._trace.retention_us:
-            raise Harmless("a copy of something unknowable")
+            session = self._sessions.get((r.frame.device, r.frame.session))
+            may_advance = session is not None and session.place(r.frame.f_cnt) == NEWER
+            raise (Unknowable if may_advance else Harmless)("a copy of something unknowable")
         if r.frame.session in server.maybe_ended:
             raise Harmless(ENDED)
 
@@ -124,6 +128,15 @@ class Doubts:
             raise Unknowable("a frame before it waits for a slow store")
         if r.frame.device in server.unsure_of:
             raise Unknowable(SLOW_JOIN)
+
+    def asked(self, r: Reception, server: Server) -> None:
+        """A slow store that was asked for a device has perhaps told which sessions are over."""
+        if server.lateness_us(r.at_us):
+            server.maybe_ended |= {
+                opened
+                for (device, opened), session in self._sessions.items()
+                if device == r.frame.device and session.is_over and opened not in server.ended
+            }
 
     def session(self, r: Reception, session: Session) -> None:
         """A session in doubt, until something is newer than all that the doubt is about."""
@@ -182,6 +195,7 @@ class Doubts:
         if self._shared and server.lateness_us(r.at_us):
             raise Unknowable("a frame is given back by way of a slow store")
         if slowly and (copy != "first" or self._coming.is_overtaken(r, refused_us)):
+            server.unsure_us = max(server.unsure_us, refused_us)  # a copy of it tries again then
             raise Unknowable("a message under way that is refused when more has come")
 
     # --- what servers tell each other ------------------------------------------------------------
@@ -191,12 +205,12 @@ class Doubts:
     ) -> None:
         """A counter that is looked up while the store is slow, or has been just now."""
         waits_us, is_told = server.waits_us[r.frame.device], session.is_told(r.server)
+        may_pass = self._trace.device_of(r.frame).strategy != "Drop"
         gap = r.frame.f_cnt - (session.heard.get(r.server, (0, None))[1] or 0)
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        is_sure = is_told and self._trace.device_of(r.frame).kind != "relaxed"
-        if r.at_us < waits_us and where not in (EQUAL, NEWER) and not is_sure:
+        if r.at_us < waits_us and where not in (EQUAL, NEWER) and may_pass:
             raise Harmless("a copy of an older frame waits for a slow store")
         if server.lateness_us(r.at_us) and not is_told and (session.lives or gap > GAP_MAX):
             raise Unknowable("a counter is looked up in a slow store")
@@ -214,6 +228,14 @@ class Doubts:
         if may_know and session.lives and where != TOO_FAR:
             session.tell(r.server)
             raise Harmless(NOT_TOLD)
+
+    def claim(self, r: Reception, session: Session) -> None:
+        """A frame that somebody has asked about perhaps, longer after the last time than known."""
+        known, retention_us = session.claimed.get(r.frame.number), self._trace.retention_us
+        known_us = known.at_us if known and known.at_us is not None else -retention_us
+        maybe_us = session.maybe_claimed_us.get(r.frame.number, -retention_us)
+        if r.at_us - known_us >= retention_us > r.at_us - maybe_us:
+            raise Unknowable("whether a frame was asked about again a short while ago")
 
     def claimed(self, *, granted: bool) -> None:
         """A newer frame that a server has claimed already: it began anew since."""
@@ -247,7 +269,8 @@ class Doubts:
         life, heard = session.heard.get(r.server, (session.life, None))
         if session.is_told(r.server):
             return where
-        if life == session.life or heard is None or r.frame.f_cnt - heard > GAP_MAX:
+        is_torn = life == session.life or session.told_life.get(r.server, life) != life
+        if is_torn or heard is None or r.frame.f_cnt - heard > GAP_MAX:
             raise Unknowable("a repetition from a life before that of the others")
         if r.frame.f_cnt <= heard:
             return EQUAL if r.frame.f_cnt == heard else OLDER  # it knows its own life only
@@ -257,7 +280,12 @@ class Doubts:
         """A server that has given all answers of its own, as far as it was told."""
         given = session.given[r.server, r.frame.f_cnt]
         if given >= ANSWERS_AGAIN_MAX and not session.is_told(r.server):
-            raise Harmless("all answers are spent by a server that was not told of a newer frame")
+            raise Unknowable("all answers are spent by a server that was not told of a newer frame")
+
+    def twin(self, r: Reception, server: Server) -> None:
+        """A repetition that waits while another frame with its counter is answered."""
+        if self._coming.has_twin(r, server.busy.get(r.frame.number, 0)):
+            raise Unknowable("which of two frames with one counter is answered again")
 
     def hearing(self, r: Reception, session: Session) -> None:
         """What a server has heard itself of what was unknowable."""

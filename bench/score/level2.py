@@ -39,8 +39,9 @@ _HALF = 0x10000
 FACTS = (
     "t_us", "lns", "dev_eui", "f_cnt", "mic_no", "status", "confirmed", "strategy", "first_message",
     "relaxed", "short", "pinned", "preset", "granted_by", "begun_us", "retention_us", "asks",
-    "closed", "store_fault", "unavailable", "unkept", "failed", "stranger", "observed_level2",
-    "raced", "winner", "overtaken", "race_bound_us", "restarts", "faults", "orphans",
+    "closed", "waits", "store_fault", "unavailable", "unkept", "failed", "stranger",
+    "observed_level2", "raced", "winner", "overtaken", "race_bound_us", "restarts", "faults",
+    "orphans",
 )  # fmt: skip
 """The columns of a reception that the fold looks at."""
 JUDGED = (
@@ -500,7 +501,9 @@ def _seat_after(seat: Seat, worth: Worth, answer: Answer, row: Reception) -> Sea
     elif worth.newer:
         seat = _alone(seat, level2, row)
     here = level2 in (OWNER, NOT_ASKED) and not row.unkept
-    if worth.spends and not worth.limited and here:
+    # What waits spends the answers of the life that it is of, which another one has followed.
+    is_over = row.waits and seat.come.mic_no not in (None, row.mic_no)
+    if worth.spends and not worth.limited and here and not is_over:
         return replace(seat, spent={**seat.spent, f_cnt: seat.spent.get(f_cnt, 0) + 1})
     return seat
 

@@ -270,8 +270,11 @@ _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
 _SHARED = f"""
 -- What the fold over a session needs of each reception. granted_by is the server that accepted the
--- join which opened the session; null where the session was there before.
+-- join which opened the session; null where the session was there before. waits: it repeats what is
+-- still on its way to the upstream.
 FROM joined |> WHERE several
+|> EXTEND {_AGAIN} AND coalesce(max(if({_NEW}, outcome.t_us, NULL)) OVER (PARTITION BY mic_no, lns,
+     {_SESSION} ORDER BY {_ORDER} {BEFORE}) > t_us, false) AS waits
 |> EXTEND {_GRANTED} AS joined_at
 |> EXTEND coalesce(preset, -1L) AS preset_, coalesce(device.f_cnt_bits = 16, false) AS short,
      on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
@@ -308,7 +311,8 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by"""
+|> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by,
+     waits"""
 
 _FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped"
 _WORTH = f"""

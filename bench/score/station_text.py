@@ -120,6 +120,7 @@ _OF_FRAME = {
     "f_cnt": "octet[7] * 256 + octet[6]",
     "ack": "octet[5] & 32 != 0",
     "f_pending": "octet[5] & 16 != 0",
+    "f_opts_bytes": "octet[5] & 15",
     "f_port": "if(size(octet) > port_at + 4, octet[port_at], NULL)",
     "confirmed": "octet[0] & 224 = 160",
 }

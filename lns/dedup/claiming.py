@@ -17,16 +17,15 @@ from cachetools import FIFOCache, TTLCache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.clock import now_us
-from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2, SoleServer
+from lns.clock import Patience, StoreUnavailable, in_time, now_us
+from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2
 from lns.dedup.session import Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX, Reason
 from lns.events import Claimed
 from lns.lorawan.frame import MAX_GAP, Data
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.outage import Patience, StoreUnavailable, in_time
 from lns.station.protocol import Reception
-from lns.uplink.registry import EndDevice, Match, Registry
+from lns.uplink.registry import Match, Registry
 
 log = logging.getLogger(__name__)
 
@@ -55,15 +54,10 @@ class Claiming:
     def __init__(self, lns: str, claims: Claims, record: Callable[[Claimed], None]) -> None:
         self._lns = lns
         self._claims = claims
-        self._alone = isinstance(claims, SoleServer)
         self._record = record
         nobody_says = "nobody can say who owns a frame until it is back"
         self._store = Patience("the store of the claims", CLAIM_US, nobody_says, log)
         self._not_owned: FIFOCache[tuple[Eui, DevAddr], NotOwned] = FIFOCache(NOT_OWNED_MAX)
-
-    def is_asked_for(self, device: EndDevice) -> bool:
-        """Whether another server may own what this device sends."""
-        return not self._alone and device.server is None
 
     async def ask(self, reception: Reception, frame_id: str, bid: Bid, session: Session) -> Claim:
         """Claim a frame, and let its session learn what the other servers know.
@@ -73,7 +67,7 @@ class Claiming:
         began_us = now_us()
         claim = await self._asked(bid, session) or _NOBODY_SAYS
         if claim.too_far:
-            return replace(NOBODY_ASKED, lived=claim.lived, too_far=True)
+            return replace(NOBODY_ASKED, too_far=True)
         claim = self._compare_with_before(bid, claim)
         self._tell(reception, frame_id, bid, claim, began_us)
         return claim
@@ -160,13 +154,11 @@ class Claiming:
             elders=elders,
         )
 
-    async def take_f_cnt_down(self, device: EndDevice, session: Session) -> int | None:
+    async def take_f_cnt_down(self, session: Session) -> int | None:
         """A downlink counter that no claim brought; None when another server owns the session.
 
         StoreUnavailable when nobody can say.
         """
-        if not self.is_asked_for(device):
-            return session.take_f_cnt_down()
         bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
         f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
         if f_cnt_down is not None:

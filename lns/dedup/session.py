@@ -108,13 +108,22 @@ def begun_again(known: HasCome, f_cnt: int, mic: Mic) -> Counter:
 def is_later(one: HasCome, other: HasCome) -> bool:
     """Whether one of two knows more of a session.
 
-    A life that began counts more than one before it, until the session goes back to that.
+    A life that began counts more than one before it, until the session goes back to that: farther
+    than it came before the life began.
     """
-    return _order(one) > _order(other)
+    if one.lives != other.lives or one.life == other.life:
+        return _order(one) > _order(other)
+    return _has_gone_back(one, other) if one.life < other.life else not _has_gone_back(other, one)
 
 
-def _order(known: HasCome) -> tuple[int, int, int]:
-    return known.lives, -known.life, -1 if known.f_cnt_up is None else known.f_cnt_up
+def _order(known: HasCome) -> tuple[int, int]:
+    return known.lives, -1 if known.f_cnt_up is None else known.f_cnt_up
+
+
+def _has_gone_back(one: HasCome, other: HasCome) -> bool:
+    """Not with a frame that the other, who knows that life better, would take for an old one."""
+    life, former = one.life, other.former
+    return life not in former or _order(one) > (other.lives, former[life])
 
 
 class Listening(Struct, frozen=True):

@@ -37,6 +37,10 @@ class MemoryStore:
         sessions = self._known[dev_eui] = self._sessions.get(dev_eui, ())
         return _as_they_are(sessions)
 
+    def kept(self, dev_eui: Eui) -> tuple[Session, ...]:
+        """The sessions themselves, for whoever only looks on."""
+        return self._sessions.get(dev_eui, ())
+
     def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Put sessions in place before a server starts; a join would replace them."""
         self._sessions[dev_eui] = sessions

@@ -10,13 +10,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from types import TracebackType
 
 import msgspec
 
+from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.outage import StoreUnavailable
 from lns.store.redis_wire import PATIENCE_US, Command, RedisServer, RedisWire, Script
 
 
@@ -71,17 +70,20 @@ _OPENING_US = 5_000_000
 # those that it ended do not come back. `merged` has what is there, what this server found there,
 # and what it writes; sessions are the same if DevAddr and keys are.
 _MERGED = """
-local function order(session)
+local function come(session)
     local f_cnt_up = session.f_cnt_up
-    return session.lives or session.life, -session.life,
-        type(f_cnt_up) == 'number' and f_cnt_up or -1
+    return type(f_cnt_up) == 'number' and f_cnt_up or -1
+end
+local function gone_back(one, other)
+    local far = other.former and other.former[tostring(one.life)]
+    return not far or come(one) > far
 end
 local function later(their, our)
-    local lives, life, newest = order(their)
-    local our_lives, our_life, our_newest = order(our)
+    local lives, our_lives = their.lives or their.life, our.lives or our.life
     if lives ~= our_lives then return lives > our_lives end
-    if life ~= our_life then return life > our_life end
-    return newest > our_newest
+    if their.life < our.life then return gone_back(their, our) end
+    if their.life > our.life then return not gone_back(our, their) end
+    return come(their) > come(our)
 end
 local function same(session, others)
     for _, other in ipairs(others) do
@@ -205,12 +207,7 @@ class RedisStore:
             await patient.close()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._wire.close()
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:

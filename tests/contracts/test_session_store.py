@@ -318,6 +318,25 @@ def test_a_life_that_another_server_heard_of_stays(
     assert (there.f_cnt_up, there.life, there.lives) == came
 
 
+@pytest.mark.parametrize("a_first", [False, True])
+@pytest.mark.parametrize("farther", [False, True], ids=["as far", "farther"])
+def test_a_former_life_goes_on_where_it_came_farther(
+    both: tuple[Kept, Kept], farther: bool, a_first: bool
+) -> None:
+    a, b = both
+    a.keep(session())
+    (of_a,), (of_b,) = known_to(a), known_to(b)
+    of_a.advance(0x10009, MIC)
+    for one in (of_a, of_b):
+        one.advance(0, MIC)
+    of_b.advance(0x10009 + farther, MIC)  # for b, which knew less, the former life goes on
+    for of, one in ((a, of_a), (b, of_b))[:: 1 if a_first else -1]:
+        of.keep(one)
+    (there,) = known_to(a)
+    came = (0x1000A, 0, 1, {}) if farther else (0, 1, 1, {0: 0x10009})
+    assert (there.f_cnt_up, there.life, there.lives, there.former) == came
+
+
 def test_what_another_server_answered_again_stays_counted(both: tuple[Kept, Kept]) -> None:
     a, b = both
     told = session()

@@ -161,6 +161,20 @@ DECIDED = (
         STORES,
     ),
     Mutant(
+        "former life continued by a frame it had come past",
+        LIFE,
+        "    return life not in former or _order(one) > (other.lives, former[life])",
+        "    return True",
+        "tests/contracts/test_session_store.py",
+    ),
+    Mutant(
+        "former life continued by a frame it had come past (Redis)",
+        KEYS,
+        "    return not far or come(one) > far",
+        "    return true",
+        "tests/contracts/test_session_store.py",
+    ),
+    Mutant(
         "late copy lies in the newest life",
         CLAIM,
         "return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)",

@@ -36,7 +36,8 @@ SITUATIONS = {
     "new life pays for the old one", "drawn nonces have to grow", "counted nonces may go back",
     "join key without DevEUI", "forged join takes room", "downlinks begin at one in a session",
     "refused repeat is spent", "repeat during an outage is spent",
-    "repeat that nobody can own is spent", "owner of what the store forgot is whoever asks",
+    "repeat that nobody can own is spent", "copy goes up without naming its counter",
+    "owner of what the store forgot is whoever asks",
 }  # fmt: skip
 """Of those about situations what concerns levels 1 and 2, joins and answers."""
 LISTS = {
@@ -82,6 +83,7 @@ BEYOND = {
     "an error in a downlink drops the station": "no history makes a server raise in a downlink",
     "an error in a reception drops the station": "no history makes a server raise",
     "a copy that failed unexpectedly shadows": "no history makes an application raise",
+    "copy goes up without naming its counter": "of 95 000 histories one showed it",
     "claimed and never sent taken for a retry": "no server of a history is killed in mid claim",
 }
 

@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "pinned device asks",
-        CLAIMING,
+        "lns/uplink/registry.py",
         "return not self._alone and device.server is None",
         "return not self._alone",
         SERVERS,

@@ -57,6 +57,13 @@ MUTANTS = (
         COUNTERS,
     ),
     Mutant(
+        "copy goes up without naming its counter",
+        UPLINK,
+        "session.f_cnt_up == f_cnt and not facts.shared:",
+        "session.f_cnt_up == f_cnt and not facts.shared and facts.disposition.spends:",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
         "accept says nothing of the offset",
         JOIN,
         "DlSettings(listening.rx1_dr_offset,",
@@ -138,8 +145,8 @@ MUTANTS = (
     ),
     Mutant(
         "acknowledgement of the device ignored",
-        QUEUE,
-        "            self.acknowledge(dev_eui)",
+        UPLINK,
+        "            self._downlinks.queues.acknowledge(device.dev_eui)",
         "            pass",
         ANSWERS,
     ),

@@ -209,3 +209,26 @@ def test_a_station_that_does_not_tell_its_clock_is_known_by_its_frames(
 def test_a_frame_of_the_session_before_does_not_move_the_clock_of_the_next() -> None:
     text = "a=strict/Drop : wait 30s ; a send A1 A2+2s ; A2 restart= 50ms ; wait 3s ; a confirm A2"
     assert due(text)[-1] == "NonDuplicate forwarded RX1"
+
+
+def test_of_two_frames_with_one_counter_nobody_knows_which_is_answered_again() -> None:
+    first = "A slow 1s ; a confirm A1 ; a restart ; a confirm"
+    again = "a again A1 ; a again A1 ; a again A1 ; a again A1"
+    words = due(f"a=strict/None : {first} ; replay1 A1 ; {again}")
+    assert words[1] == "which of two frames with one counter is answered again"
+    assert set(words[2:]) <= {words[1], "a copy of something unknowable"}
+
+
+def test_what_waits_in_a_former_life_is_answered_in_that_one() -> None:
+    first = "A slow 1s ; a confirm A1 ; a restart ; a confirm A1"
+    again = "a again A1 ; a again A1 ; a again A1 ; a again A1"
+    words = due(f"a=relaxed/Drop : {first} ; replay1 A1 ; {again}")
+    assert [word.split()[1] for word in words[-4:]] == [
+        *["dropped(ResubmissionSuppressed)"] * 3,
+        "dropped(ResubmissionLimit)",
+    ]
+
+
+def test_a_copy_that_tries_again_may_meet_the_next_disturbance() -> None:
+    text = "A refuse 100ms ; a confirm A2 A1 ; A refuse 100ms ; wait 100ms ; a send A1"
+    assert due(f"a=strict/Mark : {text}")[2] == "which message the application disturbs"

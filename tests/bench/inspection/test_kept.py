@@ -100,3 +100,11 @@ def test_a_life_that_begins_again_has_no_newest_counter() -> None:
     assert (
         wrong(replace(KEPT, sessions=(replace(SESSION, f_cnt_up=0),)), [*STORY, outcome(0)]) == []
     )
+
+
+def test_a_frame_with_the_counter_that_servers_began_with_repeats_one_of_before() -> None:
+    session = replace(SESSION, f_cnt_up=9, f_cnt_down=0, resubmissions={9: 1}, copies={9: 2})
+    known = Session(ADDR, KEYS, 0, f_cnt_up=9)
+    soft = outcome(9, "SoftDuplicate", answer="Suppressed")
+    story = [BEGIN, JOINED, soft, outcome(9)]
+    assert wrong(replace(KEPT, sessions=(session,)), story, known) == []

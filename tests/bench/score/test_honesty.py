@@ -405,7 +405,7 @@ from lns.uplink.data import Uplinks
 TAMPERING = {dict(tampering)!r}
 TOUCHED = [
     (Connection, "flush"), (Connections, "send"), (NetworkServer, "serve"),
-    (protocol, "router_config"), (Uplinks, "_publish"),
+    (protocol, "router_config_text"), (Uplinks, "_publish"),
 ]
 RIGHT = [(owner, name, getattr(owner, name)) for owner, name in TOUCHED]
 
@@ -488,18 +488,20 @@ async def flush(self):
 Connection.flush = flush
 """
 CONFIG = """
+import json
+
 from lns.station import protocol
 
-_config = protocol.router_config
+_text = protocol.router_config_text
 
 
 def broken(*given, **more):
-    config = _config(*given, **more)
+    config = json.loads(_text(*given, **more))
     {}
-    return config
+    return json.dumps(config)
 
 
-protocol.router_config = broken
+protocol.router_config_text = broken
 """
 MISCHIEF = {
     "it ends": (

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from bench.clock import minutes, run, seconds
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Claim, Level2
 from lns.dedup.claiming import UNDER_WAY_MAX, Claiming, SessionRefresh
 from lns.dedup.session import Session, Standing
 from lns.events import Claimed
 from lns.lorawan.frame import MAX_GAP, Data, MType
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.outage import StoreUnavailable
 from lns.station.protocol import Reception
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.uplink.registry import Match, Reason, Registry

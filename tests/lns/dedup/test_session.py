@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -240,3 +241,47 @@ def test_who_knows_the_bytes_of_a_counter_learns_no_others(session: Session) -> 
     session.advance(10, MIC)
     session.learn(structs.replace(session.counter, mic=Mic("00000000")), "lns-b")
     assert session.mic == MIC
+
+
+RANGES = {
+    "f_cnt_up": (0, 0xFFFFFFFF),
+    "f_cnt_down": (0, 0x100000000),
+    "nb_trans": (1, 15),
+    "rx1_dr_offset": (0, 7),
+    "rx_delay_s": (1, 15),
+    "rx2_dr": (0, 15),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, both in RANGES.items() for v in both])
+def test_a_store_has_whatever_a_session_can_have(session: Session, name: str, value: int) -> None:
+    kept = msgspec.to_builtins(session)
+    (kept["listening"] if name in kept["listening"] else kept)[name] = value
+    assert msgspec.to_builtins(msgspec.convert(kept, Session)) == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, least - 1) for name, (least, _) in RANGES.items()),
+        *((name, most + 1) for name, (_, most) in RANGES.items()),
+        ("life", -1),
+        ("lives", -1),
+        ("former", {-1: 1}),
+        ("former", {0: 1 << 32}),
+        ("copies", {0: -1}),
+    ],
+)
+def test_a_store_has_nothing_that_a_session_cannot_have(
+    session: Session, name: str, value: object
+) -> None:
+    kept = msgspec.to_builtins(session)
+    (kept["listening"] if name in kept["listening"] else kept)[name] = value
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(kept, Session)
+
+
+def test_a_store_has_counters_from_nothing_on(session: Session) -> None:
+    session.life = session.lives = 0
+    session.former, session.copies = {0: 0xFFFFFFFF}, {0: 0, 0xFFFFFFFF: 1}
+    assert msgspec.convert(msgspec.to_builtins(session), Session) == session
