@@ -212,6 +212,65 @@ async def test_what_waits_for_less_is_not_put_aside(rig):
     expect_in_order(rig, uplinks)
 
 
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_what_waits_is_put_aside_when_its_time_is_over(rig):
+    """Not much later: a person who looks then finds it."""
+    rig.consumer()
+    rig.park_after(seconds(10))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(13))
+    await rig.release_parked()
+    await rig.restore_upstream()
+    await rig.until_published(uplink)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [uplink], first=3)
+
+
+@pytest.mark.fault("lns", "killed")
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_a_server_that_was_away_for_too_long_does_not_send_what_waited(rig):
+    """It is put aside as if the server had run, though the broker is there at once."""
+    rig.consumer()
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.kill_lns()
+    await rig.wait(seconds(8))
+    await rig.restore_upstream()
+    await rig.start_lns()
+    await rig.wait(seconds(3))
+    await rig.release_parked()
+    await rig.until_published(uplink)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [uplink], first=3)
+
+
+@pytest.mark.fault("broker", "outbox full")
+@pytest.mark.requires("virtual time")
+async def test_what_is_put_aside_takes_the_room_of_one(rig, confirmed):
+    """It has left those that are to be sent."""
+    rig.consumer()
+    rig.limit_outbox(2)
+    rig.park_after(seconds(5))
+    rig.only("west")
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(8))
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+    after = await delivered(rig, confirmed=confirmed)
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [after, parked], first=2)
+
+
 @pytest.mark.fault("broker", "slow path")
 @pytest.mark.requires("virtual time")
 async def test_what_may_be_with_the_broker_is_not_put_aside(rig):
@@ -232,7 +291,7 @@ async def test_what_may_be_with_the_broker_is_not_put_aside(rig):
 
 @pytest.mark.fault("broker", "slow path")
 @pytest.mark.requires("virtual time")
-@pytest.mark.parametrize("silent, again", [(seconds(15), 0), (seconds(23), 1)])
+@pytest.mark.parametrize("silent, again", [(seconds(15), 0), (seconds(23), 1), (seconds(47), 1)])
 async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent, again):
     """Before that it may only be slow, and what it was told is not told again."""
     rig.consumer()
@@ -276,6 +335,70 @@ async def test_what_is_behind_a_refused_message_stays_behind_it(rig, refusals):
     await rig.find_broker()
     await rig.wait(minutes(1))
     uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_a_topic_that_is_refused_holds_up_no_other(rig):
+    """Its messages wait and are tried again; those of other devices come as if nothing had been."""
+    rig.consumer()
+    rig.only("west")
+    alpha = [await delivered(rig)]
+    await rig.refuse_messages(9, of=rig.alpha)
+    alpha += [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    await rig.wait(seconds(45))
+    charlie = []
+    for _ in range(4):
+        charlie.append(await rig.charlie.send(confirmed=True))
+        await rig.wait(seconds(1))
+        await rig.until_published(charlie[-1])
+    await rig.wait(minutes(4))
+    await rig.until_published(alpha[-1])
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)
+        for uplink in uplinks:
+            rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.fault("lns", "killed")
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_what_is_refused_outlives_a_crash_whatever_is_acknowledged_beside_it(rig):
+    """Messages of another device are removed, and those before and behind them are not."""
+    rig.consumer()
+    rig.only("west")
+    alpha, charlie = [await delivered(rig)], []
+    await rig.hold_messages()
+    alpha.append(await rig.alpha.send(confirmed=True))
+    charlie.append(await rig.charlie.send(confirmed=True))
+    alpha.append(await rig.alpha.send(confirmed=True))
+    await rig.refuse_messages(3, of=rig.alpha)
+    await rig.find_broker()
+    await rig.until_published(charlie[0])
+    await rig.wait(seconds(1))
+    await rig.restart_lns()
+    await rig.wait(seconds(20))
+    await rig.until_published(alpha[-1])
+    charlie.append(await rig.charlie.send(confirmed=True))
+    await rig.until_published(charlie[-1])
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_that_comes_and_goes_is_found_again_at_once(rig):
+    """It has taken messages each time, so the waits begin anew: nothing is put aside."""
+    rig.consumer()
+    rig.park_after(seconds(9))
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    for _ in range(6):
+        await rig.stop_broker()
+        uplinks.append(await rig.alpha.send(confirmed=True))
+        await rig.start_broker()
+        await rig.wait(seconds(12))
     expect_in_order(rig, uplinks)
 
 
@@ -339,3 +462,25 @@ async def test_a_server_tells_how_far_its_messages_have_come(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
         rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("refusals", [1, 6])
+async def test_what_is_told_holds_for_what_is_refused_later(rig, refusals):
+    """The oldest that waits counts, whether it is on its way or behind another."""
+    rig.consumer()
+    rig.only("west")
+    alpha = [await delivered(rig)]
+    await rig.refuse_messages(refusals, of=rig.alpha)
+    if refusals == 1:
+        await rig.hold_messages()
+    alpha += [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    await rig.wait(seconds(1))
+    await rig.hold_messages()
+    charlie = [await rig.charlie.send(confirmed=True)]
+    await rig.wait(seconds(12))
+    await rig.find_broker()
+    await rig.wait(minutes(1))
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)

@@ -223,10 +223,14 @@ class Outboxes:
         self._away[lns] = "cut"
         self._fault("cut", lns=lns)
 
-    def refuse_at_broker(self, lns: str, messages: int) -> None:
-        """Let the broker refuse the next messages of a server."""
-        self.disk(lns).broker.refusals += messages
-        self._fault("quota exceeded", lns=lns, messages=messages)
+    def refuse_at_broker(self, lns: str, messages: int, dev_eui: str) -> None:
+        """Let the broker refuse the next messages of a server, or those of one device."""
+        if dev_eui:
+            self.disk(lns).broker.refusals_on[f"lorawan/{lns}/{dev_eui}/up"] += messages
+            self._fault("not authorized", lns=lns, messages=messages, dev_eui=dev_eui)
+        else:
+            self.disk(lns).broker.refusals += messages
+            self._fault("quota exceeded", lns=lns, messages=messages)
 
     def find_broker(self, lns: str) -> None:
         self._away.pop(lns, None)

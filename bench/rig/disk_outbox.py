@@ -61,6 +61,7 @@ class DiskOutbox:
         self._utc_us = utc_us
         self._starts = 0
         self._known: set[str] = set()
+        self._parked: set[str] = set()
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
@@ -86,6 +87,7 @@ class DiskOutbox:
 
     async def kill(self) -> None:
         """End it at once: nobody waits for what is on its way."""
+        self._look_at_connections()
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(_Killed())
         await self._until_over()
@@ -95,6 +97,7 @@ class DiskOutbox:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
         self._look_at_silence()
+        self._look_at_connections()
         await self._until_over()
         self.broker.go()
         rmtree(self._folder)
@@ -109,6 +112,7 @@ class DiskOutbox:
         """Let what is put aside be sent after all; the server must not run."""
         self.retry_s = RETRY_S
         self._oldest = None
+        self._parked = set()
         at_us = self._utc_us()
         at = _EPOCH + timedelta(microseconds=at_us)
         self._released |= {one.message_id: at for one in state_of(self._file).parked}
@@ -120,7 +124,7 @@ class DiskOutbox:
 
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
-        self._known = set()
+        self._known, self._parked = set(), set()
         for file in self._folder.glob("outbox*"):
             file.unlink()
 
@@ -149,6 +153,10 @@ class DiskOutbox:
         self._setup.record(self.lns, event.kind, as_fields(event))
         if event.waiting < 0:
             self._wrong(f"{event.message_id}: {event.waiting} messages wait")
+        if isinstance(event, Parked):
+            if event.message_id in self._parked:
+                self._wrong(f"{event.message_id} was put aside before")
+            self._parked.add(event.message_id)
 
     def _take(self, message: Published) -> None:
         try:
@@ -202,6 +210,13 @@ class DiskOutbox:
             silent_us = now_us() - max(since_us, self._told_us)
             if silent_us > _TELL_US:
                 self._wrong(f"statement: expected every {_TELL_US} us, none for {silent_us} us")
+
+    def _look_at_connections(self) -> None:
+        """A server that runs stays with a broker that serves it; this one is about to end."""
+        self.broker.well_since_us = None
+        if self.broker.deserted:
+            self._wrong(f"a broker that serves it: expected 0 times left, {self.broker.deserted}")
+            self.broker.deserted = 0
 
     def _wrong(self, text: str) -> None:
         self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))

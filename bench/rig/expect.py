@@ -91,9 +91,9 @@ class Expectations:
     def expect_answer(self, frame: Frame, **said: int | bool | None) -> None:
         """Expect the next answer to a frame to say this as it leaves the network server.
 
-        Of the frame: `f_cnt` as on the wire, `ack`, `f_pending`, `f_port` (None: there is none) and
-        `confirmed`; of the message to the station: `rctx`, `rx_delay_s`, `rx1_dr`, `rx1_freq_hz`,
-        `rx2_dr`, `rx2_freq_hz`. What is not named may be anything.
+        Of the frame: `f_cnt` as on the wire, `ack`, `f_pending`, `f_opts_bytes`, `f_port` (None:
+        there is none) and `confirmed`; of the message to the station: `rctx`, `rx_delay_s`,
+        `rx1_dr`, `rx1_freq_hz`, `rx2_dr`, `rx2_freq_hz`. What is not named may be anything.
         """
         self.setup.case.expect_answer(frame.frame_id, said)
 

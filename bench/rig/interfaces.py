@@ -565,8 +565,8 @@ class Application(Protocol):
         """Take each of the next messages of a server, or of any, only after so long."""
         return None
 
-    def refuse(self, messages: int, lns: str | None, *, at_broker: bool = False) -> None:
-        """Take none of the next messages of a server, or of any; or let the broker take none."""
+    def refuse(self, messages: int, lns: str | None, *, broker: bool = False, of: str = "") -> None:
+        """Take none of the next messages of a server or any, or the broker none (of a device)."""
         return None
 
     async def settle(self) -> None:

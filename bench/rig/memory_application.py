@@ -381,9 +381,9 @@ class MemoryApplication(Application):
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)
 
-    def refuse(self, messages: int, lns: str | None, *, at_broker: bool = False) -> None:
-        if at_broker and lns is not None:
-            self._outboxes.refuse_at_broker(lns, messages)
+    def refuse(self, messages: int, lns: str | None, *, broker: bool = False, of: str = "") -> None:
+        if broker and lns is not None:
+            self._outboxes.refuse_at_broker(lns, messages, of)
         else:
             self._outboxes.refuse(messages, lns)
 

@@ -22,13 +22,14 @@ from bench.rig.interfaces import (
     Parts,
     RigDevice,
 )
-from bench.rig.stations import until_stations_are_up
+from bench.rig.stations import ServerSilent, until_stations_are_up
 from bench.verdict.owner import not_there
 from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
 from lns.delivery import ConfigurationError
 
 _DEAD_LNS = "lns-x"
+_REFUSED = ("MicMismatch", "UnknownDevice", "InvalidFrameCounter", "Malformed")
 
 
 class Outages:
@@ -192,10 +193,13 @@ class Outages:
         self.setup.server(lns).limit_outbox(messages)
 
     @needs(Item.VIRTUAL_TIME)
-    async def refuse_messages(self, messages: int, lns: str = LNS) -> None:
-        """Let the broker refuse the next messages that a server sends."""
+    async def refuse_messages(
+        self, messages: int, lns: str = LNS, *, of: RigDevice | None = None
+    ) -> None:
+        """Let the broker refuse the next messages that a server sends, or those of one device."""
         await self.setup.begin()
-        self._parts.application.refuse(messages, lns, at_broker=True)
+        dev_eui = "" if of is None else of.dev_eui
+        self._parts.application.refuse(messages, lns, broker=True, of=dev_eui)
 
     @needs(Item.OUTBOX)
     async def release_parked(self, lns: str = LNS) -> None:
@@ -407,10 +411,13 @@ class Consumption:
     async def until_published(self, uplink: Named, times: int = 1, *, lns: str = "") -> None:
         """Wait until the broker has had messages of an uplink so many times, of one server or all.
 
-        TimeoutError when that takes too long.
+        TimeoutError when that takes too long; ServerSilent where its server has refused it.
         """
 
-        def too_few() -> TimeoutError:
+        def too_few() -> Exception:
+            refused = self._refused(uplink)
+            if refused is not None:
+                return ServerSilent(f"{refused['lns']} has published nothing: {refused['reason']}")
             got = len(self._published(uplink, lns))
             return TimeoutError(f"{which(uplink)}: published {got} times, not {times}")
 
@@ -464,6 +471,20 @@ class Consumption:
         fields["payload"] = body + "0" * (octets - len(json.dumps(fields)))
         await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields, properties)
         return message
+
+    def _refused(self, message: Named) -> Event | None:
+        """Why a server wants no reception of a frame, where that is all that was said of it."""
+        if isinstance(message, Injected):
+            return None
+        told = [
+            event
+            for event in self.setup.case.events
+            if event["kind"] == "lns.outcome" and event.get("frame_id") == message.frame_id
+        ]
+        # What a slow host or a broker that is away may be the reason of is left open.
+        if not told or any(event.get("reason") not in _REFUSED for event in told):
+            return None
+        return told[-1]
 
     def _published(self, message: Named, lns: str) -> list[Event]:
         def fits(body: dict[str, Any]) -> bool:

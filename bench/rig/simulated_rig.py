@@ -24,13 +24,12 @@ from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
 from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.verdict.case import fault_fields
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Claim
 from lns.dedup.session import Session
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
-from lns.outage import StoreUnavailable
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis_wire import PATIENCE_US
 

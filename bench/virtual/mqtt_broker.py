@@ -7,6 +7,7 @@ keeps what is retained. What is against the specification it tells, and ends the
 import asyncio
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _USER_PROPERTY = 0x26
-_QUOTA_EXCEEDED = 0x97
+_NOT_AUTHORIZED, _QUOTA_EXCEEDED = 0x87, 0x97
 _RECEIVE_MAXIMUM = 0x21
 
 
@@ -167,7 +168,7 @@ class _Client:
         except OSError:
             octets = b""
         if not octets:
-            return self._broker.left(self)
+            return self._broker.goodbye(self)
         self._said += octets
         try:
             for first, body in packets(self._said):
@@ -189,7 +190,7 @@ class _Client:
             case 12:
                 self._say(_PINGRESP << 4, b"")
             case 14:
-                self._broker.left(self)
+                self._broker.goodbye(self)
             case 4:
                 pass
             case _:
@@ -241,8 +242,10 @@ class MqttBroker:
 
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4). `refusals`: so many of the next
-    messages are refused. `receive_max`: so many may wait for their PUBACK (3.2.2.3.3).
-    `well_since_us`: since when a client is here and is served.
+    messages are refused, `refusals_on`: so many on a topic. `receive_max`: so many may wait for
+    their PUBACK (3.2.2.3.3).
+    `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
+    then.
     """
 
     def __init__(
@@ -252,7 +255,9 @@ class MqttBroker:
         self.wrong = wrong
         self.is_mute = False
         self.refusals = 0
+        self.refusals_on: Counter[str] = Counter()
         self.well_since_us: int | None = None
+        self.deserted = 0
         self.receive_max = 20
         self._took = took
         self._is_deaf = False
@@ -315,6 +320,13 @@ class MqttBroker:
         self.well_since_us = None if self.is_mute else now_us()
         return older is not None and not begins_anew
 
+    def goodbye(self, client: _Client) -> None:
+        """A client ends its connection; one that had left before it was heard deserts nobody."""
+        since_us = self.well_since_us
+        served = since_us is not None and since_us < now_us()
+        self.deserted += served and client in self._clients
+        self.left(client)
+
     def left(self, client: _Client) -> None:
         """A connection is over."""
         if client in self._clients:
@@ -324,6 +336,9 @@ class MqttBroker:
 
     def take(self, message: Published) -> int:
         """Take one message; the reason code of its PUBACK."""
+        if self.refusals_on[message.topic] > 0:
+            self.refusals_on[message.topic] -= 1
+            return _NOT_AUTHORIZED
         if self.refusals:
             self.refusals -= 1
             return _QUOTA_EXCEEDED

@@ -4,7 +4,9 @@ The outbox makes a message durable; a sender takes the outbox to the broker, in 
 with QoS 1, and removes what the broker has acknowledged. Whatever is unacknowledged when a
 connection or the process ends goes out again with the same id, so each message arrives at least
 once. Of a topic one message at a time is on its way: a broker may refuse it (3.4.2.1: a PUBACK
-with 0x80 or more) and would take those behind it, and then it is too late for the first one.
+with 0x80 or more) and would take those behind it, and then it is too late for the first one. What
+it refuses waits, and what is behind it of its topic, and is tried again; other topics go on, also
+on the next connection: Mosquitto (2.0.11) ends one in which it has refused something.
 """
 
 import asyncio
@@ -14,20 +16,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from paho.mqtt.client import Client
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from lns.clock import now_us
+from lns.clock import Trouble, now_us
 from lns.delivery.mqtt_session import Attempts, BackOff, Broker, MqttSession, Patience
 from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
-from lns.outage import Trouble
+from lns.delivery.turns import Refusals, Turns
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ _USER_PROPERTY = 0x26  # MQTT 5.0, 3.3.2.3.7
 class MqttConnection:
     """What is sent on one connection, its `wire`: `send` while there is `room`.
 
-    `acknowledged` is told the entries of every PUBACK, several at a time.
+    `acknowledged` is told the entries of every PUBACK, several at a time; `refused` those that the
+    broker did not take, with its words, before.
     """
 
     def __init__(
@@ -47,22 +49,19 @@ class MqttConnection:
         client_id: str,
         patience: Patience,
         acknowledged: Callable[[Sequence[Entry]], None],
+        refused: Callable[[Sequence[tuple[Entry, str]]], None],
     ) -> None:
         self._patience = patience
-        self._tell = acknowledged
+        self._tell, self._tell_refused = acknowledged, refused
         self._in_flight: dict[int, Entry] = {}
         self._acknowledged: list[Entry] = []
+        self._refused: list[tuple[Entry, str]] = []
         self._progress_us = 0
         self._reported: set[int] = set()
         self.wire = MqttSession(
-            broker, client_id, patience, self._tell_acknowledged, look=self._look_at_deadline
+            broker, client_id, patience, self._tell_answered, look=self._look_at_deadline
         )
         self.wire.client.on_publish = self._published
-
-    @property
-    def topics(self) -> set[str]:
-        """Those with a message on its way."""
-        return {entry.topic for entry in self._in_flight.values()}
 
     @property
     def room(self) -> int:
@@ -97,9 +96,13 @@ class MqttConnection:
         if self._in_flight and silent_us > self._patience.acknowledge_us:
             self.wire.lose(f"acknowledges nothing within {self._patience.acknowledge_us} us")
 
-    def _tell_acknowledged(self) -> None:
-        if self._acknowledged:
-            acknowledged, self._acknowledged = self._acknowledged, []
+    def _tell_answered(self) -> None:
+        acknowledged, self._acknowledged = self._acknowledged, []
+        refused, self._refused = self._refused, []
+        if refused:
+            self._progress_us = now_us()
+            self._tell_refused(refused)
+        if acknowledged:
             self._progress_us, self.wire.useful = now_us(), True
             self._tell(acknowledged)
 
@@ -107,10 +110,11 @@ class MqttConnection:
         if mid in self._reported:
             self._reported.discard(mid)
             return  # a broker that lets nobody retain anything takes the messages
+        if self.wire.is_lost or mid not in self._in_flight:
+            return
         if said.is_failure:
-            topic = self._in_flight[mid].topic if mid in self._in_flight else "?"
-            self.wire.lose(f"refuses a message on {topic}: {said}")
-        elif not self.wire.is_lost and mid in self._in_flight:
+            self._refused.append((self._in_flight.pop(mid), str(said)))
+        else:
             self._acknowledged.append(self._in_flight.pop(mid))
 
 
@@ -200,8 +204,9 @@ class MqttSender:
 
     `client_id` must be this sender's own. `chance` draws the jitter of the back-off. A broker that
     is away is no error. `acknowledged` is told of every message that the broker has taken, and how
-    many it has not. At the end, what is on its way gets `drain_us` to be acknowledged; the rest
-    stays where it is for the next start.
+    many it has not. What it refuses is tried again after the waits of `back_off`, and what is
+    behind it of its topic waits with it. At the end, what is on its way gets `drain_us` to be
+    acknowledged; the rest stays where it is for the next start.
 
     A broker that is killed forgets what it acknowledged and had not written. With `keep_us` a
     message stays for so long after its acknowledgement, and goes out again, before any later one,
@@ -232,11 +237,13 @@ class MqttSender:
         self._client_id = client_id
         self._tell_acknowledged = acknowledged
         self._patience = patience or Patience()
-        self._attempts = Attempts(back_off or BackOff(), chance)
+        back_off = back_off or BackOff()
+        self._attempts = Attempts(back_off, chance)
+        self._refusals = Refusals(back_off, chance, self._try_again)
         self._drain_us = drain_us
         self._pending = pending
         self._connection: MqttConnection | None = None
-        self._ready: deque[Entry] = deque()
+        self._ready = Turns()
         self._read_to = 0
         self._acknowledged: deque[tuple[int, Entry]] = deque()  # since when, what
         self._more, self._tidy = asyncio.Event(), asyncio.Event()
@@ -274,12 +281,7 @@ class MqttSender:
         self._more.set()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if error is None and self.connected:
                 with suppress(TimeoutError):
@@ -289,8 +291,9 @@ class MqttSender:
             async with self._removal:  # what was removed is counted, too
                 for task in self._work:
                     task.cancel()
+                self._refusals.close()
             try:
-                await self._tasks.__aexit__(kind, error, traceback)
+                await self._tasks.__aexit__(kind, error, trace)
             finally:
                 with suppress(UpstreamUnavailable):
                     await self._remove(self._done())
@@ -308,7 +311,11 @@ class MqttSender:
     @asynccontextmanager
     async def _deliver(self) -> AsyncIterator[MqttSession]:
         connection = MqttConnection(
-            self._broker, self._client_id, self._patience, self._take_acknowledged
+            self._broker,
+            self._client_id,
+            self._patience,
+            self._take_acknowledged,
+            self._take_refused,
         )
         try:
             await connection.wire.open()
@@ -326,7 +333,7 @@ class MqttSender:
         while True:
             await self._more.wait()
             self._more.clear()
-            limit = _READY_MAX - len(self._ready)
+            limit = _READY_MAX - self._ready.ahead
             if limit <= 0:
                 continue
             try:
@@ -338,7 +345,7 @@ class MqttSender:
                 continue
             if entries:
                 self._read_to = entries[-1].position
-                self._ready.extend(entries)
+                self._ready.add(entries)
                 self._more.set()
                 self._send()
             elif not self.waiting:
@@ -379,7 +386,7 @@ class MqttSender:
                 log.warning("%s", unavailable)
                 continue
             self._overdue = {}
-            self._ready = deque(entry for entry in self._ready if entry.position not in old)
+            self._ready.leave_out(old)
             for _, entry in sorted(old.items()):
                 producer.parked(entry, self.waiting)
             log.warning(
@@ -410,7 +417,8 @@ class MqttSender:
                     await self._connected.wait()
 
     def _oldest_us(self, producer: Producer) -> int | None:
-        first = [*self._with_the_broker(), *self._overdue.values(), *islice(self._ready, 1)]
+        sent = self._with_the_broker()
+        first = [*sent, *self._overdue.values(), *self._ready.earliest()]
         if first:
             return min(first, key=lambda entry: entry.position).waits_since_us
         return None if self._pending.waiting else producer.utc_us()
@@ -438,12 +446,15 @@ class MqttSender:
         until_us = now_us() - self._keep_us
         while self._keep_us and self._acknowledged and self._acknowledged[-1][0] > until_us:
             again.append(self._acknowledged.pop()[1])
-        self._ready = deque(sorted([*again, *self._ready], key=lambda entry: entry.position))
+        self._ready.put_back(again)
 
     def _take_acknowledged(self, entries: Sequence[Entry]) -> None:
         at_us = now_us()
         for entry in entries:
             self._acknowledged.append((at_us, entry))
+            self._ready.let_go(entry.topic)
+            if self._refusals.forget(entry.topic):
+                log.info("%s takes messages on %s again", self._broker, entry.topic)
             if self._tell_acknowledged is not None:
                 self._tell_acknowledged(entry, self.waiting)
         if not self.waiting:
@@ -456,22 +467,29 @@ class MqttSender:
         if connection is None:
             return
         batch: list[Entry] = []
-        behind: list[Entry] = []
-        busy = connection.topics
-        while self._ready and len(batch) < connection.room:
-            entry = self._ready.popleft()
-            if entry.topic in busy:
-                behind.append(entry)
-            elif self._is_overdue(entry):
+        room = connection.room
+        while len(batch) < room and (entry := self._ready.take()) is not None:
+            if self._is_overdue(entry):
                 self._overdue[entry.position] = entry
+                self._ready.let_go(entry.topic)
             else:
                 batch.append(entry)
-                busy.add(entry.topic)
-        self._ready.extendleft(reversed(behind))
         if batch:
             connection.send(batch)
-        if len(self._ready) < _READY_MAX // 2:
+        if self._ready.ahead < _READY_MAX // 2:
             self._more.set()
+
+    def _take_refused(self, refused: Sequence[tuple[Entry, str]]) -> None:
+        for entry, said in refused:
+            self._ready.refuse(entry)
+            if self._refusals.note(entry.topic) == 1:
+                log.warning("%s refuses messages on %s: %s", self._broker, entry.topic, said)
+        self._send()
+
+    def _try_again(self, topic: str) -> None:
+        if not self._ready.try_again(topic):
+            self._refusals.forget(topic)  # all of it is parked
+        self._send()
 
     def _say(self, state: str | None) -> None:
         said = "is connected" if state is None else state
@@ -545,15 +563,10 @@ class MqttUpstream:
         await self._sender.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         assert self._outbox is not None
         try:
-            await self._running.__aexit__(kind, error, traceback)
+            await self._running.__aexit__(*raised)
         finally:
             self._outbox.close()
 

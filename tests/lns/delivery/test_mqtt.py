@@ -256,9 +256,11 @@ def test_what_was_durable_survives_kill_9(
         assert found == list(range(1, len(found) + 1)), "no number is given twice or left out"
 
 
-def test_a_message_that_is_refused_stays(mosquitto: Mosquitto, tmp_path: Path) -> None:
+def test_a_message_that_is_refused_stays(
+    mosquitto: Mosquitto, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     acl = tmp_path / "acl"
-    acl.write_text("topic read #\n")
+    acl.write_text(f"topic read #\ntopic write {message(1, BETA).topic}\n")
     acl.chmod(0o644)
     (tmp_path / "strict").mkdir()
     server = Mosquitto(tmp_path / "strict", f"acl_file {acl}").start()
@@ -266,14 +268,45 @@ def test_a_message_that_is_refused_stays(mosquitto: Mosquitto, tmp_path: Path) -
     async def body() -> None:
         async with way(server.url, tmp_path, drain_us=10_000) as upstream:
             await upstream.publish(message(1))
-            await until(lambda: upstream.connected)
-            await until(lambda: not upstream.connected)
-            assert upstream.waiting == 1
+            await until(lambda: f"refuses messages on {message(1).topic}" in caplog.text)
+            for n in range(20):  # Mosquitto 2.0.11 ends the connection with each refusal
+                await upstream.publish(message(n, BETA))
+            await until(lambda: upstream.waiting == 1)
 
     try:
         asyncio.run(body())
     finally:
         server.stop()
+
+
+def test_a_topic_that_is_refused_holds_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However much of it waits: on the same connection, and it is tried again by itself."""
+    took: list[tuple[str, int]] = []
+
+    def take(published: Published) -> None:
+        body = json.loads(published.payload)
+        took.append((body["devEui"], body["fCnt"]))
+
+    async def body() -> None:
+        server = MqttBroker(tmp_path / "broker", take, pytest.fail)
+        server.refusals_on[message(1).topic] = 1_000_000
+        server.listen()
+        async with way(Broker(str(server.path), 1), tmp_path, drain_us=1) as upstream:
+            await asyncio.gather(*(upstream.publish(message(n)) for n in range(1200)))
+            await asyncio.gather(*(upstream.publish(message(n, BETA)) for n in range(50)))
+            await until(lambda: len(took) == 50)
+            assert upstream.waiting == 1200
+            server.refusals_on.clear()
+            await upstream.drained()
+        server.go()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(body())
+    assert caplog.text.count("is connected") == 1
+    assert took[:50] == [(BETA, n) for n in range(50)]
+    assert took[50:] == [(ALPHA, n) for n in range(1200)]
 
 
 def test_what_is_behind_a_refused_message_of_its_topic_waits(tmp_path: Path) -> None:
@@ -302,6 +335,50 @@ def test_what_is_behind_a_refused_message_of_its_topic_waits(tmp_path: Path) -> 
     asyncio.run(body())
     assert [f_cnt for dev_eui, f_cnt in took if dev_eui == ALPHA] == [1, 1, 2, 3]
     assert (BETA, 1) in took[2:], "it was not acknowledged either"
+
+
+def test_no_more_is_on_its_way_than_the_broker_allows(tmp_path: Path) -> None:
+    """MQTT 5.0, 3.2.2.3.3: a broker may end the connection of a client that sends more."""
+    took: list[Published] = []
+
+    async def body() -> None:
+        server = MqttBroker(tmp_path / "broker", took.append, pytest.fail)
+        server.receive_max = 2
+        server.listen()
+        short = Patience(acknowledge_us=1_000_000)
+        async with way(Broker(str(server.path), 1), tmp_path, patience=short) as upstream:
+            await until(lambda: upstream.connected)
+            server.be_mute()
+            for n in range(5):
+                await upstream.publish(message(1, f"{n:016X}"))
+            await until(lambda: not upstream.connected)
+            assert len(took) == 2
+            server.be_well()
+            await upstream.drained()
+        server.go()
+
+    asyncio.run(body())
+    assert len({published.topic for published in took}) == 5
+
+
+def test_names_of_any_length_arrive(tmp_path: Path) -> None:
+    """The length of the user properties has one octet, or two (MQTT 5.0, 1.5.5)."""
+    took: list[Published] = []
+    wrong: list[str] = []
+    names = ["A" * n for n in (1, 10, 16, 24, 32, 48, 64, 128, 256)]
+
+    async def body() -> None:
+        server = MqttBroker(tmp_path / "broker", took.append, wrong.append)
+        server.listen()
+        async with way(Broker(str(server.path), 1), tmp_path) as upstream:
+            for name in names:
+                await upstream.publish(message(1, name))
+            await until(lambda: bool(wrong) or not upstream.waiting)
+        server.go()
+
+    asyncio.run(body())
+    assert not wrong
+    assert {dict(one.properties)["partitionKey"] for one in took} == set(names)
 
 
 def test_a_broker_that_dies_is_told_in_words(
