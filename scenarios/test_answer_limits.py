@@ -107,6 +107,23 @@ async def test_commands_and_payload_share_an_answer_that_takes_both(rig, size, f
     rig.expect_answer(both, f_port=10 if fits and size < 49 else None)
 
 
+async def test_an_answer_has_commands_beside_what_the_application_says(rig, confirmed):
+    """What the device asked for, what the network wants of it, and behind them the payload."""
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    rig.only("west")
+    await rig.queue_status(device)
+    for payload in (b"on", b"off"):
+        await rig.queue_downlink(device, payload=payload, port=9, confirmed=confirmed)
+    facts = {"adr": True, "confirmed": confirmed}
+    asking = await heard(rig, device, dr=5, f_opts=b"\x02\x0d", **facts)
+    telling = await heard(rig, device, dr=5, f_opts=b"\x03\x07\x06\xff\x01", ack=True, **facts)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect_answer(asking, f_opts_bytes=15, f_port=9, ack=confirmed, f_pending=True)
+    rig.expect(telling, ASKED, asked="west")
+    rig.expect_answer(telling, f_opts_bytes=0, f_port=9, ack=confirmed, f_pending=False)
+    rig.expect_status(device)
+
+
 async def test_a_data_rate_that_the_region_has_not_is_answered_in_rx2(rig):
     """A station may tell any; nobody knows where RX1 would be, nor how well it was heard."""
     rig.only("west")

@@ -153,8 +153,10 @@ async def test_commands_that_have_no_room_wait_for_the_next_answer(rig):
     asking = await heard(rig, device, dr=5, f_opts=b"\x02\x0d", adr=True)
     granting = await heard(rig, device, dr=5, f_opts=b"\x03\x07\x06\xff\x01", adr=True)
     knowing = await heard(rig, device, dr=5, f_opts=b"\x09", adr=True)
-    for frame in (asking, granting):
+    # LinkCheckAns, DeviceTimeAns, LinkADRReq and the short DevStatusReq; then TxParamSetupReq.
+    for frame, octets in ((asking, 15), (granting, 2)):
         rig.expect(frame, ASKED, asked="west")
+        rig.expect_answer(frame, f_opts_bytes=octets, f_port=None)
     rig.expect(knowing, FIRST, first="west")
     rig.expect_status(device)
 

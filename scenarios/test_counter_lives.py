@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST
+from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST, OWNED
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
 AGAIN = Table("""
@@ -20,6 +20,23 @@ AGAIN = Table("""
 REFUSED = Table("""
     strategy kind        | first
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+# A frame of the life before, at its owner, while another server owns the life that began since.
+THEIRS = Table("""
+    strategy kind      | theirs
+    Drop     confirmed | DuplicateDueToResubmission dropped(DuplicateAtOtherServer) Suppressed
+    Mark     confirmed | DuplicateDueToResubmission marked Suppressed
+    None     confirmed | DuplicateDueToResubmission forwarded Suppressed
+""")
+OLD = Table("""
+    strategy kind        | old
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked NotAsked
+""")
+KNOWN = Table("""
+    strategy kind        | known
+    *        confirmed   | NonDuplicate forwarded RX1 Owner
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked Owner
 """)
 FAR = pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
 
@@ -283,3 +300,57 @@ async def test_a_copy_of_what_was_old_in_a_life_before_is_of_that_life(rig):
     rig.expect(old, EXPIRED + COPY, again="west", copy="east")
     name = f"{key_of(device, 5)}.{old.phy[-4:].hex().upper()}"
     rig.expect_upstream(old, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_frame_of_a_life_before_is_not_new_at_its_owner(rig, strategy):
+    """It owned that life and began the next one, which goes on at another server."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    before = await hear(rig, device, "west", confirmed=True)
+    begun = await hear(rig, device, "west", f_cnt=0, payload=b"new")
+    there = await hear(rig, device, "east", f_cnt=1, payload=b"new")
+    await tell(rig, before, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "east", f_cnt=2, payload=b"new")
+    rig.expect(before, OWNED + THEIRS, owned="west", theirs="west")
+    rig.expect(begun, OWNED, owned="west")
+    for frame in (there, after):
+        rig.expect(frame, OWNED, owned="east")
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_copy_of_what_another_server_owned_is_of_the_life_that_it_had_there(rig, strategy):
+    """Refused as old when it came first; in the life that began since, a copy is let through."""
+    rig.put_on("lns-b", "east", "north")
+    device, _ = rig.provision("relaxed", f_cnt=5, strategy=strategy), rig.north
+    frame = await hear(rig, device, "west", f_cnt=5)
+    newer = await hear(rig, device, "east", f_cnt=6)
+    await tell(rig, frame, "east")
+    begun = await hear(rig, device, "east", f_cnt=0)
+    await tell(rig, frame, "north")
+    await rig.wait(seconds(1))
+    for one in (newer, begun):
+        rig.expect(one, OWNED, owned="east")
+    rig.expect(frame, OWNED + EXPIRED + COPY, owned="west", again="east", copy="north")
+    if strategy != "Drop":
+        rig.expect_upstream(frame, through="north", removeDuplicatesKey=key_of(device, 5))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_what_was_granted_too_late_is_known_when_it_comes_again(rig, confirmed):
+    """Of a life that only the other server heard of: the store says so when a minute is over."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west")
+    begun = await hear(rig, device, "east", f_cnt=0)
+    rig.slow_store(seconds(1), "lns-a")
+    frame = await hear(rig, device, "west", f_cnt=3, confirmed=confirmed)
+    await rig.restore_store("lns-a")
+    await rig.wait(seconds(61))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(begun, OWNED, owned="east")
+    rig.expect(frame, OLD + KNOWN, old="west", known="west")

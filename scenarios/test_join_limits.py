@@ -210,9 +210,15 @@ async def test_an_address_begins_with_the_seven_lowest_bits_of_the_net_id(rig, n
         rig.expect_reply(uplink)
 
 
-@pytest.mark.parametrize(
-    "order", [(1, 0, 2, 1), (2, 0, 1), (0, 1, 2)], ids=["middle", "newest", "one by one"]
-)
+ORDERS = {
+    "middle": (1, 0, 2, 1),
+    "middle twice": (1, 1, 2),
+    "newest": (2, 0, 1),
+    "one by one": (0, 1, 2),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 async def test_a_frame_ends_the_sessions_before_its_own(rig, order):
     """And no newer one: the device may not have heard yet that it was accepted again."""
     device = rig.provision("joining", activation="otaa", lorawan="1.0.3")

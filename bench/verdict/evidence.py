@@ -37,7 +37,7 @@ _OF_THE_MESSAGE = {
     "rx2_dr": "RX2DR",
     "rx2_freq_hz": "RX2Freq",
 }
-_OF_THE_FRAME = ("f_cnt", "ack", "f_pending", "f_port", "confirmed")
+_OF_THE_FRAME = ("f_cnt", "ack", "f_pending", "f_opts_bytes", "f_port", "confirmed")
 ANSWER_FIELDS = (*_OF_THE_FRAME, *_OF_THE_MESSAGE)
 
 _UNCONFIRMED_DOWN, _CONFIRMED_DOWN = 3, 5
@@ -58,6 +58,7 @@ def answer_of(dnmsg: dict[str, Any]) -> Said:
         "f_cnt": int.from_bytes(pdu[6:8], "little"),
         "ack": bool(pdu[5] & _ACK),
         "f_pending": bool(pdu[5] & _F_PENDING),
+        "f_opts_bytes": pdu[5] & _F_OPTS_LEN,
         "f_port": pdu[port_at] if len(pdu) > port_at + 4 else None,
         "confirmed": pdu[0] >> 5 == _CONFIRMED_DOWN,
     }

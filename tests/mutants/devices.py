@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "status asked for without end",
-        "lns/downlink/downlink_queue.py",
+        "lns/uplink/mac_layer.py",
         "wanted.askings >= ASKED_MAX",
         "False",
         STATUS,
@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "status asked for with every answer",
-        "lns/downlink/downlink_queue.py",
+        "lns/uplink/mac_layer.py",
         "return over_us is None or now_us() - over_us >= device.dev_status_s * 1_000_000",
         "return True",
         MAC,

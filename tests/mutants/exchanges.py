@@ -93,9 +93,9 @@ MUTANTS = (
     ),
     Mutant(
         "class C through another station",
-        "lns/downlink/downlink_queue.py",
-        "        self._last_heard[dev_eui] = station",
-        "        self._last_heard.setdefault(dev_eui, station)",
+        "lns/uplink/registry.py",
+        "        self._last_heard[match.device.dev_eui] = station",
+        "        self._last_heard.setdefault(match.device.dev_eui, station)",
     ),
     Mutant(
         "session of a join that was not kept",

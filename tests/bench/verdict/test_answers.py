@@ -23,9 +23,9 @@ def dnmsg(pdu: str) -> dict[str, object]:
     ("pdu", "said"),
     [
         # MHDR, DevAddr, FCtrl, FCnt, MIC
-        ("60010000002001000A0B0C0D", (1, True, False, None, False)),
+        ("60010000002001000A0B0C0D", (1, True, False, 0, None, False)),
         # A confirmed one with two octets in FOpts, FPort 7 and one of payload; more waits
-        ("A00100000012FFFF06FF07AA0A0B0C0D", (0xFFFF, False, True, 7, True)),
+        ("A00100000012FFFF06FF07AA0A0B0C0D", (0xFFFF, False, True, 2, 7, True)),
     ],
 )
 def test_a_frame_of_data(pdu: str, said: tuple[object, ...]) -> None:
@@ -36,7 +36,7 @@ def test_a_frame_of_data(pdu: str, said: tuple[object, ...]) -> None:
 @pytest.mark.parametrize("pdu", ["20" + "00" * 16, "no hex", "60", 5])
 def test_of_anything_else_only_the_message_is_known(pdu: str) -> None:
     told = answer_of(dnmsg(pdu))
-    assert list(told) == list(ANSWER_FIELDS[5:])
+    assert list(told) == list(ANSWER_FIELDS[6:])
 
 
 def answers(*pdus: str) -> Answers:
