@@ -300,8 +300,11 @@ class HeldSubscription(Subscription):
         wire.write_when_possible()
 
     def _is_retained(self, message: MQTTMessage) -> bool:
-        wanted = self._retained
-        return wanted is not None and message.retain and topic_matches_sub(wanted, message.topic)
+        wanted, topic = self._retained, message.topic
+        if wanted is None or not topic_matches_sub(wanted, topic):
+            return False
+        # Who dies while it asks leaves a subscription behind: what is said then comes unretained.
+        return bool(message.retain) or not topic_matches_sub(self._topic_filter, topic)
 
 
 class _Held:

@@ -57,6 +57,13 @@ MUTANTS = (
         "tests/lns/delivery/test_mqtt.py",
     ),
     Mutant(
+        "what a killed consumer had asked for is a message",
+        "lns/delivery/subscription.py",
+        "return bool(message.retain) or not topic_matches_sub(self._topic_filter, topic)",
+        "return bool(message.retain)",
+        HELD,
+    ),
+    Mutant(
         "acknowledgements lost by a close",
         "lns/delivery/subscription.py",
         "            self._wire = None\n            await wire.leave()",

@@ -9,7 +9,7 @@ from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
 from lns.delivery.mqtt_session import Patience, broker
-from lns.delivery.subscription import Delivery, HeldSubscription
+from lns.delivery.subscription import Delivery, HeldSubscription, Subscription
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
 from tests.lns.delivery.test_subscription import publish
@@ -213,6 +213,32 @@ def test_what_is_retained_is_told_behind_what_the_broker_had_before(
         client.loop_stop()
     assert [payload for _, payload in told] == [b"1", b"2"]
     assert numbers(got) == [0, 1, 2, 3]
+
+
+def test_what_a_killed_consumer_had_asked_for_is_no_message(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    """Killed while it asks, it leaves a subscription behind: what is said next comes unretained."""
+    got: list[Delivery] = []
+    told: list[tuple[str, bytes]] = []
+    url = broker(mosquitto.url)
+
+    async def body() -> None:
+        async with Subscription(url, "lorawan/+/down", "inbox", lambda *_: None, back_off=QUICK):
+            pass
+        heard = HeldSubscription(
+            url, "lorawan/+/+/up", "inbox", got.append, back_off=QUICK,
+            retained="lorawan/+/down", on_retained=lambda *said: told.append(said),
+        )  # fmt: skip
+        async with heard:
+            await asyncio.to_thread(publish, mosquitto.port, b"1")
+            await send(mosquitto.url, tmp_path, range(1))
+            await until(lambda: len(got) == 1)
+            got[0].acknowledge()
+            await until(lambda: told == [("lorawan/lns-a/down", b"1")])
+        assert numbers(got) == [0]
+
+    asyncio.run(body())
 
 
 def test_acknowledgements_leave_in_the_order_of_arrival(
