@@ -394,6 +394,8 @@ def _build(
     if not compiled:
         settings["spark.sql.codegen.wholeStage"] = "false"
         settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+        # Interpreted, looking up what an expression shares costs more than computing it again.
+        settings["spark.sql.subexpressionElimination.enabled"] = "false"
         # One partition is joined with one partition where it lies, whatever sizes are guessed.
         settings["spark.sql.optimizer.disableHints"] = "true"
         settings["spark.sql.autoBroadcastJoinThreshold"] = "-1"

@@ -367,6 +367,15 @@ _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'ope
          AND (refusal IS NULL OR (refusal = 'ResubmissionSuppressed' AND confirmed)) AND {_MAY}
          THEN 'due'
        WHEN requests_answer THEN 'Suppressed' WHEN NOT requests_answer THEN 'NotAsked' END"""
+_OF_RECEPTION = "row_id, run, case, station, t_us, frame_id, copy, told, outcome"
+_OF_ORACLE = ", ".join(
+    (
+        "lns_life, session, f_cnt, dev_eui_no",
+        "unknowable, status_agrees, disposition_agrees, level2_agrees",
+        *(f"oracle_{word}" for word in ORACLE_WORDS),
+        *(f"observed_{word}" for word in WORDS),
+    )
+)
 _ORACLE = f"""
 -- One row per reception: the words that are due, why they cannot be told where that is so, and
 -- whether the network server agrees. oracle_status is "-" where level 1 is not reached,
@@ -409,17 +418,12 @@ FROM worth
          AND outcome.answer IN ('RX1', 'RX2', 'TooLate'))), false) AS disposition_agrees,
      told AND coalesce(outcome.level2, 'NotAsked') = oracle_level2 AS level2_agrees,
      {", ".join(f"{told(word)} AS observed_{word}" for word in WORDS)}
-|> DROP evicted_us"""
+|> SELECT {_OF_RECEPTION}, {_OF_ORACLE}"""
 
-_OF_ORACLE = (
-    "lns_life session f_cnt dev_eui_no unknowable status_agrees disposition_agrees level2_agrees",
-    *(f"oracle_{word}" for word in ORACLE_WORDS),
-    *(f"observed_{word}" for word in WORDS),
-)
 _RECEPTIONS = f"""
 -- One row per reception: all that is known of it.
 SELECT m.* EXCEPT (lns_life, session, f_cnt, dev_eui_no, sent_us),
-  {", ".join(f"o.{name}" for name in " ".join(_OF_ORACLE).split())}
+  o.* EXCEPT ({_OF_RECEPTION})
 FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
 
 QUERIES: dict[str, str | Fold] = {
