@@ -11,11 +11,12 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -25,6 +26,7 @@ from bench.spark import is_local
 
 # One plans while others wait for their tasks; more than that is planned too early.
 _MADE_SIDE_BY_SIDE = 3
+T = TypeVar("T")
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
@@ -77,15 +79,16 @@ class Tables:
         rows of the small queries that are `asked`, all together.
         """
         used = {one for query in (*queries.values(), *asked.values()) for one in _reads(query)}
-        made: dict[str, Future[None]] = {}
+        tables = {name: _reads(one) for name, one in queries.items() if {name} & used.union(wanted)}
+        rows = {f"the rows of {name}": _reads(query) for name, query in asked.items()}
+        needs = {name: read & tables.keys() for name, read in (tables | rows).items()}
+        questions = dict(zip(rows, asked.items(), strict=True))
         written: list[Future[None]] = []
 
-        def needed(query: str | Fold) -> list[Future[None]]:
-            return [made[one] for one in sorted(_reads(query) & made.keys())]
-
-        def work(name: str, query: str | Fold, before: Sequence[Future[None]]) -> None:
-            for one in before:
-                one.result()
+        def work(name: str) -> list[Row]:
+            if name in questions:
+                return self._rows(*questions[name])
+            query = queries[name]
             if isinstance(query, Fold):
                 self._fold(name, query)
             elif name in kept:
@@ -94,19 +97,14 @@ class Tables:
                 self.put(name, self._spark.sql(query))
             if name in wanted:
                 written.append(writer.submit(write, name))
+            return []
 
         # What is written waits: nothing else waits for it.
-        with ThreadPoolExecutor(1) as writer, ThreadPoolExecutor(_MADE_SIDE_BY_SIDE) as threads:
-            for name, query in queries.items():
-                if name in used or name in wanted:
-                    made[name] = threads.submit(work, name, query, needed(query))
-            answers = [
-                threads.submit(self._rows, name, query, needed(query))
-                for name, query in asked.items()
-            ]
-        for future in (*made.values(), *written):
+        with ThreadPoolExecutor(1) as writer:
+            found = side_by_side(needs, work)
+        for future in written:
             future.result()
-        return [row for answer in answers for row in answer.result()]
+        return [row for name in rows for row in found[name]]
 
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""
@@ -132,9 +130,7 @@ class Tables:
         """A table that has been made."""
         return self._made[name]
 
-    def _rows(self, name: str, query: str, before: Sequence[Future[None]]) -> list[Row]:
-        for one in before:
-            one.result()
+    def _rows(self, name: str, query: str) -> list[Row]:
         began = monotonic()
         table = self._spark.sql(query)
         rows = table.collect()
@@ -198,6 +194,35 @@ class Tables:
         found_rows = groups.select("rows", function("rows").alias("found"))
         pairs = found_rows.select(F.inline(F.arrays_zip(F.col("rows")["row_id"], "found")))
         self.put(name, self._cut(name, pairs.toDF("row_id", "found").select("row_id", "found.*")))
+
+
+def side_by_side(needs: Mapping[str, Collection[str]], work: Callable[[str], T]) -> dict[str, T]:
+    """What `work` gives for each name, begun as soon as all that it needs is there.
+
+    Of what may begin, that comes first which the longest chain of others waits for. What fails is
+    raised when what is under way has ended.
+    """
+    behind = dict.fromkeys(needs, 0)
+    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
+        for one in needs[name]:
+            behind[one] = max(behind[one], behind[name] + 1)
+    order = TopologicalSorter(needs)
+    order.prepare()
+    found: dict[str, T] = {}
+    ready: list[str] = []
+    at_work: dict[Future[T], str] = {}
+    with ThreadPoolExecutor(_MADE_SIDE_BY_SIDE) as threads:
+        while order.is_active():
+            ready = sorted([*ready, *order.get_ready()], key=behind.__getitem__)
+            while ready and len(at_work) < _MADE_SIDE_BY_SIDE:
+                name = ready.pop()
+                at_work[threads.submit(work, name)] = name
+            ended, _ = wait(at_work, return_when=FIRST_COMPLETED)
+            for future in ended:
+                name = at_work.pop(future)
+                found[name] = future.result()
+                order.done(name)
+    return found
 
 
 def rows_of(spark: SparkSession, types: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
