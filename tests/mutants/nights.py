@@ -6,6 +6,13 @@ MORNING = "tests/bench/night/test_morning.py"
 
 MUTANTS = (
     Mutant(
+        "a table that nobody waits for is made first",
+        "bench/score/cut.py",
+        "name = ready.pop()",
+        "name = ready.pop(0)",
+        "tests/bench/score/test_cut.py",
+    ),
+    Mutant(
         "what was not provoked is not missed",
         "bench/verdict/expectation.py",
         "        if due.rule == TOO_LATE_RULE and due not in evidence.provoked",
