@@ -306,6 +306,42 @@ async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent
     rig.expect_ignored(uplink, by="window", times=again)
 
 
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_that_acknowledges_late_and_again_and_again_is_not_left(rig):
+    """Twenty seconds are counted from its last word, while one message after another waits."""
+    rig.consumer()
+    rig.only("west")
+    alpha, charlie = [await delivered(rig)], [await rig.charlie.send(confirmed=True)]
+    await rig.delay_pubacks(seconds(8))
+    for _ in range(4):
+        alpha.append(await rig.alpha.send(confirmed=True))
+        charlie.append(await rig.charlie.send(confirmed=True))
+    await rig.wait(seconds(40))
+    await rig.find_broker()
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)
+        for uplink in uplinks:
+            rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+async def test_what_was_on_its_way_goes_out_again_before_what_is_behind_it(rig):
+    """The broker ends with what it has not read; a consumer would take it for an old one later."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    await rig.hold_messages()
+    uplinks += [await rig.alpha.send(confirmed=True) for _ in range(3)]
+    await rig.stop_broker()
+    await rig.find_broker()
+    await rig.start_broker()
+    await rig.wait(seconds(5))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("refusals", [1, 4])

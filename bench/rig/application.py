@@ -217,6 +217,11 @@ class Outboxes:
         self._away[lns] = "hold"
         self._fault("hold", lns=lns)
 
+    def delay_pubacks(self, lns: str, us: int) -> None:
+        """Let the broker acknowledge each message of a server only after `us`."""
+        self.disk(lns).broker.puback_us = us
+        self._fault("late", lns=lns, us=us)
+
     def cut(self, lns: str) -> None:
         """Let a server not reach the broker until `find_broker`."""
         self.disk(lns).broker.go()
@@ -342,6 +347,9 @@ class OutboxWire(Wire):
 
     def lose_answers(self) -> None:
         self._outboxes.lose_pubacks(self._lns)
+
+    def delay(self, us: int) -> None:
+        self._outboxes.delay_pubacks(self._lns, us)
 
     def hold(self) -> None:
         self._outboxes.hold(self._lns)

@@ -60,6 +60,7 @@ class DiskOutbox:
         self._took = took
         self._utc_us = utc_us
         self._starts = 0
+        self._waiting = 0
         self._known: set[str] = set()
         self._parked: set[str] = set()
         self._released: dict[str, datetime] = {}
@@ -72,6 +73,8 @@ class DiskOutbox:
     async def open(self) -> None:
         """Start what the server starts with."""
         self._starts += 1
+        if self._file.exists():  # what it had acknowledged may not be removed yet
+            self._waiting = state_of(self._file).waiting
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
         section = UpstreamSection(
             url=_URL, keep_s=0, retry_max_s=self.retry_s, messages_max=self.messages_max
@@ -106,12 +109,16 @@ class DiskOutbox:
         """Take one message; UpstreamUnavailable."""
         if self._upstream is None:
             raise UpstreamUnavailable("the server does not run")
-        await self._upstream.publish(message)
+        self._waiting += 1
+        try:
+            await self._upstream.publish(message)
+        except UpstreamUnavailable:
+            self._waiting -= 1
+            raise
 
     async def release(self) -> None:
         """Let what is put aside be sent after all; the server must not run."""
         self.retry_s = RETRY_S
-        self._oldest = None
         self._parked = set()
         at_us = self._utc_us()
         at = _EPOCH + timedelta(microseconds=at_us)
@@ -125,6 +132,7 @@ class DiskOutbox:
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
         self._known, self._parked = set(), set()
+        self._waiting = 0
         for file in self._folder.glob("outbox*"):
             file.unlink()
 
@@ -151,8 +159,13 @@ class DiskOutbox:
 
     def _tell(self, event: Acknowledged | Parked) -> None:
         self._setup.record(self.lns, event.kind, as_fields(event))
-        if event.waiting < 0:
-            self._wrong(f"{event.message_id}: {event.waiting} messages wait")
+        self._waiting -= 1
+        # Those that are put aside together are told with how many wait in the end.
+        if isinstance(event, Acknowledged) and event.waiting != self._waiting:
+            self._wrong(
+                f"{event.message_id}: expected {self._waiting}, observed {event.waiting}"
+                " messages wait"
+            )
         if isinstance(event, Parked):
             if event.message_id in self._parked:
                 self._wrong(f"{event.message_id} was put aside before")

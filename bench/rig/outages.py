@@ -391,8 +391,13 @@ class Consumption:
         await self.setup.begin()
         self.setup.server(lns).to_broker.hold()
 
+    async def delay_pubacks(self, us: int, lns: str = LNS) -> None:
+        """Let the broker acknowledge what a server sends so much later, until `find_broker`."""
+        await self.setup.begin()
+        self.setup.server(lns).to_broker.delay(us)
+
     async def find_broker(self, lns: str = LNS) -> None:
-        """Undo `lose_pubacks` and `hold_messages`: a server sends what it knows nothing about."""
+        """Undo `lose_pubacks`, `hold_messages` and `delay_pubacks`: what is unknown goes again."""
         await self.setup.server(lns).to_broker.restore()
 
     async def wipe_producer(self, lns: str = LNS) -> None:

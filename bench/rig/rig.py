@@ -341,6 +341,7 @@ class Rig(Expectations):
     start_broker = verb("consumption", Consumption.start_broker)
     lose_pubacks = verb("consumption", Consumption.lose_pubacks)
     hold_messages = verb("consumption", Consumption.hold_messages)
+    delay_pubacks = verb("consumption", Consumption.delay_pubacks)
     find_broker = verb("consumption", Consumption.find_broker)
     wipe_producer = verb("consumption", Consumption.wipe_producer)
     share_client_id = verb("consumption", Consumption.share_client_id)

@@ -214,7 +214,12 @@ class _Client:
     def _publish(self, flags: int, body: bytes) -> None:
         number, message = _published(self._name, flags, body)
         said = self._broker.take(message)
-        self._say(_PUBACK << 4, number.to_bytes(2, "big") + (bytes([said, 0]) if said else b""))
+        body = number.to_bytes(2, "big") + (bytes([said, 0]) if said else b"")
+        if self._broker.puback_us:
+            delay_s = self._broker.puback_us / 1_000_000
+            asyncio.get_running_loop().call_later(delay_s, self._say, _PUBACK << 4, body)
+        else:
+            self._say(_PUBACK << 4, body)
 
     def _subscribe(self, kind: int, reader: _Reader) -> None:
         number = reader.take(2)
@@ -243,7 +248,7 @@ class MqttBroker:
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4). `refusals`: so many of the next
     messages are refused, `refusals_on`: so many on a topic. `receive_max`: so many may wait for
-    their PUBACK (3.2.2.3.3).
+    their PUBACK (3.2.2.3.3), which comes `puback_us` after its message.
     `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
     then.
     """
@@ -259,6 +264,7 @@ class MqttBroker:
         self.well_since_us: int | None = None
         self.deserted = 0
         self.receive_max = 20
+        self.puback_us = 0
         self._took = took
         self._is_deaf = False
         self._listener: socket.socket | None = None
@@ -301,7 +307,8 @@ class MqttBroker:
         self.well_since_us = None
 
     def be_well(self) -> None:
-        """Undo both; whoever waits for an answer that never came has to connect again."""
+        """Undo both, and answer at once; who waits for an answer that never came connects again."""
+        self.puback_us = 0
         if self.is_mute:
             self.is_mute = False
             self.hang_up()

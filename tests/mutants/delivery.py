@@ -191,6 +191,20 @@ MUTANTS = (
         PRODUCER,
     ),
     Mutant(
+        "tells while something is unread",
+        "lns/delivery/mqtt_sender.py",
+        "return None if self._pending.waiting else producer.utc_us()",
+        "return producer.utc_us()",
+        PRODUCER,
+    ),
+    Mutant(
+        "answered before durable",
+        "lns/delivery/outbox.py",
+        "            await asyncio.shield(durable)",
+        "            await asyncio.sleep(0)",
+        "tests/lns/delivery/test_outbox.py",
+    ),
+    Mutant(
         "keys by retention though the oldest is known",
         "bench/cli/consumer.py",
         "            min_msg_time_us=None if self.oldest is None else oldest_us,",

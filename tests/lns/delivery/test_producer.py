@@ -148,17 +148,18 @@ def test_what_comes_back_with_a_lost_connection_is_not_sent_when_it_is_too_old(
 
 
 class LateOutbox(Outbox):
-    """Its disk is busy: whoever looks for what waits, after the first, is answered late."""
+    """Its disk is busy: whoever looks for what waits, after the first ones, is answered late."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, in_time: int = 1) -> None:
         super().__init__(path)
+        self.in_time = in_time
         self.looks = 0
         self.answers = asyncio.Event()
 
     async def after(self, position: int, limit: int) -> list[Entry]:
         found = await super().after(position, limit)
         self.looks += bool(found)
-        if self.looks > 1:
+        if self.looks > self.in_time:
             await self.answers.wait()
         return found
 
@@ -262,6 +263,35 @@ def test_the_time_of_the_oldest_message_is_retained(
         wait_for_statement(later, "02:00:33.393")
     finally:
         later.close()
+
+
+@pytest.mark.broker
+def test_nothing_is_told_while_something_is_unread(
+    mosquitto: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    """Nobody knows how long it has waited."""
+    clock = Clock()
+    clock.now_us += 30 * SECOND_US
+
+    async def body() -> list[bytes]:
+        with closing(LateOutbox(tmp_path / "late.outbox", in_time=0)) as outbox:
+            await outbox.add(message(1))
+            async with MqttSender(
+                broker(mosquitto.url),
+                outbox,
+                client_id="lns-a",
+                chance=random.Random(1),
+                back_off=QUICK,
+                producer=clock.producer,
+            ) as sender:
+                await until(lambda: sender.connected)
+                await asyncio.sleep(3 * mqtt_sender._TELL_S)
+                told = list(listener.statements.get(TOPIC, []))
+                outbox.answers.set()
+                await sender.drained()
+        return told
+
+    assert asyncio.run(body()) == []
 
 
 @pytest.mark.broker
