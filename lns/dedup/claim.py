@@ -14,6 +14,7 @@ ago are a copy, whoever hears them, and lie in the life in which they were claim
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -106,17 +107,26 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True):
-    """What level 2 remembers of a session: how far it has come, and by whose frame."""
+    """What level 2 remembers of a session: how far it has come, and by whose frame.
+
+    `named` has, of each life, the newest frame that had its name and was given back: a copy of it
+    may have gone up elsewhere.
+    """
 
     counter: Counter
     owner: str
+    named: dict[int, tuple[int, Mic]] = msgspec.field(default_factory=dict)
 
 
 class Seen(Struct, frozen=True):
-    """A frame that was claimed a short while ago, and who was granted it, if anybody was."""
+    """A frame that was claimed a short while ago, and who was granted it, if anybody was.
+
+    `given_back`: somebody was, and could not deliver it.
+    """
 
     lived: Lived
     owner: str | None
+    given_back: bool = False
 
 
 class Decision(Struct, frozen=True):
@@ -138,7 +148,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     restart.
     """
     if state is None or bid.known.lives > state.counter.lives:
-        state = State(bid.known, bid.known_owner or bid.lns)
+        named = {} if state is None else state.named
+        state = State(bid.known, bid.known_owner or bid.lns, named)
     counter, mine = state.counter, state.owner == bid.lns
     owner = None if seen is None else seen.owner
     where = standing(counter, bid.f_cnt)
@@ -150,44 +161,61 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     if where is Standing.TOO_FAR and (bid.too_far or bid.known.lives < counter.lives):
         return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
     if is_higher:
-        moved = _moved(gone_on(counter, bid.f_cnt, bid.mic), bid)
+        moved = _moved(state, gone_on(counter, bid.f_cnt, bid.mic), bid)
         if seen is None or owner:
             return moved
         # What another server was refused a moment ago has a name, and perhaps a life, already.
-        if not seen.lived.odd and seen.lived.life != moved.lived.life:
-            return Decision(False, False, state, seen.lived)
-        return replace(moved, lived=seen.lived)
+        if seen.lived.odd or seen.lived.life == moved.lived.life:
+            return replace(moved, lived=seen.lived)
+        return moved if seen.given_back else Decision(False, False, state, seen.lived)
     if bid.first_message and bid.is_first:
-        return _moved(begun_again(counter, bid.f_cnt, bid.mic), bid)
+        return _moved(state, begun_again(counter, bid.f_cnt, bid.mic), bid)
     remembered = bid.lived if seen is None else seen.lived
-    lived = remembered or _told_by_counter(counter, bid, where)
+    lived = remembered or _told_by_counter(state, bid, where)
     again = where is Standing.EQUAL and (lived.life == counter.life or counter.mic == bid.mic)
     granted = (owner or state.owner) == bid.lns and (again or bid.first_message)
     if granted and again and counter.mic is None and not lived.odd:
-        state = State(replace(counter, mic=bid.mic), state.owner)  # of others, none is this frame
+        state = replace(state, counter=replace(counter, mic=bid.mic))  # of others, none is this
     return Decision(granted, False, state, lived)
 
 
-def _moved(counter: Counter, bid: Bid) -> Decision:
-    return Decision(True, True, State(counter, bid.lns), Lived(counter.life))
+def _moved(state: State, counter: Counter, bid: Bid) -> Decision:
+    lived = Lived(counter.life, odd=_is_named(state, counter.life, bid))
+    return Decision(True, True, State(counter, bid.lns, state.named), lived)
 
 
-def _told_by_counter(counter: Counter, bid: Bid, where: Standing) -> Lived:
+def _is_named(state: State, life: int, bid: Bid) -> bool:
+    """Whether the name that a frame would have may be that of one that was given back."""
+    newest, mic = state.named.get(life, (-1, None))
+    return bid.f_cnt < newest or (bid.f_cnt == newest and bid.mic != mic)
+
+
+def _told_by_counter(state: State, bid: Bid, where: Standing) -> Lived:
     """A frame that nobody remembers: the newest one, or one that had this counter before.
 
     So a copy that comes later than frames are remembered may get a second name: that of bytes which
     are forgotten could be another frame's, and two frames of one name would be a frame lost.
     """
+    counter = state.counter
     is_newest = where is Standing.EQUAL and counter.mic in (None, bid.mic)
-    return Lived(counter.life, odd=not is_newest)
+    return Lived(counter.life, odd=not is_newest or _is_named(state, counter.life, bid))
 
 
-def released(state: State | None, bid: Bid, claim: Claim) -> bool:
-    """Whether what was granted last can be given back: nothing came after it."""
+def released(state: State | None, bid: Bid, claim: Claim) -> State | None:
+    """What is remembered when what was granted last is given back; None if something came after it.
+
+    Another server may have sent a copy up meanwhile: the name stays that of this frame.
+    """
     if state is None or claim.before is None or state.owner != bid.lns:
-        return False
-    newest = state.counter
-    return (newest.f_cnt_up, newest.life) == (claim.counter.f_cnt_up, claim.counter.life)
+        return None
+    newest, named = state.counter, state.named
+    if (newest.f_cnt_up, newest.life) != (claim.counter.f_cnt_up, claim.counter.life):
+        return None
+    lived = claim.lived
+    if lived is not None and not lived.odd:
+        far = named.get(lived.life, (-1, bid.mic))
+        named = {**named, lived.life: max(far, (bid.f_cnt, bid.mic), key=lambda one: one[0])}
+    return State(claim.before, claim.owner_before or bid.lns, named)
 
 
 class Claims(Protocol):

@@ -183,10 +183,14 @@ class MemoryClaims:
 
     async def release(self, bid: Bid, claim: Claim) -> None:
         session = bid.dev_eui, bid.dev_addr
-        if released(self._state(session), bid, claim):
-            assert claim.before is not None and claim.owner_before is not None
-            self._remember(session, State(claim.before, claim.owner_before))
-            self._frames.pop((session, bid.f_cnt, bid.mic), None)
+        state = released(self._state(session), bid, claim)
+        if state is None:
+            return
+        self._remember(session, state)
+        frame = session, bid.f_cnt, bid.mic
+        if frame in self._frames:
+            seen, claimed_us = self._frames[frame]
+            self._frames[frame] = Seen(seen.lived, None, given_back=True), claimed_us
 
     def begin(self, dev_eui: Eui, dev_addr: DevAddr) -> None:
         """A join has opened a session: nobody has answered in it yet."""

@@ -35,7 +35,9 @@ def join_nonce_of(dev_eui: Eui) -> str:
 
 
 def claim_of(dev_eui: Eui, dev_addr: DevAddr) -> str:
-    """A hash that expires: how far a session came (`lns.dedup.session`), its `owner`, or `over`."""
+    """A hash that expires: how far a session came (`lns.dedup.session`), its `owner`, or `over`;
+    of each life the newest frame that had its name and was given back (`named:LIFE`).
+    """
     return f"lns:{{{dev_eui}}}:claim:{dev_addr}"
 
 

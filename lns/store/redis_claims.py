@@ -19,8 +19,8 @@ from lns.store.redis_wire import RedisServer, RedisWire, Script
 PATIENCE_US = 200_000  # a claim, a write and the way to the station end before RX1 opens
 
 # `former` is written as "life:counter ...", the oldest life first, and what is known of a frame as
-# its life, with an "x" behind it where it is odd, and who was granted it. A counter that nobody has
-# heard is -1.
+# its life, with an "x" behind it where it is odd and a "-" where it was given back, and who was
+# granted it. A counter that nobody has heard is -1.
 
 # KEYS: claim, downlink counters, frame, claims of elders. ARGV: server, counter, MIC, what this
 # server knows (1: whose it is; newest counter, life, lives, former, MIC), first message, first
@@ -47,8 +47,8 @@ if known[1] then
     end
 end
 local mine, first_message, is_first = owner == lns, ARGV[10] == '1', ARGV[11] == '1'
-local seen, seen_owner = redis.call('GET', KEYS[3]), ''
-if seen then seen, seen_owner = seen:match('^(%S+) (.*)$') end
+local seen, seen_owner, given_back = redis.call('GET', KEYS[3]), '', ''
+if seen then seen, given_back, seen_owner = seen:match('^(%d+x?)(%-?) (.*)$') end
 
 -- Where the counter stands, and what is left of the former lives if it continues one of them.
 local far, into, older, least, number = newest, life, '', nil, 0
@@ -60,10 +60,17 @@ for before_it, its in former:gmatch('(%d+):(%d+)') do
     older = older .. (older == '' and '' or ' ') .. before_it .. ':' .. its
     least, number = tonumber(its), number + 1
 end
+-- The frame by its life, unless that is perhaps the name of one that was given back.
+local function named(its)
+    local far, far_mic = (redis.call('HGET', KEYS[1], 'named:' .. its) or '-1 '):match('(%S+) (.*)')
+    local is_odd = f_cnt < tonumber(far) or (f_cnt == tonumber(far) and mic ~= far_mic)
+    return its .. (is_odd and 'x' or '')
+end
 local granted, is_new, too_far, frame = false, false, false, nil
 local is_higher = f_cnt > far
 local elsewhere = is_higher and (ARGV[18] == '1' or not (mine and seen_owner == lns))
 local is_old = seen and seen_owner == '' and seen ~= tostring(into) and not seen:find('x')
+if is_higher and is_old and given_back ~= '' then seen, is_old = nil, false end
 if (seen_owner ~= '' and (is_first or elsewhere)) or (is_higher and is_old) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
@@ -82,7 +89,7 @@ else
     frame = seen or (ARGV[12] ~= '' and ARGV[12])
     if not frame then
         local is_newest = f_cnt == newest and (newest_mic == '' or newest_mic == mic)
-        frame = life .. (is_newest and '' or 'x')
+        frame = is_newest and named(life) or life .. 'x'
     end
     local is_its = tonumber(frame:match('%d+')) == life or newest_mic == mic
     local again = f_cnt == newest and is_its
@@ -93,7 +100,7 @@ else
     end
 end
 if is_new then
-    owner, newest_mic, frame = lns, mic, frame or tostring(life)
+    owner, newest_mic, frame = lns, mic, frame or named(life)
 end
 redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[20])
 -- What others may have taken is left out once, and not with each frame that is refused.
@@ -132,14 +139,23 @@ return f_cnt_down
 """)
 
 # KEYS: claim, frame. ARGV: server, the counter and life that were granted, expiry of the claim
-# (ms), the counter before (5), whose that was.
+# (ms), the counter before (5), whose that was, counter and MIC of the frame, its life if that is
+# its name, or "".
 _RELEASE = Script("""
 local known = redis.call('HMGET', KEYS[1], 'owner', 'f_cnt_up', 'life')
 if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or known[3] ~= ARGV[3] then return 0 end
 redis.call('HSET', KEYS[1], 'f_cnt_up', ARGV[5], 'life', ARGV[6], 'lives', ARGV[7],
     'former', ARGV[8], 'mic', ARGV[9], 'owner', ARGV[10])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('DEL', KEYS[2])
+local seen, left_ms = redis.call('GET', KEYS[2]), redis.call('PTTL', KEYS[2])
+if seen and left_ms > 0 then
+    redis.call('SET', KEYS[2], seen:match('%d+x?') .. '- ', 'PX', left_ms)
+end
+if ARGV[13] == '' then return 1 end
+local far = redis.call('HGET', KEYS[1], 'named:' .. ARGV[13]) or '-1 '
+if tonumber(far:match('%S+')) < tonumber(ARGV[11]) then
+    redis.call('HSET', KEYS[1], 'named:' .. ARGV[13], ARGV[11] .. ' ' .. ARGV[12])
+end
 return 1
 """)
 
@@ -212,7 +228,9 @@ class RedisClaims:
         newest = claim.counter
         granted = -1 if newest.f_cnt_up is None else newest.f_cnt_up, newest.life
         before = *_written(claim.before), claim.owner_before or bid.lns
-        await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before)
+        lived = "" if claim.lived is None or claim.lived.odd else claim.lived.life
+        frame = bid.f_cnt, bid.mic, lived
+        await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before, *frame)
 
 
 def asked_by(bid: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import count
 from typing import Any, TypeVar
 
 import pytest
@@ -71,7 +72,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
     server.stop_now()
 
 
-databases = iter(range(1000))
+databases = count()
 PATIENCE_US = 10_000_000  # this host may be busy
 
 
@@ -227,6 +228,56 @@ def test_a_restart_that_is_given_back_began_nothing(store: Asked) -> None:
     assert store.claim("lns-b", 41).lived == Lived(0)
     again = store.claim("lns-b", 0, **FIRST)
     assert (again.is_new, again.lived, again.counter.former) == (True, Lived(1), {0: 41})
+
+
+@pytest.mark.parametrize("relaxed", [False, True], ids=["the same life", "a life that it began"])
+def test_what_was_given_back_keeps_its_name_to_itself(store: Asked, relaxed: bool) -> None:
+    """Another server may have sent a copy of it up meanwhile."""
+    if relaxed:
+        store.claim("lns-a", 40)
+    known, life = {"first_message": relaxed}, int(relaxed)
+    granted = store.claim("lns-a", 0, mic=MIC, **known)
+    assert store.claim("lns-b", 0, mic=MIC, **known).lived == Lived(life)
+    store.release("lns-a", 0, granted, mic=MIC)
+    other = store.claim("lns-a", 0, mic=OTHER_MIC, **known)
+    assert (other.is_new, other.lived) == (True, Lived(life, odd=True))
+    store.release("lns-a", 0, other, mic=OTHER_MIC)
+    assert store.claim("lns-b", 0, mic=MIC, **known).lived == Lived(life)
+
+
+def test_names_that_were_given_back_are_known_up_to_the_newest(store: Asked) -> None:
+    for f_cnt, mic in ((3, MIC), (4, OTHER_MIC)):
+        store.release("lns-a", f_cnt, store.claim("lns-a", f_cnt, mic=mic), mic=mic)
+    again = store.claim("lns-b", 3, mic=MIC)
+    assert (again.is_new, again.lived) == (True, Lived(0)), "its name is remembered with it"
+    store.release("lns-b", 3, again, mic=MIC)
+    for f_cnt, odd in ((3, True), (4, True), (5, False)):
+        assert store.claim("lns-a", f_cnt, mic=NO_MIC).lived == Lived(0, odd=odd)
+
+
+def test_what_was_given_back_may_be_of_another_life_when_it_comes_again(store: Asked) -> None:
+    """Nobody has it yet; the device may send the same bytes in the next life."""
+    store.claim("lns-a", 0, **FIRST)
+    store.release("lns-b", 1, store.claim("lns-b", 1, mic=OTHER_MIC), mic=OTHER_MIC)
+    store.claim("lns-a", 0, mic=NO_MIC, first_message=True)
+    again = store.claim("lns-b", 1, mic=OTHER_MIC)
+    assert (again.level2, again.is_new, again.lived) == (Level2.OWNER, True, Lived(1))
+
+
+def test_who_forgot_a_frame_knows_what_name_it_has_not() -> None:
+    now_us = [0]
+    claims = MemoryClaims(lambda: now_us[0])
+
+    async def claim(mic: Mic) -> Claim:
+        return await claims.claim(bid("lns-a", 3, mic=mic))
+
+    async def asked() -> None:
+        await claims.release(bid("lns-a", 3, mic=MIC), await claim(MIC))
+        named = (await claim(OTHER_MIC)).lived
+        now_us[0] += HOUR_US
+        assert (await claim(OTHER_MIC)).lived == named == Lived(0, odd=True)
+
+    asyncio.run(asked())
 
 
 def test_a_strict_counter_cannot_restart(store: Asked) -> None:

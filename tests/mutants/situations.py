@@ -330,8 +330,8 @@ MUTANTS = (
     Mutant(
         "owner of what the store forgot is whoever asks",
         "lns/dedup/claim.py",
-        "state = State(bid.known, bid.known_owner or bid.lns)",
-        "state = State(bid.known, bid.lns)",
+        "State(bid.known, bid.known_owner or bid.lns, named)",
+        "State(bid.known, bid.lns, named)",
         OWNERS,
     ),
 )

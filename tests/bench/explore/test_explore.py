@@ -51,6 +51,17 @@ ONCE_BROKEN = {
         "servers=2 a=relaxed/None/from80000 :"
         " a skip16384 ; a send A1 ; a send A1 ; a restart ; a confirm A1"
     ),
+    "what was given back has its name elsewhere": (
+        "servers=2 a=strict/None : B refuse 5ms ; a send B1 A1 ; a restart ; a send B1"
+    ),
+    "a first message that was given back has its name elsewhere": (
+        "servers=2 a=relaxed/None : a send ; a send A1 ; a restart ; B refuse 5ms ; a send B1 A1 ;"
+        " a restart ; a send B1"
+    ),
+    "what was given back is refused in the life after": (
+        "servers=2 a=relaxed/None :"
+        " B refuse ; a send A1 ; a confirm= B1 ; a restart ; a send A1 ; a confirm= B1"
+    ),
 }
 
 # What a judge took for a fault of the network server once, and it was none.
