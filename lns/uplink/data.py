@@ -83,11 +83,6 @@ class Facts(Struct, frozen=True, gc=False):
         return SUPPRESSED if self.requests.wants_answer else NO_ANSWER
 
     @property
-    def is_first_message(self) -> bool:
-        """FCnt 0 or 1 of a relaxed ABP device: it may have restarted (ADR 007)."""
-        return self.match.f_cnt <= 1 and self.match.device.may_restart_counter
-
-    @property
     def owned(self) -> bool:
         """Whether nobody else handles this frame, as far as anybody can say."""
         return self.claim.level2 in (Level2.NOT_ASKED, Level2.OWNER)
@@ -288,7 +283,6 @@ class Uplinks:
         standing = session.standing_at(self._lns, f_cnt) if shared else session.standing(f_cnt)
         if waited is not None and status is not NON_DUPLICATE:
             standing = EQUAL
-        first_message = f_cnt <= 1 and device.may_restart_counter
         spent = session.resubmissions if waited is None else waited.spent
         disposition = self._decide(frame, match, status, standing, spent)
         # A relaxed device may have begun a new life that only other servers heard of, and any
@@ -296,7 +290,7 @@ class Uplinks:
         is_begun = standing in _OLD and device.may_restart_counter
         # Of a counter that was kept without its frame, others may know whose it is.
         is_nameless = standing is EQUAL and session.mic is None and disposition.upstream is DROPPED
-        may_look = shared and status is NON_DUPLICATE and not first_message
+        may_look = shared and status is NON_DUPLICATE and not match.is_first_message
         looks = may_look and (standing is Standing.TOO_FAR or is_begun or is_nameless)
         asked = mac_layer.requests(frame, session, f_cnt)
         lived = None if status is NON_DUPLICATE else self._sightings.lived(key)
@@ -314,7 +308,7 @@ class Uplinks:
             device.strategy,
             confirmed=frame.confirmed,
             standing=standing,
-            may_have_restarted=f_cnt <= 1 and device.may_restart_counter,
+            may_have_restarted=match.is_first_message,
             # The answers of another server are its own business.
             resubmissions=spent.get(f_cnt, 0) if mine else 0,
         )
@@ -397,7 +391,7 @@ class Uplinks:
             facts.match.f_cnt,
             facts.key.mic,
             takes_f_cnt_down=takes_f_cnt_down,
-            first_message=facts.is_first_message,
+            first_message=facts.match.is_first_message,
             # Nor does the store take what is too far for all who know more than this server does.
             too_far=facts.match.session.standing(facts.match.f_cnt) is not Standing.NEWER,
             is_first=is_first,
@@ -428,7 +422,7 @@ class Uplinks:
         # Any other counter beyond the one that was kept is new yet: this server ended between its
         # claim and the application.
         claimed_before = not claim.is_new and facts.status is NON_DUPLICATE
-        if done.advances and claimed_before and facts.is_first_message:
+        if done.advances and claimed_before and facts.match.is_first_message:
             left = known_before(done, confirmed=facts.frame.confirmed)
             spent = facts.match.session.resubmissions
             return self._count(replace(facts, disposition=left, spent=spent))
@@ -463,7 +457,7 @@ class Uplinks:
     def _count_alone(self, facts: Facts) -> Facts:
         match, session = facts.match, facts.match.session
         is_old = facts.shared and session.standing(match.f_cnt) in _OLD
-        if is_old and not facts.is_first_message:
+        if is_old and not facts.match.is_first_message:
             session.hear(match.f_cnt, session.life)  # another server has heard it before
             return facts
         lived = session.advance(match.f_cnt, facts.key.mic, self._lns if facts.shared else None)

@@ -124,6 +124,11 @@ class Match(Struct, frozen=True, gc=False):
     session: Session
     f_cnt: int
 
+    @property
+    def is_first_message(self) -> bool:
+        """FCnt 0 or 1 of a relaxed ABP device: it may have restarted (ADR 007)."""
+        return self.f_cnt <= 1 and self.device.may_restart_counter
+
 
 class Registry:
     """The devices of this server and their sessions, by DevEUI and by DevAddr.

@@ -427,7 +427,7 @@ REMEMBERED = (
     Mutant(
         "claimed and never sent taken for a retry",
         "lns/uplink/data.py",
-        "if done.advances and claimed_before and facts.is_first_message:",
+        "if done.advances and claimed_before and facts.match.is_first_message:",
         "if done.advances and claimed_before:",
         noticed_by="tests/lns/test_kill.py",
     ),
