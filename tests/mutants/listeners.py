@@ -88,6 +88,20 @@ MUTANTS = (
         noticed_by=PREPARED,
     ),
     Mutant(
+        "CUPS: a body of exactly the limit is refused",
+        "lns/server/cups_server.py",
+        "if head.body_bytes > BODY_BYTES_MAX:",
+        "if head.body_bytes >= BODY_BYTES_MAX:",
+        noticed_by=CUPS,
+    ),
+    Mutant(
+        "CUPS: who was answered stays at the door",
+        "lns/server/cups_server.py",
+        "            self._doors.closed(visitor)\n",
+        "",
+        noticed_by=CUPS,
+    ),
+    Mutant(
         "escape sequences in the log",
         "lns/complaints.py",
         "        return without_controls(super().format(record))\n",

@@ -121,6 +121,7 @@ def test_a_station_without_a_setup_of_its_own_gets_what_all_get() -> None:
         (request(b"", head="GET /update-info HTTP/1.1"), 405, "only POST is served"),
         (b"POST /update-info HTTP/1.1\r\n\r\n", 411, "no Content-Length"),
         (b"POST /update-info HTTP/1.1\r\nContent-Length: x\r\n\r\n", 411, "no Content-Length"),
+        (request(b"x" * 16_384), 400, "no update-info request"),
         (request(b"x" * 16_385), 413, "the body is too large"),
         (request(b"{}"), 400, "no update-info request"),
         (request(b"[" * 10_000), 400, "no update-info request"),
@@ -132,6 +133,16 @@ def test_what_is_no_question_is_refused(sent: bytes, status: int, why: str) -> N
         assert await cups.ask(sent) == (status, f"{why}\n".encode())
 
     assert play(scenario) == [f"CUPS: {why}"]
+
+
+def test_who_was_answered_is_at_the_door_no_more() -> None:
+    async def scenario(cups: Cups) -> None:
+        assert (await cups.ask(asking()))[0] == 200
+        async with asyncio.timeout(5):
+            while cups.server.opening:  # noqa: ASYNC110 - nobody tells when it is over
+                await asyncio.sleep(0.005)
+
+    assert play(scenario) == []
 
 
 def test_a_station_that_may_not_connect_gets_nothing() -> None:
