@@ -55,6 +55,7 @@ from bench.explore.trace import (
 )
 
 ASKED_AGAIN_US = 5_000_000  # a frame that fits nobody is asked for again after that
+LOOKS_AFTER_US = 85_800_000_000  # ten minutes before claims are forgotten
 JOIN_RX1_US, DATA_RX1_US = 5_000_000, 1_000_000
 
 COPY = {"Drop": "dropped", "Mark": "marked", "None": "forwarded"}
@@ -95,7 +96,7 @@ class Model:
         self._trace = trace
         self._shared = history.servers > 1
         self._closed = history.closed
-        self._servers = [Server() for _ in range(history.servers)]
+        self._servers = [Server(began_us=trace.began_us) for _ in range(history.servers)]
         self._sessions: dict[tuple[int, int], Session] = {}
         self._nonces: defaultdict[int, set[int]] = defaultdict(set)
         self._is_emptied = False
@@ -145,8 +146,11 @@ class Model:
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._doubts.turn(r, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
-        if self._device(frame).pinned not in (None, r.server):
+        pinned = self._device(frame).pinned
+        if pinned not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
+        if self._shared and pinned is None and self._look_after_a_day(r, server, session):
+            return _refused("UnknownDevice")
         return self._data(r, server, session, withheld)
 
     def _is_known(self, r: Reception, server: Server, session: Session) -> bool:
@@ -166,7 +170,7 @@ class Model:
             return
         if r.at_us - server.asked_us.get(frame.number, -ASKED_AGAIN_US) < ASKED_AGAIN_US:
             return
-        server.asked_us[frame.number] = r.at_us
+        server.asked_us[frame.number] = server.looked_us[session.opened] = r.at_us
         if self._shared:
             self._doubts.asked(r, server)
         is_sure = not server.lateness_us(r.at_us) and frame.device not in server.unsure_of
@@ -175,6 +179,24 @@ class Model:
             for number, one in enumerate(self._trace.history.devices):
                 if number == frame.device or (one.alike and device.alike):
                     self._learn(r.server, number)
+
+    def _look_after_a_day(self, r: Reception, server: Server, session: Session) -> bool:
+        """Who has not looked for a day reads the store before claims have forgotten the day before.
+
+        What is older than what is found is a late copy then. Whether the session is over.
+        """
+        looked_us = server.looked_us.get(session.opened, server.began_us)
+        _, heard_us = server.sightings.get(r.frame.number, (0, -self._trace.retention_us))
+        is_copy = r.at_us - heard_us < self._trace.retention_us
+        if r.at_us - looked_us < LOOKS_AFTER_US or is_copy or server.is_away(r.at_us):
+            return False
+        is_whole = not self._is_under_way(r.frame.device)
+        self._doubts.after_a_day(r, server, is_whole=is_whole)
+        server.looked_us[session.opened] = r.at_us
+        self._learn(r.server, r.frame.device)
+        if session.place(r.frame.f_cnt) != NEWER and session.frame != r.frame.number:
+            session.hear_all(r.server)
+        return session.opened in server.ended
 
     # --- 2. a join --------------------------------------------------------------------------------
 
@@ -295,6 +317,7 @@ class Model:
         if where != TOO_FAR or copy != "first" or not is_far or server.is_away(r.at_us):
             return False
         self._learn(r.server, r.frame.device)
+        server.looked_us[session.opened] = r.at_us
         return session.is_over
 
     # --- 6. what does the policy say? -------------------------------------------------------------
@@ -407,7 +430,7 @@ class Model:
             why = "DuplicateAtOtherServer" if up == "dropped" else "-"
             decided = replace(decided, upstream=up, reason=why, level2="NotOwner")
             return replace(decided, answers=False, spends=False)
-        decided.level2 = "Owner"
+        decided.level2, session.granted_us = "Owner", r.at_us
         if was_denied and decided.new and not is_first:
             decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
         if decided.advances and not decided.new and restarts and is_first:
@@ -526,7 +549,8 @@ class Model:
     def _restart(self, number: int) -> None:
         """A server forgets all but what the store has; nobody waits for copies of that."""
         old = self._servers[number]
-        self._servers[number] = Server(store_us=old.store_us, late_us=old.late_us)
+        since = self._now_us
+        self._servers[number] = Server(store_us=old.store_us, late_us=old.late_us, began_us=since)
         self._servers[number].radios = old.radios
         for device in range(len(self._trace.history.devices)):
             self._learn(number, device)

@@ -89,6 +89,7 @@ class Session:
     is_over: bool = False
     over_us: int = -1  # when the frame that ended it had been delivered
     is_kept: bool = True
+    granted_us: int = 0  # when level 2 said of somebody that a frame is its own
     changes: int = 0
     synced: dict[int, int] = field(default_factory=dict)
     told_life: dict[int, int] = field(default_factory=dict)
@@ -194,6 +195,8 @@ class Server:
     asked_us: dict[int, int] = field(default_factory=dict)  # for a frame, by its number
     queue: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     radios: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    began_us: int = 0
+    looked_us: dict[int, int] = field(default_factory=dict)  # for a session, by its number
     store_us: int = -1  # until when the store is disturbed
     late_us: int = 0  # by how much; 0: away
     slow_us: int = 0

@@ -40,6 +40,7 @@ ONLY_A_PART = "a server without its store knows only a part"
 SLOW_JOIN = "a join between servers with a slow store"
 NO_CLOCK = "a station has not told its clock"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
+FORGOTTEN_US = 86_000_000_000  # nearly a day: about a claim of then the store may know
 PROMPT_US = 1_000
 DRIFT = 20_000  # 50 ppm
 UNDER_WAY_US = 10_000_000  # no frame of a radio session before is under way for so long
@@ -229,6 +230,11 @@ class Doubts:
             session.tell(r.server)
             raise Harmless(NOT_TOLD)
 
+    def after_a_day(self, r: Reception, server: Server, *, is_whole: bool) -> None:
+        """A server that has not looked for a day, when not all there is can be read at once."""
+        if server.lateness_us(r.at_us) or not is_whole:
+            raise Unknowable("a server looks after a day while the newest is not in the store yet")
+
     def claim(self, r: Reception, session: Session) -> None:
         """A frame that somebody has asked about perhaps, longer after the last time than known."""
         known, retention_us = session.claimed.get(r.frame.number), self._trace.retention_us
@@ -249,9 +255,14 @@ class Doubts:
             raise Unknowable("another server's frame is claimed again when that is forgotten")
 
     def misled(self, r: Reception, session: Session, where: str, *, is_claimed: bool) -> None:
-        """A server that was told of a frame which its owner has given back since."""
+        """A server that was told of a frame which its owner has given back since.
+
+        It is told when it asks again, unless the store has forgotten that (a day after a claim).
+        """
         is_far = where == TOO_FAR and not is_claimed
-        if session.denied.get(r.server) != r.frame.number and not is_far:
+        is_forgotten = r.at_us - session.granted_us >= FORGOTTEN_US
+        is_its = session.denied.get(r.server) == r.frame.number
+        if is_forgotten or not (is_its or is_far):
             raise Unknowable("a server was told of a frame that its owner has given back since")
 
     def other_copy(self, r: Reception, session: Session, where: str) -> None:

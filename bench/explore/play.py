@@ -193,7 +193,7 @@ class Conductor:
 
     async def play(self) -> Trace:
         """Play it to its end; what was done and seen."""
-        self._time_us = self._stage.now_us()
+        self._time_us = self._trace.began_us = self._stage.now_us()
         for step in self._history.steps:
             await self._do(step)
             if isinstance(step, OnAir | Wait):  # nothing else moves a counter

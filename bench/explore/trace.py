@@ -203,6 +203,7 @@ class Trace:
     delivered: list[Delivered] = field(default_factory=list)
     answered: list[Answered] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    began_us: int = 0
     dev_addr: dict[int, str] = field(default_factory=dict)  # by the number of the join
     failures: list[str] = field(default_factory=list)
 

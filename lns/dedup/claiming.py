@@ -308,7 +308,8 @@ class SessionRefresh:
         # The newest frame of all may be this one, told by another server a moment ago. An older one
         # is refused as by a server that heard all of it itself (ADR 007: a late copy of an older
         # frame): claims have forgotten the day before, and could not tell a copy from a replay.
-        if is_old and (session.f_cnt_up, session.mic) != (match.f_cnt, frame.mic.hex().upper()):
+        is_newest = (session.f_cnt_up, session.mic) == (match.f_cnt, frame.mic.hex().upper())
+        if is_old and not is_newest and session.standing(match.f_cnt) is not Standing.NEWER:
             session.hear_all()
         self._note_learnt(session.dev_addr)
         return True

@@ -277,6 +277,13 @@ REMEMBERED = (
         STORES,
     ),
     Mutant(
+        "newer frame after a day makes others old",
+        "lns/dedup/claiming.py",
+        " and session.standing(match.f_cnt) is not Standing.NEWER:",
+        ":",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
         "name of what was given back is free again",
         CLAIM,
         "lived = Lived(counter.life, odd=_is_named(state, counter.life, bid))",
