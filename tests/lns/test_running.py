@@ -241,6 +241,33 @@ def test_tls_tokens_and_cups_together(lns_toml: Path) -> None:
     assert "Bearer" not in err
 
 
+def test_cups_names_the_public_uri_to_who_has_none_of_its_own(lns_toml: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    home = lns_toml.parent / "stations" / WEST
+    write_station_files(home, "tc", "wss://of.its.own:6090", trust=Authority().certificate)
+    lns_toml.write_text(
+        LNS.replace("[lns]\n", '[lns]\npublic_uri = "ws://lns.public:80"\n')
+        + f'[cups]\nlisten = "127.0.0.1:{port}"\ncredentials = "stations"\n'
+    )
+
+    async def uri_of(router: str) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        asked = {"router": router, "cupsUri": None, "tcUri": None}
+        body = json.dumps(asked | {"cupsCredCrc": 0, "tcCredCrc": 0})
+        head = f"POST /update-info HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write((head + body).encode())
+        given = (await reader.read()).partition(b"\r\n\r\n")[2]
+        writer.close()
+        await writer.wait_closed()
+        return given[2 : 2 + given[1]].decode()
+
+    with running(lns_toml) as process:
+        told = [asyncio.run(uri_of(router)) for router in ("16:c001:f150:1", "1::1")]
+        assert process.stop()[0] == 0
+    assert told == ["wss://of.its.own:6090", "ws://lns.public:80"]
+
+
 def _crc_of_tc(given: bytes) -> int:
     """What a station says after it has stored the TC credentials of this answer."""
     at = 2 + given[1]

@@ -8,6 +8,7 @@ ACCESS = "tests/lns/server/test_access.py"
 TLS = "tests/lns/server/test_station_server_tls.py"
 CUPS = "tests/lns/server/test_cups_server.py"
 PREPARED = "tests/lns/test_startup.py"
+RUNNING = "tests/lns/test_running.py"
 
 MUTANTS = (
     Mutant(
@@ -100,6 +101,20 @@ MUTANTS = (
         "            self._doors.closed(visitor)\n",
         "",
         noticed_by=CUPS,
+    ),
+    Mutant(
+        "CUPS: the URI of a station overwritten",
+        "lns/running.py",
+        "Category(tc.uri or uri,",
+        "Category(uri,",
+        noticed_by=RUNNING,
+    ),
+    Mutant(
+        "CUPS: names where it listens, not the public URI",
+        "lns/running.py",
+        "settings.lns.public_uri or listens_at",
+        "listens_at",
+        noticed_by=RUNNING,
     ),
     Mutant(
         "escape sequences in the log",
