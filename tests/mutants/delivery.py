@@ -201,7 +201,7 @@ MUTANTS = (
         "answered before durable",
         "lns/delivery/outbox.py",
         "            await asyncio.shield(durable)",
-        "            await asyncio.sleep(0)",
+        "            await asyncio.wait({durable}, timeout=0.01)",
         "tests/lns/delivery/test_outbox.py",
     ),
     Mutant(
