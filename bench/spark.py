@@ -291,12 +291,13 @@ def session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     archive = aot_cache(java, Path(pyspark.__file__).parent / "jars")
+    memory = memory or f"{_heap_gb(profile)}g"
     recording = records and archive is not None and not archive.is_built and not _java_is_running()
     if recording:  # what the quick compiler alone has seen is no use to the other one
         profile = Profile.THROUGHPUT
     spark = _build(
         master or LOCAL_MASTER,
-        memory=memory or f"{_heap_gb(profile)}g",
+        memory=memory,
         shuffle_partitions=shuffle_partitions,
         compiled=compiled,
         java_options=_java_options(archive, recording=recording, profile=profile),
