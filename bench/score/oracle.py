@@ -291,19 +291,27 @@ FROM shared WHERE reaches AND NOT is_join GROUP BY dev_eui_no, session, run, cas
 _LEVEL2 = """
 -- The facts of their counters and level2, the word that is due; what reaches no counter has none.
 -- outlived: this server does not know the session any more, or never did. A frame of a later
--- session was accepted here; or anywhere, before this server heard of this one or asked whose this
--- frame is. overlapped: a repetition that waited for the upstream while another frame was accepted.
+-- session was accepted here; or anywhere, before this server heard of this one, asked whose this
+-- frame is, or looked because it had not done so for nearly a day. overlapped: a repetition that
+-- waited for the upstream while another frame was accepted.
 SELECT s.*, j.* EXCEPT (row_id) FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
+# Ten minutes before claims are forgotten (lns/README.md).
+_LOOKS_AFTER_US = 85_800_000_000
 _HERE_BEFORE = f"(PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
 _ANYWHERE_BEFORE = f"(PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
 _OF_LIFE = f"PARTITION BY session, lns, lns_life, {_OF_DEVICE} ORDER BY {_ORDER}"
 _FOLLOWED = f"""{_LEVEL2}
-|> EXTEND if({_ACCEPTED}, session, NULL) AS taken
+|> EXTEND if({_ACCEPTED}, session, NULL) AS taken,
+     -- When this server looked last into the store, unasked.
+     aggregate(collect_list(t_us) OVER ({_OF_LIFE} {BEFORE}), begun_us,
+       (looked, one) -> if(one - looked >= {_LOOKS_AFTER_US}L, one, looked)) AS looked_us
 |> EXTEND coalesce(max(taken) OVER {_HERE_BEFORE} > session
        OR (max(taken) OVER {_ANYWHERE_BEFORE} > session
          AND count(*) OVER ({_OF_LIFE} {BEFORE}) = 0), false) AS later,
-     coalesce(level2 IN ('Owner', 'NotOwner') AND
-       max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session, false) AS told_over
+     coalesce((level2 IN ('Owner', 'NotOwner') AND
+         max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session)
+       OR (t_us - looked_us >= {_LOOKS_AFTER_US}L
+         AND max(taken) OVER {_ANYWHERE_BEFORE} > session), false) AS told_over
 |> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
      OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
      AS outlived
@@ -311,8 +319,8 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, later, told_over, met, preset_, short, closed, observed_level2, granted_by,
-     waits"""
+|> DROP taken, looked_us, later, told_over, met, preset_, short, closed, observed_level2,
+     granted_by, waits"""
 
 _FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped"
 _WORTH = f"""
