@@ -57,6 +57,7 @@ _SIZE = "no history is as long or as large as this takes"
 _TURNED = (
     "a counter that turned twice elsewhere and a forgery: no fewer than 13 receptions are known"
 )
+_GIVEN_BACK = "given back, gone up elsewhere, and begun again: of 50 000 histories two or none"
 BEYOND = {
     "key without DevEUI": "no two devices of a history have frames with one MIC",
     "policy lets the loser answer": "whoever does not own a frame is kept from answering twice",
@@ -84,6 +85,11 @@ BEYOND = {
     "an error in a reception drops the station": "no history makes a server raise",
     "a copy that failed unexpectedly shadows": "no history makes an application raise",
     "copy goes up without naming its counter": "of 95 000 histories one showed it",
+    "newer frame after a day makes others old": "no history is quiet for a day",
+    "name of what was given back is free again": _GIVEN_BACK,
+    "name of what was given back is free for who forgot it": _GIVEN_BACK,
+    "what was given back loses its name": _GIVEN_BACK,
+    "what was given back is refused in the life after": _GIVEN_BACK,
     "claimed and never sent taken for a retry": "no server of a history is killed in mid claim",
 }
 
