@@ -79,16 +79,14 @@ class Tables:
         rows of the small queries that are `asked`, all together.
         """
         used = {one for query in (*queries.values(), *asked.values()) for one in _reads(query)}
-        tables = {name: _reads(one) for name, one in queries.items() if {name} & used.union(wanted)}
-        rows = {f"the rows of {name}": _reads(query) for name, query in asked.items()}
-        needs = {name: read & tables.keys() for name, read in (tables | rows).items()}
-        questions = dict(zip(rows, asked.items(), strict=True))
+        tables = {name: query for name, query in queries.items() if name in used or name in wanted}
+        needs = {name: _reads(one) & tables.keys() for name, one in {**tables, **asked}.items()}
         written: list[Future[None]] = []
 
         def work(name: str) -> list[Row]:
-            if name in questions:
-                return self._rows(*questions[name])
-            query = queries[name]
+            if name in asked:
+                return self._rows(name, asked[name])
+            query = tables[name]
             if isinstance(query, Fold):
                 self._fold(name, query)
             elif name in kept:
@@ -104,7 +102,7 @@ class Tables:
             found = side_by_side(needs, work)
         for future in written:
             future.result()
-        return [row for name in rows for row in found[name]]
+        return [row for name in asked for row in found[name]]
 
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Container, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
 
@@ -91,12 +91,9 @@ class Turns:
         entries.sort(key=lambda entry: (entry.topic, entry.position))
         self._waiting = {topic: deque(queue) for topic, queue in groupby(entries, _topic)}
         self.ahead = sum(entry.topic not in self._refused for entry in entries)
-        self._heads = [
-            (queue[0].position, topic)
-            for topic, queue in self._waiting.items()
-            if topic not in self._held and topic not in self._refused
-        ]
-        heapify(self._heads)
+        self._heads = []
+        for topic in self._waiting:
+            self._offer(topic)
 
     def _offer(self, topic: str) -> None:
         if topic in self._waiting and topic not in self._held and topic not in self._refused:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -279,18 +280,24 @@ def test_a_message_that_is_refused_stays(
         server.stop()
 
 
+def into(took: list[tuple[str, int]]) -> Callable[[Published], None]:
+    """Note the device and the counter of each message that a broker takes."""
+
+    def take(published: Published) -> None:
+        body = json.loads(published.payload)
+        took.append((body["devEui"], body["fCnt"]))
+
+    return take
+
+
 def test_a_topic_that_is_refused_holds_up_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However much of it waits: on the same connection, and it is tried again by itself."""
     took: list[tuple[str, int]] = []
 
-    def take(published: Published) -> None:
-        body = json.loads(published.payload)
-        took.append((body["devEui"], body["fCnt"]))
-
     async def body() -> None:
-        server = MqttBroker(tmp_path / "broker", take, pytest.fail)
+        server = MqttBroker(tmp_path / "broker", into(took), pytest.fail)
         server.refusals_on[message(1).topic] = 1_000_000
         server.listen()
         async with way(Broker(str(server.path), 1), tmp_path, drain_us=1) as upstream:
@@ -312,12 +319,8 @@ def test_what_is_behind_a_refused_message_of_its_topic_waits(tmp_path: Path) -> 
     """One of each topic is on its way: the broker would take the second one before the first."""
     took: list[tuple[str, int]] = []
 
-    def take(published: Published) -> None:
-        body = json.loads(published.payload)
-        took.append((body["devEui"], body["fCnt"]))
-
     async def body() -> None:
-        server = MqttBroker(tmp_path / "broker", take, pytest.fail)
+        server = MqttBroker(tmp_path / "broker", into(took), pytest.fail)
         server.listen()
         async with way(Broker(str(server.path), 1), tmp_path) as upstream:
             await until(lambda: upstream.connected)
