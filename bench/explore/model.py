@@ -144,7 +144,7 @@ class Model:
         if frame.forged:
             self._ask_for(r, server, session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
-        self._doubts.turn(r, session, lambda: self._ask_for(r, server, session))
+        self._doubts.turn(r, server, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
         pinned = self._device(frame).pinned
         if pinned not in (None, r.server):
@@ -407,6 +407,9 @@ class Model:
             granted = False  # an equal frame of another life is new for its own server only
         elif where == NEWER and owner is None and known.at_us is not None and is_of_before:
             granted = False  # the newest frame of a life that is over
+        elif where == TOO_FAR and owner is None and not is_first:  # of a life that is over for all
+            session.claimed[frame.number] = Claim(session.life, None, r.at_us, odd=True)
+            return policy("same", "None", where, confirmed=frame.confirmed, restarts=False)
         elif where == NEWER or (restarts and is_first):
             self._doubts.forgotten(r, session, is_first=is_first)
             granted = decided.new = True

@@ -147,7 +147,7 @@ class Doubts:
                 session.doubt = ""
         session.raise_doubt()
 
-    def turn(self, r: Reception, session: Session, ask: Callable[[], None]) -> None:
+    def turn(self, r: Reception, server: Server, session: Session, ask: Callable[[], None]) -> None:
         """A counter beyond 16 bits: a server has to `ask` for its turn."""
         f_cnt, newest = r.frame.f_cnt, session.newest
         turn, (_, heard) = f_cnt // TURN, session.heard.get(r.server, (0, None))
@@ -160,7 +160,8 @@ class Doubts:
             ask()
             raise Unknowable("a counter more than a turn of 16 bits away")
         is_far = turn > 0 and (heard is None or abs(turn - heard // TURN) > 1)
-        if is_far and self._shared and pinned is None and not session.is_told(r.server):
+        is_strange = is_far and r.frame.number not in server.sightings
+        if is_strange and self._shared and pinned is None and not session.is_told(r.server):
             ask()
 
     # --- which copy, and what came meanwhile -----------------------------------------------------

@@ -107,14 +107,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True):
-    """What level 2 remembers of a session: how far it has come, and by whose frame.
+    """What level 2 remembers of a session: how far it has come, and by whose frame, if anybody's.
 
     `named` has, of each life, the newest frame that had its name and was given back: a copy of it
     may have gone up elsewhere.
     """
 
     counter: Counter
-    owner: str
+    owner: str | None
     named: dict[int, tuple[int, Mic]] = msgspec.field(default_factory=dict)
 
 
@@ -149,7 +149,9 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     """
     if state is None or bid.known.lives > state.counter.lives:
         named = {} if state is None else state.named
-        state = State(bid.known, bid.known_owner or bid.lns, named)
+        state = State(bid.known, bid.known_owner, named)
+    if state.owner is None:
+        state = replace(state, owner=bid.lns)  # what is nobody's is that of whoever asks
     counter, mine = state.counter, state.owner == bid.lns
     owner = None if seen is None else seen.owner
     where = standing(counter, bid.f_cnt)
@@ -215,7 +217,7 @@ def released(state: State | None, bid: Bid, claim: Claim) -> State | None:
     if lived is not None and not lived.odd:
         far = named.get(lived.life, (-1, bid.mic))
         named = {**named, lived.life: max(far, (bid.f_cnt, bid.mic), key=lambda one: one[0])}
-    return State(claim.before, claim.owner_before or bid.lns, named)
+    return State(claim.before, claim.owner_before, named)
 
 
 class Claims(Protocol):

@@ -158,7 +158,7 @@ class MemoryClaims:
             self._f_cnt_down[session] = next_f_cnt_down
             for elder in bid.elders:
                 self._over[bid.dev_eui, elder] = True
-        before = state or State(bid.known, bid.known_owner or bid.lns)
+        before = state or State(bid.known, bid.known_owner)
         return Claim(
             level2=Level2.OWNER if decided.granted else Level2.NOT_OWNER,
             owner=decided.state.owner,
@@ -175,7 +175,7 @@ class MemoryClaims:
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
         session = bid.dev_eui, bid.dev_addr
         state = self._state(session)
-        if session in self._over or (state is not None and state.owner != bid.lns):
+        if session in self._over or (state is not None and state.owner not in (None, bid.lns)):
             return None
         f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, bid.f_cnt_down_missed)
         self._f_cnt_down[session] = f_cnt_down + 1

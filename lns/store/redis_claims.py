@@ -20,7 +20,7 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 
 # `former` is written as "life:counter ...", the oldest life first, and what is known of a frame as
 # its life, with an "x" behind it where it is odd and a "-" where it was given back, and who was
-# granted it. A counter that nobody has heard is -1.
+# granted it. A counter that nobody has heard is -1, an owner that is nobody "".
 
 # KEYS: claim, downlink counters, frame, claims of elders. ARGV: server, counter, MIC, what this
 # server knows (1: whose it is; newest counter, life, lives, former, MIC), first message, first
@@ -46,6 +46,7 @@ if known[1] then
         newest, life, lives, former, newest_mic = unpack(before)
     end
 end
+if owner == '' then owner = lns end
 local mine, first_message, is_first = owner == lns, ARGV[10] == '1', ARGV[11] == '1'
 local seen, seen_owner, given_back = redis.call('GET', KEYS[3]), '', ''
 if seen then seen, given_back, seen_owner = seen:match('^(%d+x?)(%-?) (.*)$') end
@@ -131,7 +132,7 @@ return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner, owner_
 # KEYS: claim, downlink counters. ARGV: server, next downlink counter, DevAddr, counters missed.
 _TAKE = Script("""
 local known = redis.call('HMGET', KEYS[1], 'owner', 'over')
-if known[2] or (known[1] and known[1] ~= ARGV[1]) then return -1 end
+if known[2] or (known[1] and known[1] ~= '' and known[1] ~= ARGV[1]) then return -1 end
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or ARGV[2] + ARGV[4])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[2]))
 redis.call('HSET', KEYS[2], ARGV[3], f_cnt_down + 1)
@@ -205,7 +206,7 @@ class RedisClaims:
             is_new=bool(is_new),
             counter=_read(counters[:5]),
             before=_read(counters[5:]) if is_new else None,
-            owner_before=owner_before.decode(errors="replace") if is_new else None,
+            owner_before=owner_before.decode(errors="replace") or None if is_new else None,
             lived=Lived(int(frame.rstrip(b"x")), odd=frame.endswith(b"x")),
             too_far=bool(too_far),
             f_cnt_down=None if taken < 0 else taken,
@@ -227,7 +228,7 @@ class RedisClaims:
         )
         newest = claim.counter
         granted = -1 if newest.f_cnt_up is None else newest.f_cnt_up, newest.life
-        before = *_written(claim.before), claim.owner_before or bid.lns
+        before = *_written(claim.before), claim.owner_before or ""
         lived = "" if claim.lived is None or claim.lived.odd else claim.lived.life
         frame = bid.f_cnt, bid.mic, lived
         await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before, *frame)
@@ -245,7 +246,7 @@ def asked_by(bid: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:
         bid.lns,
         bid.f_cnt,
         bid.mic,
-        bid.known_owner or bid.lns,
+        bid.known_owner or "",
         *_written(bid.known),
         int(bid.first_message),
         int(bid.is_first),

@@ -220,6 +220,18 @@ def test_the_first_frame_of_all_can_be_given_back(store: Asked) -> None:
     assert store.word("lns-b", 0, **FIRST) == OWN_B
 
 
+def test_who_gives_back_the_first_frame_owns_nothing_of_before(store: Asked) -> None:
+    """The counter before was nobody's: whoever asks for it first has it."""
+    before = {"known": Counter(2, mic=MIC)}
+    granted = store.claim("lns-a", 3, mic=OTHER_MIC, **before)
+    assert (granted.before, granted.owner_before) == (before["known"], None)
+    store.release("lns-a", 3, granted, mic=OTHER_MIC)
+    assert store.take("lns-b") == 0
+    assert store.word("lns-b", 2, mic=MIC, **before) == OWN_B
+    assert store.word("lns-a", 2, mic=MIC, **before) == OF_B
+    assert store.take("lns-a") is None
+
+
 def test_a_restart_that_is_given_back_began_nothing(store: Asked) -> None:
     """The message has the same name when it comes again, and the life before goes on."""
     store.claim("lns-a", 40)

@@ -330,7 +330,7 @@ MUTANTS = (
     Mutant(
         "owner of what the store forgot is whoever asks",
         "lns/dedup/claim.py",
-        "State(bid.known, bid.known_owner or bid.lns, named)",
+        "State(bid.known, bid.known_owner, named)",
         "State(bid.known, bid.lns, named)",
         OWNERS,
     ),
