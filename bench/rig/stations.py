@@ -20,6 +20,7 @@ from bench.virtual import crafted, station_words
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.channel_plan import Lora, channel_plan
 from bench.virtual.lorawan.frames import JoinRequest, Keys, read_join_accept, session_keys
+from bench.virtual.session import uplink_in
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import DataRate, Region
 
@@ -253,7 +254,7 @@ class InjectedFrames:
     async def hear(self, phy: str, *, of: RigDevice, f_cnt: int, by: str) -> Sent:
         """Deliver a given frame of a device (hex), as if a station had just heard it."""
         await self.setup.begin()
-        sent = crafted.found(of.dev_eui, bytes.fromhex(phy), f_cnt)
+        sent = uplink_in(of.dev_eui, bytes.fromhex(phy), f_cnt)
         self.announce(sent)
         await self._deliver_alone(sent, by)
         return sent

@@ -438,6 +438,9 @@ class Circuit:
         assert self.chip is not None, f"{self.name}: nothing but LoRaWAN is on this air"
         return self.chip
 
+    def say(self, line: str) -> None:
+        self.write(line.encode("latin-1") + b"\r\n")
+
 
 class Firmware(Protocol):
     """What runs on a board from one boot to the next reset."""

@@ -13,9 +13,9 @@ from bench.virtual.lorawan.frames import (
     SessionKeyPair,
     data_frame,
     join_request,
-    read_data,
     read_join_request,
 )
+from bench.virtual.session import uplink_in
 
 MIC_BYTES = 4
 
@@ -61,7 +61,7 @@ def data(
         bit_4=class_b,
     )
     phy = _spoilt(phy) if forged else phy
-    return found(dev_eui, phy, f_cnt, session=session)
+    return uplink_in(dev_eui, phy, f_cnt, session=session)
 
 
 def join(
@@ -81,28 +81,8 @@ def join(
     return Joining(identity.dev_eui, request.frame_id, phy, dev_nonce)
 
 
-def found(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
-    """A data frame that somebody else has built; ValueError if it is none."""
-    frame = read_data(phy)
-    if frame is None:
-        raise ValueError(f"{phy.hex().upper()} is no data frame")
-    return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
-
-
-def facts_of(sent: Sent, attempt: int) -> dict[str, object]:
-    """What only its sender knows of a transmission of this frame."""
-    return {
-        "dev_eui": sent.dev_eui,
-        "session": sent.session,
-        "f_cnt": sent.f_cnt,
-        "frame_id": sent.frame_id,
-        "genuine": True,
-        "attempt": attempt,
-    }
-
-
 def forged(sent: Sent) -> Sent:
-    spoilt = found(sent.dev_eui, _spoilt(sent.phy), sent.f_cnt)
+    spoilt = uplink_in(sent.dev_eui, _spoilt(sent.phy), sent.f_cnt)
     return replace(sent, phy=spoilt.phy, frame_id=spoilt.frame_id, transmissions=[])
 
 

@@ -242,12 +242,12 @@ class VirtualDevice:
     @property
     def last_sent(self) -> Sent | None:
         """The message that it accepted last; complete once its MAC cycle is over."""
-        return self._network.last_sent
+        return self._network.traffic.last_sent
 
     @property
     def last_join(self) -> Joining | None:
         """The last attempt to join; complete once it is over."""
-        return self._network.last_join
+        return self._network.join.last_join
 
     def set_retries(self, retries: int) -> None:
         self._type(f"AT+RETY={retries}")
@@ -278,7 +278,7 @@ class VirtualDevice:
             self._type(f"AT+CFM={int(confirmed)}")
         self._console.command(f"AT+SEND={port}:{payload.hex().upper()}")
         self._radio.power_on()
-        status = self._network.send(payload, port, confirmed=confirmed)
+        status = self._network.traffic.take(payload, port, confirmed=confirmed)
         self._print(status.encode())
         self._insist_on_ok()
         await self._carry_out()

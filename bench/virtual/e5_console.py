@@ -382,7 +382,7 @@ class LoraE5:
                 self._line.append(octet)
 
     def _say(self, command: str, text: str) -> None:
-        self._circuit.write(f"+{command}: {text}\r\n".encode("latin-1"))
+        self._circuit.say(f"+{command}: {text}")
 
     def _obey(self, text: str) -> None:
         found = _COMMAND.fullmatch(text)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.device.interfaces import Joining, Sent
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.circuit import Circuit, sleep_until
 from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
@@ -46,85 +45,56 @@ class Rui3Network:
 
     NAMES = frozenset(("JOIN", "SEND", "RECV", "NJS", "CFS", "NETID", "RSSI", "SNR"))
 
-    def __init__(
-        self,
-        circuit: Circuit,
-        memory: Rui3Memory,
-        version: Rui3Version,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, circuit: Circuit, memory: Rui3Memory, version: Rui3Version) -> None:
         self._memory = memory
         stack = circuit.stack or (LORAMAC_NODE if version.is_new_stack else LORAMAC_44)
         self._never_counted = {**NEVER_COUNTED, "up": stack.first_f_cnt}
         self._forget_what_must_be()
         self._radio = circuit.radio
         self._radio.hear_always()
-        self._mac = Mac(
+        self.mac = Mac(
             self._radio,
             _mac_settings(memory),
             channel_chance=circuit.chance("channel"),
             retry_chance=circuit.chance("retry"),
             stack=stack,
         )
-        self._mac.join_nonce = int(memory.kept("join_nonce", 0))
+        self.mac.join_nonce = int(memory.kept("join_nonce", 0))
         self._tune()
         if not memory.number("NJM"):
             self._begin_fixed_session()
-        self._traffic = Rui3Traffic(circuit, memory, version, self._mac, say)
-        self._join = Rui3Join(circuit, memory, version, self._traffic, say)
-        self._join.begin_fixed_session = self._begin_fixed_session
-        traffic = self._traffic
+        self.traffic = Rui3Traffic(circuit, memory, version, self.mac)
+        self.join = Rui3Join(circuit, memory, version, self.traffic)
+        self.join.begin_fixed_session = self._begin_fixed_session
+        traffic = self.traffic
         self.actions: dict[str, Special] = {
-            "JOIN": (self._join.told, self._join.write, self._join.run),
+            "JOIN": (self.join.told, self.join.write, self.join.run),
             "SEND": (None, traffic.send, None),
             "RECV": (traffic.take_received, None, None),
-            "NJS": (lambda: str(int(self._mac.session is not None)), None, None),
+            "NJS": (lambda: str(int(self.mac.session is not None)), None, None),
             "CFS": (lambda: str(int(traffic.acknowledged)), None, None),
-            "NETID": (lambda: getattr(self._mac.session, "net_id", "000000"), None, None),
+            "NETID": (lambda: getattr(self.mac.session, "net_id", "000000"), None, None),
             "RSSI": (lambda: str(traffic.last_rssi_dbm), None, None),
             "SNR": (lambda: str(traffic.last_snr_db), None, None),
         }  # fmt: skip
 
-    @property
-    def mac(self) -> Mac:
-        return self._mac
-
-    def send(self, payload: bytes, port: int, *, confirmed: bool) -> Status:
-        """Begin with a message, also to a port that the console would not take."""
-        return self._traffic.take(payload, port, confirmed=confirmed)
-
-    @property
-    def last_sent(self) -> Sent | None:
-        return self._traffic.last_sent
-
-    @property
-    def last_join(self) -> Joining | None:
-        return self._join.last_join
-
     def forget_session(self) -> None:
         """Lose what is not in the flash: a fixed session begins anew, another is gone."""
-        self._mac.session = None
+        self.mac.session = None
         self._memory.keep(counters=self._never_counted)
         if not self._memory.number("NJM"):
             self._begin_fixed_session()
-        settings = self._mac.settings
+        settings = self.mac.settings
         settings.receive_as_at_first()
         settings.masked = _masked(self._memory.get("MASK"), settings.plan)
 
     def forget_nonces(self) -> None:
         """Begin at 0 with them, as after a change of the flash."""
         self._memory.keep(dev_nonce=0, join_nonce=0)
-        self._mac.join_nonce = 0
-
-    @property
-    def busy(self) -> bool:
-        return self._traffic.busy
-
-    def boot(self) -> None:
-        self._join.boot()
+        self.mac.join_nonce = 0
 
     def get(self, name: str) -> str:
-        mac, session = self._mac, self._mac.session
+        mac, session = self.mac, self.mac.session
         is_joining = self._memory.number("NJM") == 1
         match name:
             case "DEVADDR" if is_joining:
@@ -163,7 +133,7 @@ class Rui3Network:
         if name in _ZEROES_MAC or (name == "NJM" and changed):
             self._memory.keep(zero_mac=True)
         if name == "NJM" and changed:
-            self._mac.session = None
+            self.mac.session = None
         elif name in _ZEROES_MAC and not self._memory.number("NJM"):
             self._begin_fixed_session()
         elif name == "BAND" and changed:
@@ -174,9 +144,9 @@ class Rui3Network:
         return Status.OK
 
     def _refusal(self, name: str, argument: str) -> Status | None:
-        settings = self._mac.settings
+        settings = self.mac.settings
         if name == "BAND" and argument.isdecimal() and int(argument) <= 12:
-            if self.busy:
+            if self.traffic.busy:
                 return Status.BUSY_ERROR
             return None if int(argument) in BANDS else Status.UNSUPPORTED_BAND
         if name == "DR" and argument.isdecimal() and int(argument) not in settings.plan.up_drs:
@@ -194,7 +164,7 @@ class Rui3Network:
             self._apply(name)
 
     def _apply(self, name: str) -> None:
-        made, settings = _mac_settings(self._memory), self._mac.settings
+        made, settings = _mac_settings(self._memory), self.mac.settings
         for field in _FIELDS.get(name, ()):
             setattr(settings, field, getattr(made, field))
         if name == "CHS":
@@ -202,14 +172,14 @@ class Rui3Network:
         self._tune()
 
     def _tune(self) -> None:
-        settings = self._mac.settings
+        settings = self.mac.settings
         self._radio.tune(settings.plan, public=settings.public)
 
     def _begin_fixed_session(self) -> None:
         memory = self._memory
         counters = memory.kept("counters", self._never_counted)
-        running = self._mac.session
-        self._mac.session = Session(
+        running = self.mac.session
+        self.mac.session = Session(
             dev_addr=memory.get("DEVADDR"),
             keys=Keys(bytes.fromhex(memory.get("NWKSKEY")), bytes.fromhex(memory.get("APPSKEY"))),
             f_cnt_up=running.f_cnt_up if running else counters["up"],
@@ -289,17 +259,10 @@ class Rui3P2p:
 
     NAMES = frozenset(("P2P", "PSEND", "PRECV"))
 
-    def __init__(
-        self,
-        circuit: Circuit,
-        memory: Rui3Memory,
-        version: Rui3Version,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, circuit: Circuit, memory: Rui3Memory, version: Rui3Version) -> None:
         self._circuit = circuit
         self._memory = memory
         self._version = version
-        self._say = say
         self._unstored: dict[str, str] = {}
         self._sending = False
         self._receiving = 0
@@ -326,7 +289,7 @@ class Rui3P2p:
 
     def _refusal(self) -> Status | None:
         if self._receiving:
-            self._say(_ON)
+            self._circuit.say(_ON)
             return Status.BUSY_ERROR
         return Status.BUSY_ERROR if self._sending else None
 
@@ -370,9 +333,9 @@ class Rui3P2p:
         await sleep_until(emission.end_us)
         self._sending = False
         if self._version.tells_ends:
-            self._say("+EVT:TXP2P DONE")
+            self._circuit.say("+EVT:TXP2P DONE")
         if is_short:
-            self._say(Status.OK)
+            self._circuit.say(Status.OK)
 
     def _receive(self, argument: str) -> Status:
         if not argument.isdecimal() or int(argument) > _UNTIL_ONE:
@@ -392,7 +355,7 @@ class Rui3P2p:
         await asyncio.sleep(wanted_ms / 1_000)
         if self._receivings == receiving and self._receiving:
             self._receiving = 0
-            self._say("+EVT:RXP2P RECEIVE TIMEOUT")
+            self._circuit.say("+EVT:RXP2P RECEIVE TIMEOUT")
 
     def _caught(self, caught: Caught) -> None:
         if not self._receiving or caught.emission.modulation != self._modulation():
@@ -400,10 +363,10 @@ class Rui3P2p:
         if self._receiving not in (_ALWAYS, _ALWAYS_AND_SEND):
             self._receiving = 0
         if caught.error:
-            self._say("+EVT:RXP2P RECEIVE ERROR")
+            self._circuit.say("+EVT:RXP2P RECEIVE ERROR")
             return
         signal = f"{caught.rssi_dbm}:{round(caught.snr_db)}"
-        self._say(f"+EVT:RXP2P:{signal}:{caught.emission.phy.hex().upper()}")
+        self._circuit.say(f"+EVT:RXP2P:{signal}:{caught.emission.phy.hex().upper()}")
 
     def _modulation(self) -> Modulation:
         return Modulation(
@@ -443,18 +406,18 @@ class Rui3:
         self.network: Rui3Network | None = None
         self._p2p: Rui3P2p | None = None
         if self._memory.mode == 1:
-            self.network = Rui3Network(circuit, self._memory, version, self._say)
+            self.network = Rui3Network(circuit, self._memory, version)
         elif self._memory.mode == 0:
-            self._p2p = Rui3P2p(circuit, self._memory, version, self._say)
+            self._p2p = Rui3P2p(circuit, self._memory, version)
         self._facts = self._own_facts(dev_eui)
 
     def boot(self) -> None:
         self._is_over = False
         self._line.clear()
         self._circuit.write(b"\r\n")
-        self._say(f"Current Work Mode: {_MODES[self._memory.mode]}")
+        self._circuit.say(f"Current Work Mode: {_MODES[self._memory.mode]}")
         if self.network is not None:
-            self.network.boot()
+            self.network.join.boot()
 
     def hear(self, data: bytes) -> None:
         for octet in data:
@@ -481,12 +444,9 @@ class Rui3:
         if status is Status.OK_WITHOUT_END:
             self._circuit.write(b"OK")
         elif status is Status.NOT_FOUND and self._version.names_unknown_commands:
-            self._say(f"{text}: Command not found!!")
+            self._circuit.say(f"{text}: Command not found!!")
         elif status is not Status.NOTHING:
-            self._say(status)
-
-    def _say(self, text: str) -> None:
-        self._circuit.write(text.encode("latin-1") + b"\r\n")
+            self._circuit.say(status)
 
     def _obey(self, text: str) -> Status:
         match text.upper():
@@ -511,7 +471,7 @@ class Rui3:
             return Status.NOT_FOUND
         if found[2]:
             about = VALUES[name].about if name in VALUES else "see the manual"
-            self._say(f"AT+{name},{'RW' if action.write else 'R'}: {about}")
+            self._circuit.say(f"AT+{name},{'RW' if action.write else 'R'}: {about}")
             return Status.OK
         return self._carry_out(found[1].upper(), action, found[3], found[4])
 
@@ -523,7 +483,7 @@ class Rui3:
         if argument == "?":
             if action.read is None:
                 return Status.PARAM_ERROR
-            self._say(f"AT+{name}={action.read()}")
+            self._circuit.say(f"AT+{name}={action.read()}")
             return Status.OK
         if not argument or action.write is None:
             return Status.PARAM_ERROR
@@ -563,7 +523,7 @@ class Rui3:
         return Status.OK_WITHOUT_END
 
     def _restore_defaults(self) -> Status:
-        if self.network is not None and self.network.busy:
+        if self.network is not None and self.network.traffic.busy:
             return Status.BUSY_ERROR
         self._memory.restore_defaults()
         self._reset()

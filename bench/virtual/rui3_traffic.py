@@ -13,10 +13,10 @@ from typing import Any
 from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui, Transmission
 from bench.virtual.circuit import Circuit, Nvm
-from bench.virtual.crafted import Identity, facts_of, found, join
+from bench.virtual.crafted import Identity, join
 from bench.virtual.lorawan.frames import Cid, Command
 from bench.virtual.mac import Cycle, Mac, Received, Tries
-from bench.virtual.session import LORAMAC_44, Downlink
+from bench.virtual.session import LORAMAC_44, Downlink, facts_of, uplink_in
 from lns.clock import now_us
 
 
@@ -250,12 +250,7 @@ class Rui3Traffic:
     """Messages of one board; remembers what it heard last, and whether the MAC is busy."""
 
     def __init__(
-        self,
-        circuit: Circuit,
-        memory: Rui3Memory,
-        version: Rui3Version,
-        mac: Mac,
-        say: Callable[[str], None],
+        self, circuit: Circuit, memory: Rui3Memory, version: Rui3Version, mac: Mac
     ) -> None:
         self.mac = mac
         self.acknowledged = False
@@ -266,7 +261,6 @@ class Rui3Traffic:
         self._circuit = circuit
         self._memory = memory
         self._version = version
-        self._say = say
         self._received = "0:"
         self.join_times = JoinTimes()
         mac.heard_unasked = self._tell_downlink
@@ -306,7 +300,7 @@ class Rui3Traffic:
         return wait_us > 0
 
     def tell_restricted(self, wait_us: int) -> None:
-        self._say(f"Restricted_Wait_{-(-wait_us // 1000)}_ms")
+        self._circuit.say(f"Restricted_Wait_{-(-wait_us // 1000)}_ms")
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Let the MAC do something; it is busy until that is over."""
@@ -317,9 +311,9 @@ class Rui3Traffic:
         """What AT+DEBUG=1 adds for a frame that goes out."""
         session = self.mac.session
         if self._memory.get("DEBUG") == "1":
-            self._say(f"Frequency:{sent.freq_hz}")
-            self._say(f"ChannelsDatarate:{self.mac.settings.dr}")
-            self._say(f"FCntUp:{session.f_cnt_up if session else 0}")
+            self._circuit.say(f"Frequency:{sent.freq_hz}")
+            self._circuit.say(f"ChannelsDatarate:{self.mac.settings.dr}")
+            self._circuit.say(f"FCntUp:{session.f_cnt_up if session else 0}")
 
     def keep_counters(self) -> None:
         """The counters of a fixed session go into the flash while the MAC is idle."""
@@ -340,7 +334,7 @@ class Rui3Traffic:
         f_cnt = session.f_cnt_up
         phy = self.mac.uplink(payload, port, confirmed=confirmed)
         dev_eui = Eui(self._memory.get("DEVEUI"))
-        sent = self.last_sent = found(dev_eui, phy, f_cnt, session=session.number)
+        sent = self.last_sent = uplink_in(dev_eui, phy, f_cnt, session=session.number)
         cycle = Cycle(confirmed, tries=sent.transmissions)
         await self.mac.deliver(phy, cycle, self._tries(sent))
         self.acknowledged = sent.acknowledged = cycle.acknowledged
@@ -374,11 +368,11 @@ class Rui3Traffic:
         tells = self._version.tells_ends
         if not cycle.confirmed:
             if tells:
-                self._say("+EVT:TX_DONE")
+                self._circuit.say("+EVT:TX_DONE")
         elif cycle.acknowledged:
-            self._say("+EVT:SEND_CONFIRMED_OK")
+            self._circuit.say("+EVT:SEND_CONFIRMED_OK")
         else:
-            self._say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
+            self._circuit.say(f"+EVT:SEND_CONFIRMED_FAILED{f'({_RX2_TIMEOUT})' if tells else ''}")
 
     def _tell_downlink(
         self, received: Received[Downlink], *, asked: Sequence[Command] = ()
@@ -387,13 +381,13 @@ class Rui3Traffic:
         self.last_rssi_dbm, self.last_snr_db = caught.rssi_dbm, round(caught.snr_db)
         signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
         if self._memory.get("DEBUG") == "1":
-            self._say(f"Receiving in RX_SLOT_WIN_{received.slot}")
-            self._say(f"FCntDown:{downlink.f_cnt}")
+            self._circuit.say(f"Receiving in RX_SLOT_WIN_{received.slot}")
+            self._circuit.say(f"FCntDown:{downlink.f_cnt}")
         if asked:
             self._tell_answers(asked, received)
         if downlink.f_port and downlink.payload:
             data = f"UNICAST:{downlink.f_port}:{downlink.payload.hex()}"
-            self._say(f"+EVT:RX_{received.slot}:{signal}:{data}")
+            self._circuit.say(f"+EVT:RX_{received.slot}:{signal}:{data}")
             self._received = f"{downlink.f_port}:{downlink.payload.hex().upper()}"
         if received.slot == "C":
             self.keep_counters()
@@ -408,14 +402,14 @@ class Rui3Traffic:
         if Command(Cid.LINK_CHECK) in asked:
             answer = answers.get(Cid.LINK_CHECK)
             if answer is None:
-                self._say("+EVT:LINKCHECK:1:0:0:0:0")
+                self._circuit.say("+EVT:LINKCHECK:1:0:0:0:0")
             else:
                 signal = f"{self.last_rssi_dbm}:{self.last_snr_db}"
-                self._say(f"+EVT:LINKCHECK:0:{answer[0]}:{answer[1]}:{signal}")
+                self._circuit.say(f"+EVT:LINKCHECK:0:{answer[0]}:{answer[1]}:{signal}")
             if self._memory.number("LINKCHECK") == 1:
                 self._memory.keep(LINKCHECK="0")
         if Command(Cid.DEVICE_TIME) in asked:
-            self._say(f"+EVT:TIMEREQ_{'OK' if Cid.DEVICE_TIME in answers else 'FAILED'}")
+            self._circuit.say(f"+EVT:TIMEREQ_{'OK' if Cid.DEVICE_TIME in answers else 'FAILED'}")
             self._memory.keep(TIMEREQ="0")
 
 
@@ -435,14 +429,12 @@ class Rui3Join:
         memory: Rui3Memory,
         version: Rui3Version,
         traffic: Rui3Traffic,
-        say: Callable[[str], None],
     ) -> None:
         self.begin_fixed_session: Callable[[], None] = lambda: None
         self._circuit = circuit
         self._memory = memory
         self._version = version
         self._traffic = traffic
-        self._say = say
         self.last_join: Joining | None = None
         self._nonces = circuit.chance("nonce")
         self._round = 0  # of the attempts that belong to one command
@@ -500,7 +492,7 @@ class Rui3Join:
                 has_joined = await self._attempt()
             finally:
                 self._traffic.busy = False
-            self._say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{self._why()}")
+            self._circuit.say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{self._why()}")
             if has_joined or not left or self._round != this_round:
                 return
             await asyncio.sleep(period_s)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bench.device.interfaces import Sent
+from bench.transmission import Eui
 from bench.virtual.lorawan.channel_plan import UpChannel
 from bench.virtual.lorawan.frames import (
     DOWN,
@@ -205,6 +207,26 @@ class Session:
 def last_down(counters: dict[str, int]) -> int | None:
     """The counter of the last downlink, as `Session.counters` writes it; None: none came yet."""
     return None if counters["down"] < 0 else counters["down"]
+
+
+def uplink_in(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
+    """The uplink in these bytes, as its sender knows it; ValueError if they are none."""
+    frame = read_data(phy)
+    if frame is None:
+        raise ValueError(f"{phy.hex().upper()} is no data frame")
+    return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
+
+
+def facts_of(sent: Sent, attempt: int) -> dict[str, object]:
+    """What only its sender knows of a transmission of this frame."""
+    return {
+        "dev_eui": sent.dev_eui,
+        "session": sent.session,
+        "f_cnt": sent.f_cnt,
+        "frame_id": sent.frame_id,
+        "genuine": True,
+        "attempt": attempt,
+    }
 
 
 def joined(

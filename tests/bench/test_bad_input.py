@@ -10,7 +10,7 @@ from bench.clock import seconds
 from bench.rig.rig import Rig
 from bench.station.tap import told_by
 from bench.verdict.expectation import Table
-from bench.virtual import crafted
+from bench.virtual.session import uplink_in
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import eui
 from lns.station.messages import Jreq, Updf, parse_up
@@ -232,7 +232,7 @@ def test_the_recorded_message_itself_is_accepted(tmp_path: Path) -> None:
         await rig.start()
         told = parse_up(text_of(UPDF))
         assert isinstance(told, Updf)
-        frame = crafted.found(device.provisioned.dev_eui, told.phy(), RECORDED_F_CNT)
+        frame = uplink_in(device.provisioned.dev_eui, told.phy(), RECORDED_F_CNT)
         rig.announce(frame)
         await rig.say(text_of(UPDF), by="west")
         rig.expect(frame, NEW, first="west")

@@ -2,6 +2,7 @@ import pytest
 
 from bench.virtual import crafted
 from bench.virtual.crafted import Identity
+from bench.virtual.session import uplink_in
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -74,12 +75,12 @@ def test_a_sent_frame_can_be_forged_afterwards() -> None:
 
 
 def test_a_frame_of_somebody_else_is_named() -> None:
-    found = crafted.found(DEV_EUI, bytes.fromhex(RECORDED), 2, session=4)
-    assert found.frame_id == "49BE7DF1:2:2B11FF0D"
-    assert (found.f_cnt, found.session, found.confirmed) == (2, 4, False)
-    assert found.phy == bytes.fromhex(RECORDED)
+    sent = uplink_in(DEV_EUI, bytes.fromhex(RECORDED), 2, session=4)
+    assert sent.frame_id == "49BE7DF1:2:2B11FF0D"
+    assert (sent.f_cnt, sent.session, sent.confirmed) == (2, 4, False)
+    assert sent.phy == bytes.fromhex(RECORDED)
     with pytest.raises(ValueError, match="no data frame"):
-        crafted.found(DEV_EUI, b"\x40\x01", 0)
+        uplink_in(DEV_EUI, b"\x40\x01", 0)
 
 
 def test_a_join_request_of_a_device() -> None:

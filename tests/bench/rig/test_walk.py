@@ -1,0 +1,67 @@
+"""How many modules does whoever follows an uplink from a scenario to its verdict visit?"""
+
+from pathlib import Path
+
+import bench
+from bench.rig.rig import Rig
+from bench.verdict.expectation import Result, Table, judge
+from tests.bench.rig.played import play
+from tests.walk import Walk
+
+PAGE = Path(bench.__file__).parents[1] / "CONTRIBUTING.md"
+ANSWERED = Table("""
+    strategy kind | west
+    *        *    | NonDuplicate forwarded RX1
+""")
+
+PASSED = (
+    "device/at_session",
+    "rig/application",
+    "rig/case_setup",
+    "rig/expect",
+    "rig/rig",
+    "rig/simulated_rig",
+    "rig/virtual_air",
+    "station",
+    "station/tap",
+    "transmission",
+    "verdict/case",
+    "verdict/evidence",
+    "verdict/expectation",
+    "verdict/wire",
+    "virtual/air",
+    "virtual/circuit",
+    "virtual/device",
+    "virtual/lorawan/channel_plan",
+    "virtual/lorawan/frames",
+    "virtual/mac",
+    "virtual/rui3_traffic",
+    "virtual/session",
+    "virtual/station_words",
+    "virtual/transmitter",
+    "virtual/virtual_station",
+)
+
+
+def test_an_answered_uplink_passes_these_modules_and_the_clock(tmp_path: Path) -> None:
+    walk = Walk(bench)
+
+    async def scenario(rig: Rig) -> None:
+        rig.only("west")
+        await rig.alpha.send(confirmed=True)
+        await rig.settle()
+        with walk:
+            uplink = await rig.alpha.send(confirmed=True)
+            rig.expect(uplink, ANSWERED, west="west")
+        await rig.settle()
+        with walk:
+            assert judge(rig.case.in_order()).result is Result.PASS
+
+    play(tmp_path, scenario)
+    assert sorted(walk.modules) == sorted(["clock", *(name.replace("/", ".") for name in PASSED)])
+
+
+def test_the_page_for_developers_names_them() -> None:
+    _, walk = PAGE.read_text("utf-8").split("**An uplink through the bench**")
+    named = walk.split("## One reception")[0]
+    assert [name for name in PASSED if f"`bench/{name}" not in named] == []
