@@ -142,6 +142,10 @@ class CommandRefused(Exception):
     """The device answered a command with something other than OK; the text is its answer."""
 
 
+NOT_JOINED = "AT_NO_NETWORK_JOINED"
+"""What a device says that is to send and whose join was not accepted."""
+
+
 class DeviceSilent(Exception):
     """The device did not say what it must within the deadline; the text names the last line."""
 

@@ -13,8 +13,8 @@ import shutil
 import socket
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -302,6 +302,21 @@ Sections = Mapping[str, Mapping[str, object]]
 
 class ServerDied(ProgramDied):
     """A network server ended while it was to serve, and nobody had asked it to."""
+
+
+@contextmanager
+def alive(lns: str) -> Iterator[None]:
+    """A part of a network server in this process; ServerDied where a process would have ended."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, OSError):
+            raise  # the capture cannot be written: no matter of the server
+        text = f"network server {lns} ended: {type(cause).__name__}: {cause}"
+        raise ServerDied(text) from error
 
 
 class LnsProcess(Listener):

@@ -10,6 +10,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from bench.chance import stream
+from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import MqttBroker, Published
@@ -142,15 +143,16 @@ class DiskOutbox:
         begun: "asyncio.Future[None]",
         ended: "asyncio.Future[None]",
     ) -> None:
-        try:
-            async with upstream:
-                self._upstream = upstream
-                begun.set_result(None)
-                await ended
-        except* _Killed:
-            pass
-        finally:
-            self._upstream = None
+        with alive(self.lns):
+            try:
+                async with upstream:
+                    self._upstream = upstream
+                    begun.set_result(None)
+                    await ended
+            except* _Killed:
+                pass
+            finally:
+                self._upstream = None
 
     async def _until_over(self) -> None:
         if self._running is not None:

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 
 from bench.capture import Record
 from bench.chance import Repeating, stream
-from bench.host.lns_process import ServerDied
+from bench.host.lns_process import alive
 from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
@@ -234,7 +233,7 @@ class MemoryServer(NetworkServer):
             session = device.session()
             if session is not None:
                 self._store.of(self.lns).preset(device.dev_eui, (session,))
-        with self._alive():
+        with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
 
@@ -250,7 +249,7 @@ class MemoryServer(NetworkServer):
                 kept = store.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
                 store.preset(device.dev_eui, stale)
-        with self._alive():
+        with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
 
@@ -266,7 +265,7 @@ class MemoryServer(NetworkServer):
 
     async def ask(self, dev_eui: Eui, body: bytes, *, waits_until_queued: bool) -> None:
         if self._server is not None:
-            with self._alive():
+            with alive(self.lns):
                 self._server.receive_request(f"lorawan/{self.lns}/{dev_eui}/down", body)
 
     def step_wall_clock(self, us: int) -> None:
@@ -301,22 +300,8 @@ class MemoryServer(NetworkServer):
         return ours
 
     async def _serve(self, server: Lns, station: Eui, link: TextLink) -> None:
-        with self._alive():
+        with alive(self.lns):
             await server.serve(station, link)
-
-    @contextmanager
-    def _alive(self) -> Iterator[None]:
-        """ServerDied where a process would have ended."""
-        try:
-            yield
-        except Exception as error:
-            cause: BaseException = error
-            while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]
-            if isinstance(cause, OSError):
-                raise  # the capture cannot be written: no matter of the server
-            text = f"network server {self.lns} ended: {type(cause).__name__}: {cause}"
-            raise ServerDied(text) from error
 
     def _new_server(self) -> Lns:
         self._starts += 1

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from bench.capture.reading import Event
 from bench.clock import until
-from bench.device.interfaces import Joining, Sent
+from bench.device.interfaces import NOT_JOINED, CommandRefused, Joining, Sent
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, RigDevice, Stations
@@ -237,6 +237,12 @@ def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
         raise ServerSilent(f"{who} getxtime to {station.name}, or not again")
 
 
+def _session_of(device: Any) -> Any:
+    if device.session is None:
+        raise CommandRefused(f"{device.dev_eui}: {NOT_JOINED}")
+    return device.session
+
+
 class InjectedFrames:
     """Lets stations deliver what nobody sends, and keeps the books of it."""
 
@@ -278,9 +284,10 @@ class InjectedFrames:
         With `f_cnt` one that it sent some time ago, and that somebody recorded. `f_opts`: the MAC
         commands in its header, up to 15 bytes; on port 0 they are its payload. Without a port
         (None) it has no payload either. `class_b`: it says that it listens to beacons.
+        CommandRefused, as of the device itself, where its join was not accepted.
         """
         await self.setup.begin()
-        session = device.session
+        session = _session_of(device)
         if f_cnt is None:
             f_cnt, session.f_cnt_up = session.f_cnt_up, session.f_cnt_up + 1
         sent = crafted.data(
@@ -347,7 +354,7 @@ class InjectedFrames:
     async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
         """Deliver a frame in the name of a device, with a wrong MIC."""
         await self.setup.begin()
-        session = device.session
+        session = _session_of(device)
         sent = crafted.data(
             device.dev_eui,
             session.dev_addr,

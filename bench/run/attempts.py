@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.device.interfaces import (
+    NOT_JOINED,
     CommandRefused,
     DeviceRestarted,
     DeviceSilent,
@@ -96,8 +97,6 @@ class Turn:
         return isinstance(cause, CaseTooLong) and self.number >= TOO_LONG_MAX
 
 
-NOT_JOINED = "AT_NO_NETWORK_JOINED"
-"""What a device says that is to send and whose join was not accepted."""
 _JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
 ONLY = Turn(again=False)
 
@@ -129,7 +128,7 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
     try:
         if owner in SERVING and error is not None:
             # What a network server or a consumer does is never an error of the bench.
-            case.find(Found(owner=Owner(owner), rule="a server serves", text=error, t_us=0))
+            case.find(serves_not(Owner(owner), error))
             error, owner = None, BENCH
         rig.inspect(is_stuck=owner == Owner.DEVICE)
     except Exception as failure:
@@ -143,6 +142,11 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         owner=owner,
         repeated=lambda verdict: turn.follows(verdict, cause, stalled=stall_us > 0),
     )
+
+
+def serves_not(owner: Owner, text: str) -> Found:
+    """The finding that somebody under test has broken: it makes the case a FAIL of its own."""
+    return Found(owner=owner, rule="a server serves", text=text, t_us=0)
 
 
 def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:

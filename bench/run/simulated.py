@@ -12,11 +12,13 @@ import os
 import signal
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -25,6 +27,8 @@ from typing import Any
 
 import msgspec
 
+import bench
+import lns
 from bench import clock
 from bench.device.interfaces import Joining, Sent
 from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
@@ -32,10 +36,11 @@ from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
-from bench.run.attempts import Play, first_cause, innermost, perform, told_of
+from bench.run.attempts import Play, first_cause, innermost, perform, serves_not, told_of
 from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Book, Case
 from bench.verdict.expectation import Result, Verdict
+from bench.verdict.owner import Owner
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.lorawan.region import frame_airtime_us
@@ -260,7 +265,11 @@ class SimulatedRun:
 
         async def break_off(failure: Exception) -> tuple[Verdict, int]:
             assert case is not None
-            return case.end(innermost(failure)), now_us() + BETWEEN_CASES_US
+            error: str | None = innermost(failure)
+            if _is_of_server(failure):
+                case.find(serves_not(Owner.LNS, f"a network server broke: {error}"))
+                error = None
+            return case.end(error), now_us() + BETWEEN_CASES_US
 
         try:
             return clock.run(perform_it(), start_us=begins_us)
@@ -273,6 +282,17 @@ class SimulatedRun:
     def close(self) -> None:
         """Stop whoever still plays."""
         self._ahead.close()
+
+
+def _is_of_server(failure: Exception) -> bool:
+    """Whether a network server raised it, and the clock alone had called that."""
+    files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
+    called = list(takewhile(lambda file: file != clock.__file__, reversed(files)))
+    ours, theirs = (
+        any(Path(module.__path__[0]) in Path(file).parents for file in called)
+        for module in (bench, lns)
+    )
+    return theirs and not ours
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> SimulatedRun:

@@ -141,6 +141,7 @@ class _Client:
         self._said = bytearray()
         self._name = ""
         self._numbers = 0
+        self._taken: set[tuple[str, bytes]] = set()
         self.filters: list[str] = []
 
     def listen(self, *, listening: bool) -> None:
@@ -213,7 +214,12 @@ class _Client:
 
     def _publish(self, flags: int, body: bytes) -> None:
         number, message = _published(self._name, flags, body)
+        what = message.topic, message.payload
+        if what in self._taken:  # 4.4: only a new connection is a reason to send it again
+            raise Violation(f"a message on {message.topic} twice in one connection")
         said = self._broker.take(message)
+        if not (said or message.retain):
+            self._taken.add(what)
         body = number.to_bytes(2, "big") + (bytes([said, 0]) if said else b"")
         if self._broker.puback_us:
             delay_s = self._broker.puback_us / 1_000_000

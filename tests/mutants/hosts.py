@@ -144,4 +144,25 @@ MUTANTS = (
         "                sent.result()\n                sent = sending.submit(",
         "tests/bench/run/test_ahead.py",
     ),
+    Mutant(
+        "a callback of the server breaks, and the bench is blamed",
+        "bench/run/simulated.py",
+        "            if _is_of_server(failure):\n",
+        "            if False:\n",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
+        "a device that did not join breaks its scenario",
+        "bench/rig/stations.py",
+        "    if device.session is None:\n",
+        "    if False:\n",
+        "tests/bench/rig/test_simulated.py",
+    ),
+    Mutant(
+        "a message may be published twice in one connection",
+        "bench/virtual/mqtt_broker.py",
+        "        if what in self._taken:",
+        "        if False:",
+        "tests/bench/virtual/test_mqtt_broker.py",
+    ),
 )

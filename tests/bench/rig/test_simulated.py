@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.clock import milliseconds, seconds
+from bench.device.interfaces import CommandRefused
 from bench.rig.rig import Rig
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
@@ -168,3 +169,12 @@ def test_devices_have_the_strategy_of_the_case_unless_they_have_their_own(tmp_pa
     run = played(tmp_path, scenario, Strategy.DROP)
     strategies = {event["name"]: event["strategy"] for event in run.of("case.device")}
     assert strategies == {"alpha": "Drop", "bravo": "Drop", "charlie": "Drop", "delta": "Mark"}
+
+
+def test_a_device_that_has_not_joined_has_no_frame_to_craft(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        for frame in (rig.craft(rig.bravo), rig.forge(rig.bravo, by="west")):
+            with pytest.raises(CommandRefused, match="AT_NO_NETWORK_JOINED"):
+                await frame
+
+    played(tmp_path, scenario)

@@ -534,6 +534,15 @@ MISCHIEF = {
         FLUSHING.format("await self.link.send(text.replace('pdu', 'pud'))"),
         r"dnmsg for west: pud: expected none, observed",
     ),
+    "a callback of it breaks": (
+        FLUSHING.format(
+            """await self.link.send(text)
+        from asyncio import get_running_loop
+        from lns.lorawan.identifiers import eui
+        get_running_loop().call_soon(eui, 'nobody')"""
+        ),
+        r"a network server broke: ValueError: ",
+    ),
     "an answer at the edge of RX1": (
         FLUSHING.format(
             "'dnmsg' in text and await asyncio.sleep(0.99); await self.link.send(text)"

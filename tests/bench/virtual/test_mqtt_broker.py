@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ CONNECT = bytes.fromhex("100e 0004 4d515454 05 02 001e 00 0001 61".replace(" ", 
 CONNACK = bytes.fromhex("2006 00 00 03 21 0014".replace(" ", ""))
 # PUBLISH, QoS 1, topic "t", packet identifier 7, user property a = b, payload "hi".
 PUBLISH = bytes.fromhex("320f 0001 74 0007 07 26 0001 61 0001 62 6869".replace(" ", ""))
+OTHER, THIRD = PUBLISH.replace(b"hi", b"ho"), PUBLISH.replace(b"\x01t", b"\x01s")
 PUBACK = bytes.fromhex("40020007")
 
 
@@ -54,11 +56,28 @@ def test_a_message_is_taken_and_acknowledged_however_it_is_cut(tmp_path: Path) -
         for octet in PUBLISH[:-1]:
             assert await said(line, bytes([octet])) == b"nothing"
         assert await said(line, PUBLISH[-1:]) == PUBACK
-        assert await said(line, PUBLISH * 2) == PUBACK * 2
+        assert await said(line, OTHER + THIRD) == PUBACK * 2
         assert await said(line, bytes.fromhex("c000")) == bytes.fromhex("d000")
 
     message = Published("a", "t", b"hi", (("a", "b"),), retain=False, again=False)
-    assert played(tmp_path, talk) == [message] * 3
+    others = replace(message, payload=b"ho"), replace(message, topic="s")
+    assert played(tmp_path, talk) == [message, *others]
+
+
+def test_a_message_comes_twice_only_in_two_connections(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        assert await said(line, PUBLISH) == PUBACK
+        assert await said(line, PUBLISH) == b""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as new:
+            new.connect(str(broker.path))
+            new.setblocking(False)
+            await said(new, CONNECT)
+            assert await said(new, PUBLISH) == PUBACK
+
+    message, violation, again = played(tmp_path, talk)
+    assert message == again
+    assert violation == "a: a message on t twice in one connection"
 
 
 def test_a_refused_message_is_not_taken(tmp_path: Path) -> None:
