@@ -47,10 +47,10 @@ class FarEnd:
         self.slave = -1
         self.plug()
 
-    def __enter__(self) -> "FarEnd":
+    async def __aenter__(self) -> "FarEnd":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.unplug()
 
     def plug(self) -> None:

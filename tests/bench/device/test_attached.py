@@ -14,7 +14,7 @@ from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
-from tests.bench.device.wired import play, play_in_memory
+from tests.bench.device.wired import in_memory, on_wires, play, play_in_memory
 from tests.host_time import Watch
 
 DEV_EUI = Eui("70B3D57ED0000001")
@@ -33,34 +33,34 @@ def later(far: FarEnd) -> None:
     asyncio.get_running_loop().call_later(0.2, far.plug)
 
 
-def test_a_port_that_comes_back_under_another_name_is_waited_for(tmp_path: Path) -> None:
-    async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
-            async with device_at(far, SerialLine(far.port)) as device:
-                before = os.readlink(far.port)
-                far.unplug()
-                with pytest.raises(LineLost):
-                    await device.ask("AT+DR")
-                await asyncio.sleep(0.05)
-                keep = [*os.openpty()]
-                # A driver that kept the old port open would never let its name be had; another
-                # program that opens ports may have it for a while.
-                while os.ttyname(keep[-1]) != before:
-                    await asyncio.sleep(0.05)
-                    keep += os.openpty()
-                later(far)
-                await device.returned(2_000_000)
-                assert await device.ask("AT+DR") == "0"
-                assert os.readlink(far.port) != before
-                for end in keep:
-                    os.close(end)
-
-    play(scene())
+@on_wires
+async def test_a_port_that_comes_back_under_another_name_is_waited_for(tmp_path: Path) -> None:
+    async with (
+        FarEnd(Rui3Settings(), tmp_path / "port") as far,
+        device_at(far, SerialLine(far.port)) as device,
+    ):
+        before = os.readlink(far.port)
+        far.unplug()
+        with pytest.raises(LineLost):
+            await device.ask("AT+DR")
+        await asyncio.sleep(0.05)
+        keep = [*os.openpty()]
+        # A driver that kept the old port open would never let its name be had; another
+        # program that opens ports may have it for a while.
+        while os.ttyname(keep[-1]) != before:
+            await asyncio.sleep(0.05)
+            keep += os.openpty()
+        later(far)
+        await device.returned(2_000_000)
+        assert await device.ask("AT+DR") == "0"
+        assert os.readlink(far.port) != before
+        for end in keep:
+            os.close(end)
 
 
 def test_a_line_may_be_looked_for_at_each_opening(tmp_path: Path) -> None:
     async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
+        async with FarEnd(Rui3Settings(), tmp_path / "port") as far:
             names: list[str] = []
 
             def find() -> str:
@@ -79,30 +79,28 @@ def test_a_line_may_be_looked_for_at_each_opening(tmp_path: Path) -> None:
     play(scene())
 
 
-def test_a_port_that_does_not_come_back_is_told(tmp_path: Path) -> None:
-    async def scene() -> None:
-        with FarEnd(Rui3Settings(), tmp_path / "port") as far:
-            async with device_at(far, SerialLine(far.port)) as device:
-                far.unplug()
-                watch = Watch()
-                with pytest.raises(PortUnavailable, match="no such port"):
-                    await device.returned(200_000)
-                assert watch.seconds < 2
-
-    play(scene())
-
-
-def test_a_port_without_a_board_that_answers_is_silent() -> None:
-    async def scene() -> None:
-        with FarEnd(lambda command: b"") as far:
-            async with device_at(far) as device:
-                with pytest.raises(DeviceSilent, match="not a word within 200000 us"):
-                    await device.returned(200_000)
-
-    play_in_memory(scene())
+@on_wires
+async def test_a_port_that_does_not_come_back_is_told(tmp_path: Path) -> None:
+    async with (
+        FarEnd(Rui3Settings(), tmp_path / "port") as far,
+        device_at(far, SerialLine(far.port)) as device,
+    ):
+        far.unplug()
+        watch = Watch()
+        with pytest.raises(PortUnavailable, match="no such port"):
+            await device.returned(200_000)
+        assert watch.seconds < 2
 
 
-def test_an_answer_to_one_of_many_questions_is_not_the_next_commands() -> None:
+@in_memory
+async def test_a_port_without_a_board_that_answers_is_silent() -> None:
+    async with FarEnd(lambda command: b"") as far, device_at(far) as device:
+        with pytest.raises(DeviceSilent, match="not a word within 200000 us"):
+            await device.returned(200_000)
+
+
+@in_memory
+async def test_an_answer_to_one_of_many_questions_is_not_the_next_commands() -> None:
     board, unheard = Rui3Settings(), 2
     late = b"OK\r\nOK\r\n"
 
@@ -115,31 +113,24 @@ def test_an_answer_to_one_of_many_questions_is_not_the_next_commands() -> None:
         before, late = (b"", late) if command == "AT" else (late, b"")
         return before + board(command)
 
-    async def scene() -> None:
-        with FarEnd(answer) as far:
-            async with device_at(far) as device:
-                await device.returned(2_000_000)
-                with pytest.raises(CommandRefused, match="AT_COMMAND_NOT_FOUND"):
-                    await device.write("AT+FOO", "1")
-
-    play_in_memory(scene())
+    async with FarEnd(answer) as far, device_at(far) as device:
+        await device.returned(2_000_000)
+        with pytest.raises(CommandRefused, match="AT_COMMAND_NOT_FOUND"):
+            await device.write("AT+FOO", "1")
 
 
-def test_a_power_cut_that_takes_the_port_with_it() -> None:
+@in_memory
+async def test_a_power_cut_that_takes_the_port_with_it() -> None:
     """The banner is lost with the port: the device is asked until it answers."""
 
-    async def scene() -> None:
-        with FarEnd(Rui3Settings()) as far:
-            async with device_at(far) as device:
+    async with FarEnd(Rui3Settings()) as far, device_at(far) as device:
 
-                async def cut() -> None:
-                    far.unplug()
-                    later(far)
+        async def cut() -> None:
+            far.unplug()
+            later(far)
 
-                await device.restarted_by(cut())
-                assert await device.ask("AT+DR") == "0"
-
-    play_in_memory(scene())
+        await device.restarted_by(cut())
+        assert await device.ask("AT+DR") == "0"
 
 
 @pytest.mark.parametrize("by_command", [True, False])
@@ -157,7 +148,7 @@ def test_a_banner_that_comes_with_the_port_is_no_surprise(by_command: bool) -> N
 
     async def scene() -> None:
         nonlocal far
-        with FarEnd(answer) as far:
+        async with FarEnd(answer) as far:
             async with device_at(far) as device, asyncio.TaskGroup() as tasks:
                 if by_command:
                     tasks.create_task(device.restart())
@@ -172,99 +163,86 @@ def test_a_banner_that_comes_with_the_port_is_no_surprise(by_command: bool) -> N
     play_in_memory(scene())
 
 
-def test_a_button_is_pressed_and_the_banner_comes() -> None:
-    async def scene() -> None:
-        with FarEnd(Rui3Settings()) as far:
-            async with device_at(far) as device:
+@in_memory
+async def test_a_button_is_pressed_and_the_banner_comes() -> None:
+    async with FarEnd(Rui3Settings()) as far, device_at(far) as device:
 
-                async def press() -> None:
-                    asyncio.get_running_loop().call_later(0.1, far.say, BOOT)
+        async def press() -> None:
+            asyncio.get_running_loop().call_later(0.1, far.say, BOOT)
 
-                await device.restarted_by(press())
-                assert "AT" not in far.commands  # the banner is enough
-
-    play_in_memory(scene())
+        await device.restarted_by(press())
+        assert "AT" not in far.commands  # the banner is enough
 
 
-def test_a_button_that_does_nothing_is_silence() -> None:
-    async def scene() -> None:
-        with FarEnd(Rui3Settings()) as far:
-            line = far.line
-            patience = Deadlines(boot_us=200_000)
-            async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
-                with pytest.raises(DeviceSilent, match="not a word since its restart"):
-                    await device.restarted_by(asyncio.sleep(0))
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_button_that_does_nothing_is_silence() -> None:
+    async with FarEnd(Rui3Settings()) as far:
+        line = far.line
+        patience = Deadlines(boot_us=200_000)
+        async with Rui3Device("alpha", DEV_EUI, line, far.record, deadlines=patience) as device:
+            with pytest.raises(DeviceSilent, match="not a word since its restart"):
+                await device.restarted_by(asyncio.sleep(0))
 
 
-def test_a_board_with_usb_of_its_own_goes_away_while_it_starts() -> None:
+@in_memory
+async def test_a_board_with_usb_of_its_own_goes_away_while_it_starts() -> None:
     board = Rui3Settings()
-
-    async def scene() -> None:
-        with FarEnd(lambda command: b"" if command == "ATZ" else board(command)) as far:
-            async with device_at(far) as device, asyncio.TaskGroup() as tasks:
-                tasks.create_task(device.restart())
-                await far.asked("ATZ")
-                far.unplug()
-                later(far)
-            assert "AT" in far.commands  # there was no banner to hear
-
-    play_in_memory(scene())
+    async with FarEnd(lambda command: b"" if command == "ATZ" else board(command)) as far:
+        async with device_at(far) as device, asyncio.TaskGroup() as tasks:
+            tasks.create_task(device.restart())
+            await far.asked("ATZ")
+            far.unplug()
+            later(far)
+        assert "AT" in far.commands  # there was no banner to hear
 
 
-def test_a_board_that_is_gone_is_not_waited_for_to_restart() -> None:
-    async def scene() -> None:
-        with FarEnd(Rui3Settings()) as far:
-            async with device_at(far) as device:
-                far.unplug()
-                with pytest.raises(LineLost):
-                    await device.ask("AT+DR")
-                with pytest.raises(LineLost):
-                    await device.restart()
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_board_that_is_gone_is_not_waited_for_to_restart() -> None:
+    async with FarEnd(Rui3Settings()) as far, device_at(far) as device:
+        far.unplug()
+        with pytest.raises(LineLost):
+            await device.ask("AT+DR")
+        with pytest.raises(LineLost):
+            await device.restart()
 
 
-def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says() -> None:
+@in_memory
+async def test_the_duty_cycle_is_waited_for_as_long_as_the_board_says() -> None:
     board = Rui3Settings()
     answers = [
         b"Restricted_Wait_150_ms\r\nAT_BUSY_ERROR\r\n", b"OK\r\n+EVT:TX_DONE\r\n",
         b"Restricted_Wait_9000_ms\r\nAT_BUSY_ERROR\r\n",
     ]  # fmt: skip
-
-    async def scene() -> None:
-        with FarEnd(
+    async with (
+        FarEnd(
             lambda command: answers.pop(0) if "SEND" in command else board(command),
-        ) as far:
-            async with device_at(far) as device:
-                begun_us = now_us()
-                assert (await device.send(b"\x01")).outcome is Outcome.SENT
-                assert now_us() - begun_us >= 150_000
-                with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms"):
-                    await device.send(b"\x01")
+        ) as far,
+        device_at(far) as device,
+    ):
+        begun_us = now_us()
+        assert (await device.send(b"\x01")).outcome is Outcome.SENT
+        assert now_us() - begun_us >= 150_000
+        with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms"):
+            await device.send(b"\x01")
 
-    play_in_memory(scene())
 
-
-def test_a_board_that_names_a_time_is_not_asked_before() -> None:
+@in_memory
+async def test_a_board_that_names_a_time_is_not_asked_before() -> None:
     """Also where it may be busy with a frame of its own."""
     board = Rui3Settings()
     answers = [
         b"AT_PARAM_ERROR\r\n", b"Restricted_Wait_150_ms\r\nAT_BUSY_ERROR\r\n",
         b"OK\r\n+EVT:TX_DONE\r\n",
     ]  # fmt: skip
-
-    async def scene() -> None:
-        with FarEnd(
+    async with (
+        FarEnd(
             lambda command: answers.pop(0) if "SEND" in command else board(command),
-        ) as far:
-            async with device_at(far) as device:
-                with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
-                    await device.send(b"\x01")
-                assert (await device.send(b"\x01")).outcome is Outcome.SENT
-
-    play_in_memory(scene())
+        ) as far,
+        device_at(far) as device,
+    ):
+        with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
+            await device.send(b"\x01")
+        assert (await device.send(b"\x01")).outcome is Outcome.SENT
 
 
 @pytest.mark.parametrize(

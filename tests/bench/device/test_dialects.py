@@ -13,7 +13,7 @@ from bench.lab.inventory.sections import RadioSection
 from lns.lorawan.identifiers import Eui
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.test_lora_e5 import E5Settings
-from tests.bench.device.wired import play
+from tests.bench.device.wired import on_wires
 
 DEV_EUI = Eui("70B3D57ED0000001")
 
@@ -58,19 +58,17 @@ def test_the_inventory_may_say_otherwise_how_a_line_is_opened() -> None:
     [("rui3", "70B3D57ED0000001", "RUI_4.1.0_RAK3172-H"),
      ("lora-e5", "2CF7F12000000001", "4.0.11"), ("seeeduino", "2CF7F12000000001", "4.0.11")],
 )  # fmt: skip
-def test_all_of_them_are_used_in_the_same_way(
+@on_wires
+async def test_all_of_them_are_used_in_the_same_way(
     tmp_path: Path, dialect: str, dev_eui: str, firmware: str
 ) -> None:
-    async def scene() -> None:
-        board = Rui3Settings() if dialect == "rui3" else E5Settings()
-        with FarEnd(board, tmp_path / "port") as far:
-            line = line_for(dialect, far.port)
-            async with driver_for(dialect, "alpha", Eui(dev_eui), line, far.record) as device:
-                assert await device.identify() == firmware
-                assert (device.name, device.firmware) == ("alpha", firmware)
-                assert device.traits.sets_counters is (dialect != "rui3")
-                assert (await device.radiation()).region == "EU868"
-                await device.returned(1_000_000)
-                await device.silence()
-
-    play(scene())
+    board = Rui3Settings() if dialect == "rui3" else E5Settings()
+    async with FarEnd(board, tmp_path / "port") as far:
+        line = line_for(dialect, far.port)
+        async with driver_for(dialect, "alpha", Eui(dev_eui), line, far.record) as device:
+            assert await device.identify() == firmware
+            assert (device.name, device.firmware) == ("alpha", firmware)
+            assert device.traits.sets_counters is (dialect != "rui3")
+            assert (await device.radiation()).region == "EU868"
+            await device.returned(1_000_000)
+            await device.silence()

@@ -11,13 +11,13 @@ from bench.device.dialects import Found, who_is_there
 from bench.device.serial_line import PortUnavailable
 from tests.bench.device.far_end import FarEnd, Rui3Settings
 from tests.bench.device.test_lora_e5 import E5Settings
-from tests.bench.device.wired import play
+from tests.bench.device.wired import on_wires, play
 from tests.host_time import Watch
 
 
 def ask(tmp_path: Path, answer: Callable[[str], bytes]) -> tuple[Found | None, FarEnd]:
     async def scene() -> tuple[Found | None, FarEnd]:
-        with FarEnd(answer, tmp_path / "port") as far:
+        async with FarEnd(answer, tmp_path / "port") as far:
             return await who_is_there(far.port), far
 
     return play(scene())
@@ -63,15 +63,13 @@ def test_a_locked_console_is_there_and_tells_nothing(tmp_path: Path) -> None:
     assert (found.dialect, found.firmware) == (None, "")
 
 
-def test_noise_and_silence_are_nobody_in_bounded_time(tmp_path: Path) -> None:
-    async def scene() -> None:
-        with FarEnd(lambda command: b"\xff\xfeOOK\x80\r\n", tmp_path / "port") as far:
-            watch = Watch()
-            assert await who_is_there(far.port) is None
-            assert watch.seconds < 3 * dialects.FIRST_WORD_US / 1_000_000 + 2
-        assert set(far.commands) == {"AT"}
-
-    play(scene())
+@on_wires
+async def test_noise_and_silence_are_nobody_in_bounded_time(tmp_path: Path) -> None:
+    async with FarEnd(lambda command: b"\xff\xfeOOK\x80\r\n", tmp_path / "port") as far:
+        watch = Watch()
+        assert await who_is_there(far.port) is None
+        assert watch.seconds < 3 * dialects.FIRST_WORD_US / 1_000_000 + 2
+    assert set(far.commands) == {"AT"}
 
 
 @pytest.mark.parametrize("first", [b"", b"\xff\xfe"])

@@ -16,7 +16,7 @@ from bench.device.raw_radio import NotPermitted, Replayer
 from bench.device.serial_line import SerialLine
 from lns.lorawan.region import EU868, DataRate
 from tests.bench.device.far_end import FarEnd, Rui3Settings
-from tests.bench.device.wired import play_in_memory
+from tests.bench.device.wired import in_memory
 
 PHY = bytes.fromhex("40F42A01260001000231A8C9D20B")
 SEND = f"AT+PSEND={PHY.hex().upper()}"
@@ -71,133 +71,107 @@ def answering(answers: dict[str, bytes]) -> Callable[[str], bytes]:
 
 
 @pytest.mark.parametrize("said", [DONE, b"+EVT:TXP2P DONE\r\nOK\r\n", b"OK+EVT:TXP2P DONE\r\n"])
-def test_the_proof_may_come_before_the_ok(said: bytes) -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        board.replies[SEND] = said
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-                assert replayer.firmware == "RUI_5.0.0_RAK3172-H"
-        assert far.events[-1] == {
-            "source": "replayer-replayer", "kind": "replayer.transmit", "phy": PHY.hex(),
-            "freq_hz": 868_100_000, "data_rate": "SF7BW125", "power_dbm": 14,
-        }  # fmt: skip
-
-    play_in_memory(scene())
+@in_memory
+async def test_the_proof_may_come_before_the_ok(said: bytes) -> None:
+    board = rui3_board()
+    board.replies[SEND] = said
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+        assert replayer.firmware == "RUI_5.0.0_RAK3172-H"
+    assert far.events[-1] == {
+        "source": "replayer-replayer", "kind": "replayer.transmit", "phy": PHY.hex(),
+        "freq_hz": 868_100_000, "data_rate": "SF7BW125", "power_dbm": 14,
+    }  # fmt: skip
 
 
-def test_an_ok_is_no_proof() -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        board.replies[SEND] = b"OK\r\n"
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(DeviceSilent, match="no answer to AT"):
-                    await transmit(replayer)
-        assert not [event for event in far.events if event["kind"] == "replayer.transmit"]
-
-    play_in_memory(scene())
+@in_memory
+async def test_an_ok_is_no_proof() -> None:
+    board = rui3_board()
+    board.replies[SEND] = b"OK\r\n"
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        with pytest.raises(DeviceSilent, match="no answer to AT"):
+            await transmit(replayer)
+    assert not [event for event in far.events if event["kind"] == "replayer.transmit"]
 
 
-def test_a_proof_of_an_earlier_packet_is_none_of_this_one() -> None:
-    async def scene() -> None:
-        board = rui3_board(SYNCWORD="3444", P2P="868100000:7:0:0:8:14")
-        board.replies["AT+P2P=?"] = b"+EVT:TXP2P DONE\r\nAT+P2P=868100000:7:0:0:8:14\r\nOK\r\n"
-        board.replies[SEND] = b"OK\r\n"
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(DeviceSilent):
-                    await transmit(replayer)
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_proof_of_an_earlier_packet_is_none_of_this_one() -> None:
+    board = rui3_board(SYNCWORD="3444", P2P="868100000:7:0:0:8:14")
+    board.replies["AT+P2P=?"] = b"+EVT:TXP2P DONE\r\nAT+P2P=868100000:7:0:0:8:14\r\nOK\r\n"
+    board.replies[SEND] = b"OK\r\n"
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        with pytest.raises(DeviceSilent):
+            await transmit(replayer)
 
 
-def test_the_sync_word_of_public_networks_is_set_and_read_back() -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-                await transmit(replayer)
-                assert [text for text in board.written if "PRECV" not in text] == [
-                    "SYNCWORD=3444", "P2P=868100000:7:0:0:8:14:1"
-                ]  # fmt: skip
-        board = rui3_board()
-        board.stubborn = ("SYNCWORD",)
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(NotAsWritten, match=r"AT\+SYNCWORD reads 1424, not 3444"):
-                    await transmit(replayer)
-        assert SEND not in far.commands
-
-    play_in_memory(scene())
+@in_memory
+async def test_the_sync_word_of_public_networks_is_set_and_read_back() -> None:
+    board = rui3_board()
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+        await transmit(replayer)
+        assert [text for text in board.written if "PRECV" not in text] == [
+            "SYNCWORD=3444", "P2P=868100000:7:0:0:8:14:1"
+        ]  # fmt: skip
+    board = rui3_board()
+    board.stubborn = ("SYNCWORD",)
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        with pytest.raises(NotAsWritten, match=r"AT\+SYNCWORD reads 1424, not 3444"):
+            await transmit(replayer)
+    assert SEND not in far.commands
 
 
-def test_its_receiver_is_off_before_any_setting() -> None:
-    async def scene() -> None:
-        with FarEnd(rui3_board()) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-        assert far.commands.index("AT+PRECV=0") < far.commands.index("AT+SYNCWORD=?")
-
-    play_in_memory(scene())
+@in_memory
+async def test_its_receiver_is_off_before_any_setting() -> None:
+    async with FarEnd(rui3_board()) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+    assert far.commands.index("AT+PRECV=0") < far.commands.index("AT+SYNCWORD=?")
 
 
-def test_a_receiver_that_somebody_has_switched_on_is_switched_off() -> None:
-    async def scene() -> None:
-        board, answers = rui3_board(), [b"AT_BUSY_ERROR\r\n", DONE]
-        del board.replies[SEND]
-        with FarEnd(lambda command: answers.pop(0) if command == SEND else board(command)) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-        assert far.commands[-3:] == [SEND, "AT+PRECV=0", SEND]
-
-    play_in_memory(scene())
-
-
-def test_a_firmware_without_the_seventh_field_stores_what_it_is_given() -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        due = "868100000:7:0:0:8:14"
-        board.replies[f"AT+P2P={due}:1"] = b"AT_PARAM_ERROR\r\n"
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-        assert board.written[-1] == f"P2P={due}"
-        board = rui3_board(VER="RUI_4.1.0_RAK3172-H")
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-        assert f"AT+P2P={due}:1" not in far.commands
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_receiver_that_somebody_has_switched_on_is_switched_off() -> None:
+    board, answers = rui3_board(), [b"AT_BUSY_ERROR\r\n", DONE]
+    del board.replies[SEND]
+    async with (
+        FarEnd(lambda command: answers.pop(0) if command == SEND else board(command)) as far,
+        replayer_at(far) as replayer,
+    ):
+        await transmit(replayer)
+    assert far.commands[-3:] == [SEND, "AT+PRECV=0", SEND]
 
 
-def test_after_a_start_everything_is_read_again() -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                await transmit(replayer)
-                board.values["SYNCWORD"] = "1424"
-                far.say(b"\r\nCurrent Work Mode: LoRa P2P.\r\n")
-                await far.heard("Current Work Mode: LoRa P2P.")
-                await transmit(replayer)
-        assert board.values["SYNCWORD"] == "3444"
+@in_memory
+async def test_a_firmware_without_the_seventh_field_stores_what_it_is_given() -> None:
+    board = rui3_board()
+    due = "868100000:7:0:0:8:14"
+    board.replies[f"AT+P2P={due}:1"] = b"AT_PARAM_ERROR\r\n"
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+    assert board.written[-1] == f"P2P={due}"
+    board = rui3_board(VER="RUI_4.1.0_RAK3172-H")
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+    assert f"AT+P2P={due}:1" not in far.commands
 
-    play_in_memory(scene())
+
+@in_memory
+async def test_after_a_start_everything_is_read_again() -> None:
+    board = rui3_board()
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        await transmit(replayer)
+        board.values["SYNCWORD"] = "1424"
+        far.say(b"\r\nCurrent Work Mode: LoRa P2P.\r\n")
+        await far.heard("Current Work Mode: LoRa P2P.")
+        await transmit(replayer)
+    assert board.values["SYNCWORD"] == "3444"
 
 
-def test_a_firmware_that_gives_no_proof_is_refused() -> None:
-    async def scene() -> None:
-        with FarEnd(rui3_board(VER="RUI_4.0.3_RAK3172-H")) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(UnknownFirmware, match=r"4\.0\.3.*does not prove"):
-                    await replayer.identify()
-        assert SEND not in far.commands
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_firmware_that_gives_no_proof_is_refused() -> None:
+    async with FarEnd(rui3_board(VER="RUI_4.0.3_RAK3172-H")) as far, replayer_at(far) as replayer:
+        with pytest.raises(UnknownFirmware, match=r"4\.0\.3.*does not prove"):
+            await replayer.identify()
+    assert SEND not in far.commands
 
 
 @pytest.mark.parametrize(
@@ -205,84 +179,69 @@ def test_a_firmware_that_gives_no_proof_is_refused() -> None:
     [(870_100_000, SF7, 14, 14), (868_100_000, SF7, 240, 14), (868_100_000, SF7, 14, 17),
      (868_100_000, SF7, 14, 4), (868_100_000, DataRate(12, 500_000), 14, 14)],
 )  # fmt: skip
-def test_what_is_not_permitted_is_not_even_asked_of_the_radio(
+@in_memory
+async def test_what_is_not_permitted_is_not_even_asked_of_the_radio(
     freq_hz: int, data_rate: DataRate, size: int, power_dbm: int
 ) -> None:
-    async def scene() -> None:
-        with FarEnd(rui3_board()) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(NotPermitted):
-                    await replayer.transmit(
-                        bytes(size), freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm
-                    )
-        assert far.commands == []
-
-    play_in_memory(scene())
+    async with FarEnd(rui3_board()) as far, replayer_at(far) as replayer:
+        with pytest.raises(NotPermitted):
+            await replayer.transmit(
+                bytes(size), freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm
+            )
+    assert far.commands == []
 
 
-def test_a_lora_e5_must_say_that_its_sync_word_is_public() -> None:
-    async def scene() -> None:
-        with FarEnd(answering(e5_board())) as far:
-            async with replayer_at(far, "lora-e5") as replayer:
-                await transmit(replayer)
-        with FarEnd(answering(e5_board("OFF"))) as far:
-            async with replayer_at(far, "lora-e5") as replayer:
-                with pytest.raises(NotAsWritten, match="NET:OFF"):
-                    await transmit(replayer)
-        assert SEND_E5 not in far.commands
-
-    play_in_memory(scene())
+@in_memory
+async def test_a_lora_e5_must_say_that_its_sync_word_is_public() -> None:
+    async with FarEnd(answering(e5_board())) as far, replayer_at(far, "lora-e5") as replayer:
+        await transmit(replayer)
+    async with FarEnd(answering(e5_board("OFF"))) as far, replayer_at(far, "lora-e5") as replayer:
+        with pytest.raises(NotAsWritten, match="NET:OFF"):
+            await transmit(replayer)
+    assert SEND_E5 not in far.commands
 
 
-def test_a_lora_e5_that_does_not_say_tx_done_has_not_sent() -> None:
+@in_memory
+async def test_a_lora_e5_that_does_not_say_tx_done_has_not_sent() -> None:
     answers = e5_board()
     answers[SEND_E5] = answers[SEND_E5].replace(b"+TEST: TX DONE\r\n", b"")
-
-    async def scene() -> None:
-        with FarEnd(answering(answers)) as far:
-            async with replayer_at(far, "lora-e5") as replayer:
-                with pytest.raises(DeviceSilent):
-                    await transmit(replayer)
-
-    play_in_memory(scene())
+    async with FarEnd(answering(answers)) as far, replayer_at(far, "lora-e5") as replayer:
+        with pytest.raises(DeviceSilent):
+            await transmit(replayer)
 
 
-def test_a_lora_e5_that_receives_is_stopped_first() -> None:
+@in_memory
+async def test_a_lora_e5_that_receives_is_stopped_first() -> None:
     board = e5_board()
     answers = [b"+TEST: ERROR(-12)\r\n", board[SEND_E5]]
-
-    async def scene() -> None:
-        with FarEnd(
+    async with (
+        FarEnd(
             lambda command: answers.pop(0) if command == SEND_E5 else board[command],
-        ) as far:
-            async with replayer_at(far, "lora-e5") as replayer:
-                await transmit(replayer)
-        assert far.commands[-3:] == [SEND_E5, "AT+TEST=STOP", SEND_E5]
-
-    play_in_memory(scene())
-
-
-def test_silence_is_never_refused() -> None:
-    async def scene() -> None:
-        for dialect in DIALECTS:
-            with FarEnd(lambda command: b"AT_ERROR\r\n") as far:
-                async with replayer_at(far, dialect) as replayer:
-                    far.unplug()
-                    await replayer.silence()
-
-    play_in_memory(scene())
+        ) as far,
+        replayer_at(far, "lora-e5") as replayer,
+    ):
+        await transmit(replayer)
+    assert far.commands[-3:] == [SEND_E5, "AT+TEST=STOP", SEND_E5]
 
 
-def test_a_refusal_of_the_radio_is_told() -> None:
-    async def scene() -> None:
-        board = rui3_board()
-        board.replies[SEND] = b"AT_PARAM_ERROR\r\n"
-        with FarEnd(board) as far:
-            async with replayer_at(far) as replayer:
-                with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
-                    await transmit(replayer)
+@in_memory
+async def test_silence_is_never_refused() -> None:
+    for dialect in DIALECTS:
+        async with (
+            FarEnd(lambda command: b"AT_ERROR\r\n") as far,
+            replayer_at(far, dialect) as replayer,
+        ):
+            far.unplug()
+            await replayer.silence()
 
-    play_in_memory(scene())
+
+@in_memory
+async def test_a_refusal_of_the_radio_is_told() -> None:
+    board = rui3_board()
+    board.replies[SEND] = b"AT_PARAM_ERROR\r\n"
+    async with FarEnd(board) as far, replayer_at(far) as replayer:
+        with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
+            await transmit(replayer)
 
 
 def test_a_dialect_that_nobody_speaks() -> None:

@@ -10,7 +10,7 @@ import serial
 import serial.rfc2217
 
 from bench.device.serial_line import UNWRITTEN_BYTES_MAX, LineLost, PortUnavailable, SerialLine
-from tests.bench.device.wired import play
+from tests.bench.device.wired import on_wires, play
 
 
 class Pty:
@@ -42,69 +42,61 @@ async def read_exactly(line: SerialLine, count: int) -> bytes:
     return data
 
 
-def test_bytes_go_both_ways() -> None:
-    async def scene() -> None:
-        with Pty() as pty:
-            line = SerialLine(pty.port)
-            await line.open()
+@on_wires
+async def test_bytes_go_both_ways() -> None:
+    with Pty() as pty:
+        line = SerialLine(pty.port)
+        await line.open()
+        line.write(b"AT\r\n")
+        assert os.read(pty.master, 100) == b"AT\r\n"
+        everything = bytes(range(256))
+        os.write(pty.master, everything)
+        assert await read_exactly(line, 256) == everything
+        await line.close()
+
+
+@on_wires
+async def test_what_came_before_it_was_opened_is_not_read() -> None:
+    with Pty() as pty:
+        os.write(pty.master, b"old\r\n")
+        line = SerialLine(pty.port)
+        await line.open()
+        os.write(pty.master, b"new\r\n")
+        assert await read_exactly(line, 5) == b"new\r\n"
+        await line.close()
+
+
+@on_wires
+async def test_an_unplugged_port_is_lost_for_reader_and_writer() -> None:
+    with Pty() as pty:
+        line = SerialLine(pty.port)
+        await line.open()
+        os.write(pty.master, b"last words")
+        assert await read_exactly(line, 10) == b"last words"
+        reading = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        pty.unplug()
+        with pytest.raises(LineLost, match=r"/dev/pts/\d+: it was unplugged or closed"):
+            await reading
+        with pytest.raises(LineLost, match="unplugged"):
             line.write(b"AT\r\n")
-            assert os.read(pty.master, 100) == b"AT\r\n"
-            everything = bytes(range(256))
-            os.write(pty.master, everything)
-            assert await read_exactly(line, 256) == everything
-            await line.close()
-
-    play(scene())
+        await line.close()
 
 
-def test_what_came_before_it_was_opened_is_not_read() -> None:
-    async def scene() -> None:
-        with Pty() as pty:
-            os.write(pty.master, b"old\r\n")
-            line = SerialLine(pty.port)
-            await line.open()
-            os.write(pty.master, b"new\r\n")
-            assert await read_exactly(line, 5) == b"new\r\n"
-            await line.close()
-
-    play(scene())
-
-
-def test_an_unplugged_port_is_lost_for_reader_and_writer() -> None:
-    async def scene() -> None:
-        with Pty() as pty:
-            line = SerialLine(pty.port)
-            await line.open()
-            os.write(pty.master, b"last words")
-            assert await read_exactly(line, 10) == b"last words"
-            reading = asyncio.ensure_future(line.read())
-            await asyncio.sleep(0)
-            pty.unplug()
-            with pytest.raises(LineLost, match=r"/dev/pts/\d+: it was unplugged or closed"):
-                await reading
-            with pytest.raises(LineLost, match="unplugged"):
-                line.write(b"AT\r\n")
-            await line.close()
-
-    play(scene())
-
-
-def test_closing_ends_a_read_and_it_can_be_opened_again() -> None:
-    async def scene() -> None:
-        with Pty() as pty:
-            line = SerialLine(pty.port)
-            await line.open()
-            reading = asyncio.ensure_future(line.read())
-            await asyncio.sleep(0)
-            await line.close()
-            with pytest.raises(LineLost, match="closed by the bench"):
-                await reading
-            await line.open()
-            os.write(pty.master, b"x")
-            assert await line.read() == b"x"
-            await line.close()
-
-    play(scene())
+@on_wires
+async def test_closing_ends_a_read_and_it_can_be_opened_again() -> None:
+    with Pty() as pty:
+        line = SerialLine(pty.port)
+        await line.open()
+        reading = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        await line.close()
+        with pytest.raises(LineLost, match="closed by the bench"):
+            await reading
+        await line.open()
+        os.write(pty.master, b"x")
+        assert await line.read() == b"x"
+        await line.close()
 
 
 def test_a_line_that_was_never_opened() -> None:
@@ -112,43 +104,38 @@ def test_a_line_that_was_never_opened() -> None:
         SerialLine("/dev/ttyUSB0").write(b"AT\r\n")
 
 
-def test_more_than_a_port_takes_at_once_arrives_in_order() -> None:
+@on_wires
+async def test_more_than_a_port_takes_at_once_arrives_in_order() -> None:
     sent = b"".join(b"%06d" % n for n in range(5_000))
+    with Pty() as pty:
+        line = SerialLine(pty.port)
+        await line.open()
+        line.write(sent)  # more than a pty holds: the rest waits
+        arrived = bytearray()
+        all_there = asyncio.Event()
 
-    async def scene() -> None:
-        with Pty() as pty:
-            line = SerialLine(pty.port)
-            await line.open()
-            line.write(sent)  # more than a pty holds: the rest waits
-            arrived = bytearray()
-            all_there = asyncio.Event()
+        def readable() -> None:
+            arrived.extend(os.read(pty.master, 4096))
+            if len(arrived) >= len(sent):
+                all_there.set()
 
-            def readable() -> None:
-                arrived.extend(os.read(pty.master, 4096))
-                if len(arrived) >= len(sent):
-                    all_there.set()
-
-            loop = asyncio.get_running_loop()
-            loop.add_reader(pty.master, readable)
-            await all_there.wait()
-            loop.remove_reader(pty.master)
-            assert bytes(arrived) == sent
-            await line.close()
-
-    play(scene())
+        loop = asyncio.get_running_loop()
+        loop.add_reader(pty.master, readable)
+        await all_there.wait()
+        loop.remove_reader(pty.master)
+        assert bytes(arrived) == sent
+        await line.close()
 
 
-def test_a_port_that_takes_nothing_is_lost() -> None:
-    async def scene() -> None:
-        with Pty() as pty:
-            line = SerialLine(pty.port)
-            await line.open()
-            with pytest.raises(LineLost, match="takes no bytes"):
-                for _ in range(20):
-                    line.write(bytes(UNWRITTEN_BYTES_MAX // 4))
-            await line.close()
-
-    play(scene())
+@on_wires
+async def test_a_port_that_takes_nothing_is_lost() -> None:
+    with Pty() as pty:
+        line = SerialLine(pty.port)
+        await line.open()
+        with pytest.raises(LineLost, match="takes no bytes"):
+            for _ in range(20):
+                line.write(bytes(UNWRITTEN_BYTES_MAX // 4))
+        await line.close()
 
 
 def open_error(url: str) -> str:
@@ -209,24 +196,22 @@ def test_an_unknown_url_and_a_host_that_does_not_answer() -> None:
         assert "refused" in open_error(f"socket://127.0.0.1:{nobody.getsockname()[1]}")
 
 
-def test_a_board_behind_a_plain_tcp_port() -> None:
-    async def scene() -> None:
-        async def host(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            assert await reader.readline() == b"AT\r\n"
-            writer.write(b"OK\r\n")
-            writer.close()
-            await writer.wait_closed()
+@on_wires
+async def test_a_board_behind_a_plain_tcp_port() -> None:
+    async def host(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readline() == b"AT\r\n"
+        writer.write(b"OK\r\n")
+        writer.close()
+        await writer.wait_closed()
 
-        async with await asyncio.start_server(host, "127.0.0.1", 0) as server:
-            line = SerialLine(f"socket://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-            await line.open()
-            line.write(b"AT\r\n")
-            assert await read_exactly(line, 4) == b"OK\r\n"
-            with pytest.raises(LineLost, match="unplugged or closed"):
-                await line.read()
-            await line.close()
-
-    play(scene())
+    async with await asyncio.start_server(host, "127.0.0.1", 0) as server:
+        line = SerialLine(f"socket://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        await line.open()
+        line.write(b"AT\r\n")
+        assert await read_exactly(line, 4) == b"OK\r\n"
+        with pytest.raises(LineLost, match="unplugged or closed"):
+            await line.read()
+        await line.close()
 
 
 def test_a_port_without_a_file_descriptor_is_read_by_a_thread() -> None:
@@ -280,16 +265,14 @@ class PortServer:
 
 
 @pytest.mark.filterwarnings("ignore:set(Daemon|Name):DeprecationWarning")
-def test_a_board_behind_a_port_server() -> None:
-    async def scene() -> None:
-        server = PortServer()
-        line = SerialLine(server.url)
-        try:
-            await line.open()
-            line.write(b"AT\xff\r\n")
-            assert await read_exactly(line, 5) == b"AT\xff\r\n"
-        finally:
-            await line.close()
-            await asyncio.to_thread(server.close)
-
-    play(scene())
+@on_wires
+async def test_a_board_behind_a_port_server() -> None:
+    server = PortServer()
+    line = SerialLine(server.url)
+    try:
+        await line.open()
+        line.write(b"AT\xff\r\n")
+        assert await read_exactly(line, 5) == b"AT\xff\r\n"
+    finally:
+        await line.close()
+        await asyncio.to_thread(server.close)

@@ -7,7 +7,8 @@ recorded dialogue) and those of `test_attached.py` that are about ports that com
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from bench import clock
 from bench.device.interfaces import Deadlines
@@ -15,6 +16,7 @@ from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, PortUnavailable
 from lns.lorawan.identifiers import Eui
 
+P = ParamSpec("P")
 T = TypeVar("T")
 DEV_EUI = Eui("70B3D57ED0000001")
 PLAY_S = 60
@@ -36,6 +38,16 @@ def play(scene: Coroutine[Any, Any, T]) -> T:
 def play_in_memory(scene: Coroutine[Any, Any, T]) -> T:
     """Run a scene on virtual time."""
     return clock.run(asyncio.wait_for(scene, PLAY_S))
+
+
+def on_wires(scene: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """A test that is a scene to `play`."""
+    return wraps(scene)(lambda *given, **facts: play(scene(*given, **facts)))
+
+
+def in_memory(scene: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """A test that is a scene to `play_in_memory`."""
+    return wraps(scene)(lambda *given, **facts: play_in_memory(scene(*given, **facts)))
 
 
 class MemoryLine:
