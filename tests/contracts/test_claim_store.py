@@ -23,6 +23,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.memory import MemoryClaims
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
+from tests.looped import on_a_loop
 from tests.sizes import size
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
@@ -276,20 +277,18 @@ def test_what_was_given_back_may_be_of_another_life_when_it_comes_again(store: A
     assert (again.level2, again.is_new, again.lived) == (Level2.OWNER, True, Lived(1))
 
 
-def test_who_forgot_a_frame_knows_what_name_it_has_not() -> None:
+@on_a_loop
+async def test_who_forgot_a_frame_knows_what_name_it_has_not() -> None:
     now_us = [0]
     claims = MemoryClaims(lambda: now_us[0])
 
     async def claim(mic: Mic) -> Claim:
         return await claims.claim(bid("lns-a", 3, mic=mic))
 
-    async def asked() -> None:
-        await claims.release(bid("lns-a", 3, mic=MIC), await claim(MIC))
-        named = (await claim(OTHER_MIC)).lived
-        now_us[0] += HOUR_US
-        assert (await claim(OTHER_MIC)).lived == named == Lived(0, odd=True)
-
-    asyncio.run(asked())
+    await claims.release(bid("lns-a", 3, mic=MIC), await claim(MIC))
+    named = (await claim(OTHER_MIC)).lived
+    now_us[0] += HOUR_US
+    assert (await claim(OTHER_MIC)).lived == named == Lived(0, odd=True)
 
 
 def test_a_strict_counter_cannot_restart(store: Asked) -> None:
@@ -548,31 +547,28 @@ def test_the_state_expires_and_the_downlink_counter_does_not() -> None:
     assert (late.level2, late.f_cnt_down) == (Level2.OWNER, 1)
 
 
-def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
+@on_a_loop
+async def test_in_redis_it_expires_after_a_day_too(valkey: Valkey) -> None:
     """Redis has a clock of its own, so this one reads how long it will keep the state."""
     day_ms = 24 * HOUR_US // 1000
-
-    async def body() -> None:
-        async with redis_claims(valkey) as claims:
-            wire = claims._wire
-            await wire.do("FLUSHDB")
-            await claims.claim(bid("lns-a", 0, **FIRST))
-            key = f"lns:{{{ALPHA}}}:claim:{ADDR}"
-            for _ in range(2):
-                assert day_ms - 60_000 < await wire.do("PTTL", key) <= day_ms
-                await wire.do("PEXPIRE", key, 1_000_000)
-                await claims.claim(bid("lns-a", 1))
+    async with redis_claims(valkey) as claims:
+        wire = claims._wire
+        await wire.do("FLUSHDB")
+        await claims.claim(bid("lns-a", 0, **FIRST))
+        key = f"lns:{{{ALPHA}}}:claim:{ADDR}"
+        for _ in range(2):
+            assert day_ms - 60_000 < await wire.do("PTTL", key) <= day_ms
             await wire.do("PEXPIRE", key, 1_000_000)
-            await claims.claim(bid("lns-b", 1))
-            assert await wire.do("PTTL", key) <= 1_000_000
-            first = f"lns:{{{ALPHA}}}:frame:{ADDR}:0:{MIC}"
-            assert 0 < await wire.do("PTTL", first) <= 60_000
-            assert await wire.do("PTTL", f"lns:{{{ALPHA}}}:f_cnt_down") == -1
-            await claims.claim(bid("lns-b", 2, elders=(OTHER_ADDR,)))
-            elder = f"lns:{{{ALPHA}}}:claim:{OTHER_ADDR}"
-            assert day_ms - 60_000 < await wire.do("PTTL", elder) <= day_ms
-
-    asyncio.run(body())
+            await claims.claim(bid("lns-a", 1))
+        await wire.do("PEXPIRE", key, 1_000_000)
+        await claims.claim(bid("lns-b", 1))
+        assert await wire.do("PTTL", key) <= 1_000_000
+        first = f"lns:{{{ALPHA}}}:frame:{ADDR}:0:{MIC}"
+        assert 0 < await wire.do("PTTL", first) <= 60_000
+        assert await wire.do("PTTL", f"lns:{{{ALPHA}}}:f_cnt_down") == -1
+        await claims.claim(bid("lns-b", 2, elders=(OTHER_ADDR,)))
+        elder = f"lns:{{{ALPHA}}}:claim:{OTHER_ADDR}"
+        assert day_ms - 60_000 < await wire.do("PTTL", elder) <= day_ms
 
 
 SERVERS = st.sampled_from(["lns-a", "lns-b", "lns-c"])

@@ -15,6 +15,7 @@ from lns.delivery.mqtt_session import broker
 from lns.delivery.publisher import MemoryUpstream, Upstream
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import ALPHA, BETA, message
+from tests.looped import on_a_loop
 
 Got = Callable[[], list[tuple[str, Any]]]
 Way = Callable[[Path], AbstractAsyncContextManager[tuple[Upstream, Got]]]
@@ -73,53 +74,47 @@ async def arrived(got: Got, number: int) -> list[tuple[str, Any]]:
     return got()
 
 
-def test_the_application_gets_topic_and_body(way: Way, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with way(tmp_path) as (upstream, got):
-            await upstream.publish(message(42))
-            [(topic, body)] = await arrived(got, 1)
-            assert topic == "lorawan/lns-a/70B3D57ED0000001/up"
-            assert body == message(42).body(1)
-            assert list(body) == list(message(42).body(1))
-
-    asyncio.run(body())
+@on_a_loop
+async def test_the_application_gets_topic_and_body(way: Way, tmp_path: Path) -> None:
+    async with way(tmp_path) as (upstream, got):
+        await upstream.publish(message(42))
+        [(topic, body)] = await arrived(got, 1)
+        assert topic == "lorawan/lns-a/70B3D57ED0000001/up"
+        assert body == message(42).body(1)
+        assert list(body) == list(message(42).body(1))
 
 
-def test_each_topic_is_numbered_from_1_without_gaps(way: Way, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with way(tmp_path) as (upstream, got):
-            for f_cnt, dev_eui in ((7, ALPHA), (8, BETA), (9, ALPHA)):
-                await upstream.publish(message(f_cnt, dev_eui))
-            bodies = [body for _, body in await arrived(got, 3)]
-            assert [(body["fCnt"], body["sequenceNumber"]) for body in bodies] == [
-                (7, 1),
-                (8, 1),
-                (9, 2),
-            ]
-
-    asyncio.run(body())
+@on_a_loop
+async def test_each_topic_is_numbered_from_1_without_gaps(way: Way, tmp_path: Path) -> None:
+    async with way(tmp_path) as (upstream, got):
+        for f_cnt, dev_eui in ((7, ALPHA), (8, BETA), (9, ALPHA)):
+            await upstream.publish(message(f_cnt, dev_eui))
+        bodies = [body for _, body in await arrived(got, 3)]
+        assert [(body["fCnt"], body["sequenceNumber"]) for body in bodies] == [
+            (7, 1),
+            (8, 1),
+            (9, 2),
+        ]
 
 
-def test_many_at_once_keep_the_order_they_came_in(way: Way, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with way(tmp_path) as (upstream, got):
-            await asyncio.gather(*(upstream.publish(message(f_cnt)) for f_cnt in range(200)))
-            bodies = [body for _, body in await arrived(got, 200)]
-            assert [body["fCnt"] for body in bodies] == list(range(200))
-            assert [body["sequenceNumber"] for body in bodies] == list(range(1, 201))
-
-    asyncio.run(body())
+@on_a_loop
+async def test_many_at_once_keep_the_order_they_came_in(way: Way, tmp_path: Path) -> None:
+    async with way(tmp_path) as (upstream, got):
+        await asyncio.gather(*(upstream.publish(message(f_cnt)) for f_cnt in range(200)))
+        bodies = [body for _, body in await arrived(got, 200)]
+        assert [body["fCnt"] for body in bodies] == list(range(200))
+        assert [body["sequenceNumber"] for body in bodies] == list(range(1, 201))
 
 
-def test_the_same_message_twice_is_two_deliveries_with_one_id(way: Way, tmp_path: Path) -> None:
+@on_a_loop
+async def test_the_same_message_twice_is_two_deliveries_with_one_id(
+    way: Way, tmp_path: Path
+) -> None:
     """Who removes duplicates is the consumer; the way upstream only keeps their id."""
 
-    async def body() -> None:
-        async with way(tmp_path) as (upstream, got):
-            for _ in range(2):
-                await upstream.publish(message(42))
-            bodies = [body for _, body in await arrived(got, 2)]
-            assert [body["messageId"] for body in bodies] == [message(42).message_id] * 2
-            assert [body["sequenceNumber"] for body in bodies] == [1, 2]
-
-    asyncio.run(body())
+    async with way(tmp_path) as (upstream, got):
+        for _ in range(2):
+            await upstream.publish(message(42))
+        bodies = [body for _, body in await arrived(got, 2)]
+        assert [body["messageId"] for body in bodies] == [message(42).message_id] * 2
+        assert [body["sequenceNumber"] for body in bodies] == [1, 2]

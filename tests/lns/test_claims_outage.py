@@ -18,6 +18,7 @@ from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, uplink, wait
 from tests.lns.several_servers import OutagedClaims, Servers, serve_both
 from tests.lns.test_several_servers import counters, device, words
 from tests.lns.uplink.test_join import request
+from tests.looped import on_a_loop
 
 FRAME = uplink(10, confirmed=True)
 BID = Bid(lns="lns-a", dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, f_cnt=10)
@@ -183,76 +184,70 @@ def test_a_join_needs_the_store_that_knows_of_other_joins() -> None:
 
 
 @pytest.mark.fault("store", "cut / restarted")
-def test_claims_outlive_a_restart_of_a_redis_that_persists(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = await Valkey(tmp_path).start()
-        async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
-            assert (await claims.claim(BID)).level2 is Level2.OWNER
-            await server.kill()
-            with pytest.raises(StoreUnavailable, match="is not available"):
-                await claims.claim(BID)
-            await server.start()
-            again = await claims.claim(replace(BID, lns="lns-b"))
-            assert (again.level2, again.owner) == (Level2.NOT_OWNER, "lns-a")
-        await server.stop()
-
-    asyncio.run(body())
+@on_a_loop
+async def test_claims_outlive_a_restart_of_a_redis_that_persists(tmp_path: Path) -> None:
+    server = await Valkey(tmp_path).start()
+    async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
+        assert (await claims.claim(BID)).level2 is Level2.OWNER
+        await server.kill()
+        with pytest.raises(StoreUnavailable, match="is not available"):
+            await claims.claim(BID)
+        await server.start()
+        again = await claims.claim(replace(BID, lns="lns-b"))
+        assert (again.level2, again.owner) == (Level2.NOT_OWNER, "lns-a")
+    await server.stop()
 
 
 @pytest.mark.fault("store", "cut / restarted")
-def test_a_redis_that_comes_back_empty_learns_the_downlink_counters_again(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = await Valkey(tmp_path, append_only=False).start()
-        async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
-            assert (await claims.claim(BID)).level2 is Level2.OWNER
-            await server.kill()
-            await server.start()
-            claim = await claims.claim(
-                replace(BID, lns="lns-b", f_cnt=11, f_cnt_down=5, takes_f_cnt_down=True)
-            )
-            assert (claim.level2, claim.f_cnt_down) == (Level2.OWNER, 5)
-        await server.stop()
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_redis_that_comes_back_empty_learns_the_downlink_counters_again(
+    tmp_path: Path,
+) -> None:
+    server = await Valkey(tmp_path, append_only=False).start()
+    async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
+        assert (await claims.claim(BID)).level2 is Level2.OWNER
+        await server.kill()
+        await server.start()
+        claim = await claims.claim(
+            replace(BID, lns="lns-b", f_cnt=11, f_cnt_down=5, takes_f_cnt_down=True)
+        )
+        assert (claim.level2, claim.f_cnt_down) == (Level2.OWNER, 5)
+    await server.stop()
 
 
 @pytest.mark.fault("store", "late")
-def test_a_redis_that_hangs_is_given_up_and_asked_again(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = await Valkey(tmp_path).start()
-        async with Relay("127.0.0.1", server.port) as relay:
-            async with RedisClaims(RedisServer("127.0.0.1", relay.port)) as claims:
-                relay.hold()
-                with pytest.raises(StoreUnavailable, match="does not answer within 200000 us"):
-                    await claims.claim(BID)
-                await relay.restore()
-                async with asyncio.timeout(60):
-                    while True:
-                        try:
-                            assert (await claims.claim(BID)).level2 is Level2.OWNER
-                            break
-                        except StoreUnavailable:
-                            continue  # this host is busy
-        await server.stop()
-
-    asyncio.run(body())
-
-
-def test_a_redis_that_refuses_says_why_and_nothing_of_the_password(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = await Valkey(tmp_path, password="hunter2").start()
-        wrong = redis_server(f"redis://:hunter3@127.0.0.1:{server.port}/0")
-        async with RedisClaims(wrong, patience_us=10_000_000) as claims:
-            with pytest.raises(StoreUnavailable) as refused:
+@on_a_loop
+async def test_a_redis_that_hangs_is_given_up_and_asked_again(tmp_path: Path) -> None:
+    server = await Valkey(tmp_path).start()
+    async with Relay("127.0.0.1", server.port) as relay:
+        async with RedisClaims(RedisServer("127.0.0.1", relay.port)) as claims:
+            relay.hold()
+            with pytest.raises(StoreUnavailable, match="does not answer within 200000 us"):
                 await claims.claim(BID)
-            assert "hunter" not in str(refused.value)
-        async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
+            await relay.restore()
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        assert (await claims.claim(BID)).level2 is Level2.OWNER
+                        break
+                    except StoreUnavailable:
+                        continue  # this host is busy
+    await server.stop()
+
+
+@on_a_loop
+async def test_a_redis_that_refuses_says_why_and_nothing_of_the_password(tmp_path: Path) -> None:
+    server = await Valkey(tmp_path, password="hunter2").start()
+    wrong = redis_server(f"redis://:hunter3@127.0.0.1:{server.port}/0")
+    async with RedisClaims(wrong, patience_us=10_000_000) as claims:
+        with pytest.raises(StoreUnavailable) as refused:
             await claims.claim(BID)
-            await claims._wire.do("CONFIG", "SET", "maxmemory", "1")
-            with pytest.raises(StoreUnavailable, match=r"refuses: .*maxmemory"):
-                await claims.claim(BID)
-            await claims._wire.do("CONFIG", "SET", "maxmemory", "0")
-            assert (await claims.claim(BID)).level2 is Level2.OWNER
-        await server.stop()
-
-    asyncio.run(body())
+        assert "hunter" not in str(refused.value)
+    async with RedisClaims(redis_server(server.url), patience_us=10_000_000) as claims:
+        await claims.claim(BID)
+        await claims._wire.do("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(StoreUnavailable, match=r"refuses: .*maxmemory"):
+            await claims.claim(BID)
+        await claims._wire.do("CONFIG", "SET", "maxmemory", "0")
+        assert (await claims.claim(BID)).level2 is Level2.OWNER
+    await server.stop()

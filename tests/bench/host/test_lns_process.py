@@ -15,6 +15,7 @@ from bench.station.web_socket import StationLinks, discover
 from lns.lorawan.identifiers import Eui
 from lns.station.spelling import version_text
 from tests import forked
+from tests.looped import on_a_loop
 
 WEST = Eui("0016C001F1500001")
 KEY = "00112233445566778899AABBCCDDEEFF"
@@ -44,88 +45,76 @@ async def configured(links: StationLinks, uri: str) -> str:
         return await link.receive()
 
 
-def test_it_comes_back_on_the_same_port_after_sigkill(tmp_path: Path) -> None:
-    async def main() -> None:
-        server, links = lns(tmp_path, anew=True), StationLinks()
+@on_a_loop
+async def test_it_comes_back_on_the_same_port_after_sigkill(tmp_path: Path) -> None:
+    server, links = lns(tmp_path, anew=True), StationLinks()
+    await server.start()
+    uri = server.uri
+    assert uri.startswith("ws://127.0.0.1:")
+    assert '"router_config"' in await configured(links, uri)
+    pid = server.pid
+    await server.kill()
+    with pytest.raises(LinkClosed):
+        await discover(uri, WEST)
+    await server.start()
+    assert server.uri == uri and server.pid != pid
+    assert '"router_config"' in await configured(links, uri)
+    await links.close()
+    await server.stop()
+    assert server.died is None
+
+
+@on_a_loop
+async def test_the_files_are_private_and_the_log_tells_no_key(tmp_path: Path) -> None:
+    server = lns(tmp_path, capture={"path": "lns-a.jsonl"})
+    await server.start()
+    await server.stop()
+    for name in ("lns.toml", "devices.toml"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert KEY not in server.tail(10_000)
+    assert "stopping" in server.tail()
+    assert (tmp_path / "lns-a.jsonl").exists()
+
+
+@on_a_loop
+async def test_a_paused_server_answers_when_it_goes_on(tmp_path: Path) -> None:
+    server, links = lns(tmp_path), StationLinks()
+    await server.start()
+    server.pause()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(configured(links, server.uri))
+        done, _ = await asyncio.wait([waiting], timeout=0.3)
+        assert not done
+        server.resume()
+    assert '"router_config"' in waiting.result()
+    await links.close()
+    server.pause()
+    await server.stop()
+    assert not server.running
+
+
+@on_a_loop
+async def test_its_own_end_is_noticed_with_what_it_said(tmp_path: Path) -> None:
+    server = lns(tmp_path)
+    await server.start()
+    os.kill(server.pid, signal.SIGABRT)
+    with pytest.raises(ProgramDied, match="network server lns-a ended by signal 6"):
+        async with asyncio.timeout(PATIENCE_S):
+            await server.watch()
+
+
+@on_a_loop
+async def test_a_wrong_configuration_is_told_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(ProgramDied, match=r"lns\.toml:\d+: .*retention"):
+        await lns(tmp_path, dedup={"retention_s": 0}).start()
+
+
+@on_a_loop
+async def test_new_devices_are_known_after_a_restart(tmp_path: Path) -> None:
+    server = lns(tmp_path)
+    server.devices = [ALPHA, {**ALPHA, "name": 'b"eta'}]
+    with pytest.raises(ProgramDied, match=r"devices\.toml"):
         await server.start()
-        uri = server.uri
-        assert uri.startswith("ws://127.0.0.1:")
-        assert '"router_config"' in await configured(links, uri)
-        pid = server.pid
-        await server.kill()
-        with pytest.raises(LinkClosed):
-            await discover(uri, WEST)
-        await server.start()
-        assert server.uri == uri and server.pid != pid
-        assert '"router_config"' in await configured(links, uri)
-        await links.close()
-        await server.stop()
-        assert server.died is None
-
-    asyncio.run(main())
-
-
-def test_the_files_are_private_and_the_log_tells_no_key(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = lns(tmp_path, capture={"path": "lns-a.jsonl"})
-        await server.start()
-        await server.stop()
-        for name in ("lns.toml", "devices.toml"):
-            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-        assert KEY not in server.tail(10_000)
-        assert "stopping" in server.tail()
-        assert (tmp_path / "lns-a.jsonl").exists()
-
-    asyncio.run(main())
-
-
-def test_a_paused_server_answers_when_it_goes_on(tmp_path: Path) -> None:
-    async def main() -> None:
-        server, links = lns(tmp_path), StationLinks()
-        await server.start()
-        server.pause()
-        async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(configured(links, server.uri))
-            done, _ = await asyncio.wait([waiting], timeout=0.3)
-            assert not done
-            server.resume()
-        assert '"router_config"' in waiting.result()
-        await links.close()
-        server.pause()
-        await server.stop()
-        assert not server.running
-
-    asyncio.run(main())
-
-
-def test_its_own_end_is_noticed_with_what_it_said(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = lns(tmp_path)
-        await server.start()
-        os.kill(server.pid, signal.SIGABRT)
-        with pytest.raises(ProgramDied, match="network server lns-a ended by signal 6"):
-            async with asyncio.timeout(PATIENCE_S):
-                await server.watch()
-
-    asyncio.run(main())
-
-
-def test_a_wrong_configuration_is_told_in_its_own_words(tmp_path: Path) -> None:
-    async def main() -> None:
-        with pytest.raises(ProgramDied, match=r"lns\.toml:\d+: .*retention"):
-            await lns(tmp_path, dedup={"retention_s": 0}).start()
-
-    asyncio.run(main())
-
-
-def test_new_devices_are_known_after_a_restart(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = lns(tmp_path)
-        server.devices = [ALPHA, {**ALPHA, "name": 'b"eta'}]
-        with pytest.raises(ProgramDied, match=r"devices\.toml"):
-            await server.start()
-        server.devices = [ALPHA]
-        await server.start()
-        await server.kill()
-
-    asyncio.run(main())
+    server.devices = [ALPHA]
+    await server.start()
+    await server.kill()

@@ -14,6 +14,7 @@ from bench.host import lns_process
 from bench.host.lns_process import Mosquitto, mosquitto_program
 from bench.host.program import ProgramDied, ProgramMissing, is_answered
 from tests.broker import Listener
+from tests.looped import on_a_loop
 
 pytestmark = pytest.mark.broker
 
@@ -27,75 +28,65 @@ def publish(port: int, topic: str, body: str) -> None:
     client.loop_stop()
 
 
-def test_sessions_survive_a_stop_and_a_start_on_the_same_port(tmp_path: Path) -> None:
-    async def main() -> None:
-        broker = Mosquitto(tmp_path)
+@on_a_loop
+async def test_sessions_survive_a_stop_and_a_start_on_the_same_port(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    await broker.start()
+    port = broker.port
+    listener = Listener(port)
+    listener.close()
+    publish(port, "a", '{"messageId": "1"}')
+    await broker.stop()
+    assert not is_answered(port)
+    await broker.start()
+    assert broker.url == f"mqtt://127.0.0.1:{port}"
+    listener = Listener(port)
+    assert [heard.message_id for heard in listener.count(1)] == ["1"]
+    listener.close()
+    await broker.stop()
+    assert broker.died is None
+
+
+@on_a_loop
+async def test_a_paused_broker_answers_nobody(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    await broker.start()
+    broker.pause()
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=0.2) as connection:
+        connection.sendall(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x00")
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        broker.resume()
+        connection.settimeout(60)
+        assert connection.recv(1) == b"\x20"
+    await broker.kill()
+
+
+@on_a_loop
+async def test_a_broker_that_is_killed_by_others_is_noticed(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    await broker.start()
+    os.kill(broker.pid, signal.SIGKILL)
+    with pytest.raises(ProgramDied, match="mosquitto ended by signal 9"):
+        async with asyncio.timeout(60):
+            await broker.watch()
+
+
+@on_a_loop
+async def test_a_configuration_that_is_wrong_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProgramDied, match="nonsense"):
+        await Mosquitto(tmp_path, "nonsense yes").start()
+
+
+@on_a_loop
+async def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", broker.port))  # bound, and nobody answers
+        before = broker.port
         await broker.start()
-        port = broker.port
-        listener = Listener(port)
-        listener.close()
-        publish(port, "a", '{"messageId": "1"}')
-        await broker.stop()
-        assert not is_answered(port)
-        await broker.start()
-        assert broker.url == f"mqtt://127.0.0.1:{port}"
-        listener = Listener(port)
-        assert [heard.message_id for heard in listener.count(1)] == ["1"]
-        listener.close()
-        await broker.stop()
-        assert broker.died is None
-
-    asyncio.run(main())
-
-
-def test_a_paused_broker_answers_nobody(tmp_path: Path) -> None:
-    async def main() -> None:
-        broker = Mosquitto(tmp_path)
-        await broker.start()
-        broker.pause()
-        with socket.create_connection(("127.0.0.1", broker.port), timeout=0.2) as connection:
-            connection.sendall(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x00")
-            with pytest.raises(TimeoutError):
-                connection.recv(1)
-            broker.resume()
-            connection.settimeout(60)
-            assert connection.recv(1) == b"\x20"
-        await broker.kill()
-
-    asyncio.run(main())
-
-
-def test_a_broker_that_is_killed_by_others_is_noticed(tmp_path: Path) -> None:
-    async def main() -> None:
-        broker = Mosquitto(tmp_path)
-        await broker.start()
-        os.kill(broker.pid, signal.SIGKILL)
-        with pytest.raises(ProgramDied, match="mosquitto ended by signal 9"):
-            async with asyncio.timeout(60):
-                await broker.watch()
-
-    asyncio.run(main())
-
-
-def test_a_configuration_that_is_wrong_is_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        with pytest.raises(ProgramDied, match="nonsense"):
-            await Mosquitto(tmp_path, "nonsense yes").start()
-
-    asyncio.run(main())
-
-
-def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
-    async def main() -> None:
-        broker = Mosquitto(tmp_path)
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", broker.port))  # bound, and nobody answers
-            before = broker.port
-            await broker.start()
-        assert broker.port != before
-        await broker.stop()
-
-    asyncio.run(main())
+    assert broker.port != before
+    await broker.stop()
 
 
 def test_where_it_is_missing_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from threading import Event, Thread
 import pytest
 
 from bench.host.program import REFUSED_WAITS_S, Program, ProgramDied, ProgramMissing, ProgramSilent
+from tests.looped import on_a_loop
 
 PATIENCE_S = 60
 SLEEP = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
@@ -38,21 +39,19 @@ def fails(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_it_is_started_and_ended_again_and_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("sleeper", tmp_path / "log")
-        files = len(os.listdir("/proc/self/fd"))
-        for end in (program.stop, program.kill):
-            program.launch(SLEEP, speaks=True)
-            assert await program.first_line(PATIENCE_S) == "ready"
-            pid = program.pid
-            assert program.running and state(pid)
-            await end()
-            assert not program.running and not state(pid)
-            assert program.died is None
-        assert len(os.listdir("/proc/self/fd")) == files
-
-    asyncio.run(main())
+@on_a_loop
+async def test_it_is_started_and_ended_again_and_again(tmp_path: Path) -> None:
+    program = Program("sleeper", tmp_path / "log")
+    files = len(os.listdir("/proc/self/fd"))
+    for end in (program.stop, program.kill):
+        program.launch(SLEEP, speaks=True)
+        assert await program.first_line(PATIENCE_S) == "ready"
+        pid = program.pid
+        assert program.running and state(pid)
+        await end()
+        assert not program.running and not state(pid)
+        assert program.died is None
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 @contextmanager
@@ -117,37 +116,33 @@ def test_without_a_loop_it_is_ended_too(tmp_path: Path) -> None:
     assert not program.running
 
 
-def test_who_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("stubborn", tmp_path / "log")
-        program.launch(STUBBORN, speaks=True)
-        await program.first_line(PATIENCE_S)
-        await program.stop(0.05)
-        assert not program.running and program.died is None
-        program.launch(STUBBORN, speaks=True)
-        await program.first_line(PATIENCE_S)
-        program.stop_now(0.05)
-        assert not program.running
-
-    asyncio.run(main())
+@on_a_loop
+async def test_who_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
+    program = Program("stubborn", tmp_path / "log")
+    program.launch(STUBBORN, speaks=True)
+    await program.first_line(PATIENCE_S)
+    await program.stop(0.05)
+    assert not program.running and program.died is None
+    program.launch(STUBBORN, speaks=True)
+    await program.first_line(PATIENCE_S)
+    program.stop_now(0.05)
+    assert not program.running
 
 
-def test_a_paused_program_does_nothing_and_can_be_ended(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("sleeper", tmp_path / "log")
-        program.launch(SLEEP, speaks=True)
-        await program.first_line(PATIENCE_S)
-        for _ in range(3):
-            program.pause()
-            assert state(program.pid) == "T"
-            assert program.running
-            program.resume()
-            assert state(program.pid) != "T"
+@on_a_loop
+async def test_a_paused_program_does_nothing_and_can_be_ended(tmp_path: Path) -> None:
+    program = Program("sleeper", tmp_path / "log")
+    program.launch(SLEEP, speaks=True)
+    await program.first_line(PATIENCE_S)
+    for _ in range(3):
         program.pause()
-        await program.stop()
-        assert not program.running
-
-    asyncio.run(main())
+        assert state(program.pid) == "T"
+        assert program.running
+        program.resume()
+        assert state(program.pid) != "T"
+    program.pause()
+    await program.stop()
+    assert not program.running
 
 
 def test_an_end_that_nobody_asked_for_is_noticed(tmp_path: Path) -> None:
@@ -175,47 +170,41 @@ def test_an_end_that_nobody_asked_for_is_noticed(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_restarts_are_not_told_as_an_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("sleeper", tmp_path / "log")
-        async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(program.watch())
-            for _ in range(3):
-                program.launch(SLEEP)
-                await program.kill()
-            await asyncio.sleep(0)
-            assert not watching.done()
-            watching.cancel()
-
-    asyncio.run(main())
+@on_a_loop
+async def test_restarts_are_not_told_as_an_end(tmp_path: Path) -> None:
+    program = Program("sleeper", tmp_path / "log")
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(program.watch())
+        for _ in range(3):
+            program.launch(SLEEP)
+            await program.kill()
+        await asyncio.sleep(0)
+        assert not watching.done()
+        watching.cancel()
 
 
-def test_who_dies_before_it_is_ready_says_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("broken", tmp_path / "log")
-        program.launch(fails("import sys; sys.exit('no such thing')"), speaks=True)
-        with pytest.raises(ProgramDied, match=r"exit code 1; the end of .*log:\nno such thing"):
-            await program.first_line(PATIENCE_S)
-        program.launch(fails("import sys; sys.exit('no such thing')"))
-        with pytest.raises(ProgramDied, match="no such thing"):
-            await program.until(lambda: False, PATIENCE_S)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_who_dies_before_it_is_ready_says_why(tmp_path: Path) -> None:
+    program = Program("broken", tmp_path / "log")
+    program.launch(fails("import sys; sys.exit('no such thing')"), speaks=True)
+    with pytest.raises(ProgramDied, match=r"exit code 1; the end of .*log:\nno such thing"):
+        await program.first_line(PATIENCE_S)
+    program.launch(fails("import sys; sys.exit('no such thing')"))
+    with pytest.raises(ProgramDied, match="no such thing"):
+        await program.until(lambda: False, PATIENCE_S)
 
 
-def test_who_says_nothing_is_ended_and_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        program = Program("sleeper", tmp_path / "log")
-        program.launch([sys.executable, "-c", "import time; time.sleep(600)"], speaks=True)
-        with pytest.raises(ProgramSilent, match="it said nothing"):
-            await program.first_line(0.05)
-        assert not program.running
-        program.launch(SLEEP)
-        with pytest.raises(ProgramSilent):
-            await program.until(lambda: False, 0.05)
-        assert not program.running
-
-    asyncio.run(main())
+@on_a_loop
+async def test_who_says_nothing_is_ended_and_told(tmp_path: Path) -> None:
+    program = Program("sleeper", tmp_path / "log")
+    program.launch([sys.executable, "-c", "import time; time.sleep(600)"], speaks=True)
+    with pytest.raises(ProgramSilent, match="it said nothing"):
+        await program.first_line(0.05)
+    assert not program.running
+    program.launch(SLEEP)
+    with pytest.raises(ProgramSilent):
+        await program.until(lambda: False, 0.05)
+    assert not program.running
 
 
 def test_nothing_stays_behind_when_nobody_waits_any_more(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from bench.host.relay import Relay
+from tests.looped import on_a_loop
 
 PATIENCE_S = 60
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -165,15 +166,13 @@ def test_what_is_swallowed_never_arrives() -> None:
     assert play(scenario).received == b"heard."  # type: ignore[attr-defined]
 
 
-def test_where_nobody_listens_a_client_is_sent_away() -> None:
-    async def main() -> None:
-        async with Relay("127.0.0.1", 9) as relay:
-            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-            assert await is_over(reader)
-            writer.close()
-            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_where_nobody_listens_a_client_is_sent_away() -> None:
+    async with Relay("127.0.0.1", 9) as relay:
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        assert await is_over(reader)
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
 def test_all_faults_are_cleared_together() -> None:

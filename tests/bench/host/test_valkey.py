@@ -1,6 +1,5 @@
 """A real store, as the rig starts it."""
 
-import asyncio
 import socket
 import stat
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from redis.exceptions import AuthenticationError, OutOfMemoryError
 from bench.host import lns_process
 from bench.host.lns_process import Valkey, valkey_program
 from bench.host.program import ProgramMissing
+from tests.looped import on_a_loop
 
 
 @contextmanager
@@ -22,22 +22,20 @@ def client(url: str) -> Iterator[Redis]:
         yield opened
 
 
-def test_what_was_answered_survives_sigkill(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = Valkey(tmp_path)
-        await store.start()
-        url = store.url
-        with client(url) as redis:
-            redis.set("claim", "west")
-        await store.kill()
-        await store.start()
-        assert store.url == url == f"redis://127.0.0.1:{store.port}/0"
-        with client(url) as redis:
-            assert redis.get("claim") == b"west"
-        await store.stop()
-        assert store.died is None
-
-    asyncio.run(main())
+@on_a_loop
+async def test_what_was_answered_survives_sigkill(tmp_path: Path) -> None:
+    store = Valkey(tmp_path)
+    await store.start()
+    url = store.url
+    with client(url) as redis:
+        redis.set("claim", "west")
+    await store.kill()
+    await store.start()
+    assert store.url == url == f"redis://127.0.0.1:{store.port}/0"
+    with client(url) as redis:
+        assert redis.get("claim") == b"west"
+    await store.stop()
+    assert store.died is None
 
 
 def test_a_store_that_keeps_nothing_comes_back_empty(tmp_path: Path) -> None:
@@ -90,17 +88,15 @@ def test_a_paused_store_answers_nobody(tmp_path: Path) -> None:
         store.kill_now()
 
 
-def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = Valkey(tmp_path)
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", store.port))
-            before = store.port
-            await store.start()
-        assert store.port != before
-        await store.stop()
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_port_that_was_taken_meanwhile_is_chosen_anew(tmp_path: Path) -> None:
+    store = Valkey(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", store.port))
+        before = store.port
+        await store.start()
+    assert store.port != before
+    await store.stop()
 
 
 def test_without_the_package_the_system_s_program_does(

@@ -12,6 +12,7 @@ from bench.lab.inventory import Inventory, load
 from bench.station.web_socket import connect, discover
 from lns.lorawan.identifiers import Eui
 from tests.bench.lab.inventory.bench_toml import bench_toml
+from tests.looped import on_a_loop
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_US = 20_000_000
@@ -22,23 +23,21 @@ def bench(tmp_path: Path) -> Inventory:
     return replace(load(bench_toml(tmp_path)), tap=f"127.0.0.1:{free_port()}")
 
 
-def test_stations_are_counted_as_they_come_and_go(bench: Inventory, tmp_path: Path) -> None:
-    async def call() -> None:
-        counted: list[int] = []
-        uri = f"ws://{bench.tap}"
-        async with RollCall(bench, tmp_path / "call") as roll_call:
-            assert await roll_call.until_all([WEST], 0, counted.append) == set()
-            links = [await connect(await discover(uri, eui)) for eui in (WEST, EAST)]
-            both = await roll_call.until_all([WEST, EAST], PATIENCE_US, counted.append)
-            assert both == {WEST, EAST} and counted[0] == 0 and counted[-1] == 2
-            for link in links:
-                link.close()
-                await link.wait_closed()
-            gone = roll_call.until_all([Eui("0016C001F1500003")], 500_000, counted.append)
-            assert await gone == set()
-            assert await roll_call.until_all([WEST], 0, counted.append) == set()
-
-    asyncio.run(call())
+@on_a_loop
+async def test_stations_are_counted_as_they_come_and_go(bench: Inventory, tmp_path: Path) -> None:
+    counted: list[int] = []
+    uri = f"ws://{bench.tap}"
+    async with RollCall(bench, tmp_path / "call") as roll_call:
+        assert await roll_call.until_all([WEST], 0, counted.append) == set()
+        links = [await connect(await discover(uri, eui)) for eui in (WEST, EAST)]
+        both = await roll_call.until_all([WEST, EAST], PATIENCE_US, counted.append)
+        assert both == {WEST, EAST} and counted[0] == 0 and counted[-1] == 2
+        for link in links:
+            link.close()
+            await link.wait_closed()
+        gone = roll_call.until_all([Eui("0016C001F1500003")], 500_000, counted.append)
+        assert await gone == set()
+        assert await roll_call.until_all([WEST], 0, counted.append) == set()
 
 
 def test_a_tap_that_is_in_use_is_told(bench: Inventory, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from bench.station import LinkClosed, TextLink, link_pair
 from bench.station.tap import Tap
 from bench.station.web_socket import StationLinks, TapServer, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
+from tests.looped import on_a_loop
 
 STATIONS = [Eui(f"0016C001F15000{number:02X}") for number in range(20)]
 WEST = STATIONS[0]
@@ -43,97 +44,87 @@ def test_each_station_reaches_its_own_tap() -> None:
     asyncio.run(main())
 
 
-def test_a_station_may_connect_again_and_again_until_it_is_unregistered() -> None:
-    async def main() -> None:
-        server = TapServer()
-        await server.start()
-        server.register(WEST, echo)
-        uri = await discover(server.uri, WEST)
-        assert uri == f"{server.uri}/router-{WEST}"
-        for _ in range(2):
-            link = await connect(uri)
-            await link.send("a")
-            assert await link.receive() == "a"
-            link.close()
-            await link.wait_closed()
-        server.unregister(WEST)
-        server.unregister(WEST)
-        with pytest.raises(LinkClosed, match="404"):
-            await connect(uri)
-        with pytest.raises(LinkClosed, match="no tap of this bench has this EUI"):
-            await discover(server.uri, WEST)
-        await server.stop()
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_station_may_connect_again_and_again_until_it_is_unregistered() -> None:
+    server = TapServer()
+    await server.start()
+    server.register(WEST, echo)
+    uri = await discover(server.uri, WEST)
+    assert uri == f"{server.uri}/router-{WEST}"
+    for _ in range(2):
+        link = await connect(uri)
+        await link.send("a")
+        assert await link.receive() == "a"
+        link.close()
+        await link.wait_closed()
+    server.unregister(WEST)
+    server.unregister(WEST)
+    with pytest.raises(LinkClosed, match="404"):
+        await connect(uri)
+    with pytest.raises(LinkClosed, match="no tap of this bench has this EUI"):
+        await discover(server.uri, WEST)
+    await server.stop()
 
 
 @pytest.mark.parametrize("path", ["/", "/router-", "/router-nonsense", "/router-info/x"])
-def test_other_paths_are_refused(path: str) -> None:
-    async def main() -> None:
-        server = TapServer()
-        await server.start()
-        with pytest.raises(LinkClosed, match="404"):
-            await connect(server.uri + path)
-        await server.stop()
-
-    asyncio.run(main())
+@on_a_loop
+async def test_other_paths_are_refused(path: str) -> None:
+    server = TapServer()
+    await server.start()
+    with pytest.raises(LinkClosed, match="404"):
+        await connect(server.uri + path)
+    await server.stop()
 
 
 @pytest.mark.parametrize("question", ["{}", "nonsense", '{"router": "x"}'])
-def test_a_question_that_cannot_be_read_is_answered_too(question: str) -> None:
-    async def main() -> None:
-        server = TapServer()
-        await server.start()
-        link = await connect(f"{server.uri}/router-info")
-        await link.send(question)
-        assert '"error"' in await link.receive()
-        link.close()
+@on_a_loop
+async def test_a_question_that_cannot_be_read_is_answered_too(question: str) -> None:
+    server = TapServer()
+    await server.start()
+    link = await connect(f"{server.uri}/router-info")
+    await link.send(question)
+    assert '"error"' in await link.receive()
+    link.close()
+    await server.stop()
+    await link.wait_closed()
+
+
+@on_a_loop
+async def test_the_end_of_an_accept_is_the_end_of_the_link() -> None:
+    server, links = TapServer(), StationLinks()
+    await server.start()
+
+    async def once(link: WebSocketLink) -> None:
+        await link.receive()
+
+    server.register(WEST, once)
+    link = await links.connect(server.uri, WEST)
+    await link.send("a")
+    with pytest.raises(LinkClosed):
+        await link.receive()
+    await links.close()
+    await server.stop()
+
+
+@on_a_loop
+async def test_stop_closes_what_is_open_and_tells_what_went_wrong() -> None:
+    server, links = TapServer(), StationLinks()
+    await server.start()
+
+    async def broken(link: WebSocketLink) -> None:
+        raise RuntimeError("a mistake in the bench")
+
+    server.register(WEST, broken)
+    server.register(STATIONS[1], echo)
+    doomed = await links.connect(server.uri, WEST)
+    with pytest.raises(LinkClosed):
+        await doomed.receive()
+    link = await links.connect(server.uri, STATIONS[1])
+    with pytest.raises(RuntimeError, match="a mistake in the bench"):
         await server.stop()
-        await link.wait_closed()
-
-    asyncio.run(main())
-
-
-def test_the_end_of_an_accept_is_the_end_of_the_link() -> None:
-    async def main() -> None:
-        server, links = TapServer(), StationLinks()
-        await server.start()
-
-        async def once(link: WebSocketLink) -> None:
-            await link.receive()
-
-        server.register(WEST, once)
-        link = await links.connect(server.uri, WEST)
-        await link.send("a")
-        with pytest.raises(LinkClosed):
-            await link.receive()
-        await links.close()
-        await server.stop()
-
-    asyncio.run(main())
-
-
-def test_stop_closes_what_is_open_and_tells_what_went_wrong() -> None:
-    async def main() -> None:
-        server, links = TapServer(), StationLinks()
-        await server.start()
-
-        async def broken(link: WebSocketLink) -> None:
-            raise RuntimeError("a mistake in the bench")
-
-        server.register(WEST, broken)
-        server.register(STATIONS[1], echo)
-        doomed = await links.connect(server.uri, WEST)
-        with pytest.raises(LinkClosed):
-            await doomed.receive()
-        link = await links.connect(server.uri, STATIONS[1])
-        with pytest.raises(RuntimeError, match="a mistake in the bench"):
-            await server.stop()
-        with pytest.raises(LinkClosed, match="1001"):
-            await link.receive()
-        await links.close()
-
-    asyncio.run(main())
+    with pytest.raises(LinkClosed, match="1001"):
+        await link.receive()
+    await links.close()
 
 
 def test_what_is_no_text_is_counted_and_shown_and_goes_no_further() -> None:

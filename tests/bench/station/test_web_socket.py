@@ -23,6 +23,7 @@ from lns.lorawan.identifiers import Eui
 from lns.server.access import Access, server_context
 from lns.station.spelling import version_text
 from tests.lns.server.listening import listening
+from tests.looped import on_a_loop
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_S = 60
@@ -192,20 +193,18 @@ async def _reason(link: WebSocketLink) -> str:
     return str(caught.value)
 
 
-def test_nobody_there_is_a_link_that_is_closed() -> None:
-    async def main() -> None:
-        server = TapServer()
-        await server.start()
-        uri = server.uri
-        await server.stop()
-        with pytest.raises(LinkClosed, match="Connect call failed"):
-            await connect(f"{uri}/router-{WEST}")
-        with pytest.raises(LinkClosed):
-            await discover(uri, WEST)
-        with pytest.raises(LinkClosed, match="nonsense"):
-            await connect("nonsense")
-
-    asyncio.run(main())
+@on_a_loop
+async def test_nobody_there_is_a_link_that_is_closed() -> None:
+    server = TapServer()
+    await server.start()
+    uri = server.uri
+    await server.stop()
+    with pytest.raises(LinkClosed, match="Connect call failed"):
+        await connect(f"{uri}/router-{WEST}")
+    with pytest.raises(LinkClosed):
+        await discover(uri, WEST)
+    with pytest.raises(LinkClosed, match="nonsense"):
+        await connect("nonsense")
 
 
 @pytest.mark.parametrize(
@@ -219,68 +218,60 @@ def test_nobody_there_is_a_link_that_is_closed() -> None:
         ('{"error": "go away"}', "go away"),
     ],
 )
-def test_discovery_takes_what_a_station_takes(answer: str, said: str) -> None:
+@on_a_loop
+async def test_discovery_takes_what_a_station_takes(answer: str, said: str) -> None:
     async def tell(connection: ServerConnection) -> None:
         await connection.recv()
         await connection.send(answer)
         await connection.wait_closed()
 
-    async def main() -> None:
-        async with serve(tell, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            with pytest.raises(LinkClosed, match=said):
-                await discover(f"ws://127.0.0.1:{port}", WEST)
-
-    asyncio.run(main())
+    async with serve(tell, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(LinkClosed, match=said):
+            await discover(f"ws://127.0.0.1:{port}", WEST)
 
 
-def test_a_text_that_is_no_text_ends_the_link() -> None:
+@on_a_loop
+async def test_a_text_that_is_no_text_ends_the_link() -> None:
     async def tell(connection: ServerConnection) -> None:
         await connection.send(b"a binary message is left out")
         await connection.send("read")
         await connection.send(b"\xff", text=True)
         await connection.wait_closed()
 
-    async def main() -> None:
-        async with serve(tell, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            link = await connect(f"ws://127.0.0.1:{port}/")
-            assert await link.receive() == "read"
-            assert await _reason(link) == "a text that nobody can read"
-            await link.wait_closed()
-
-    asyncio.run(main())
+    async with serve(tell, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        link = await connect(f"ws://127.0.0.1:{port}/")
+        assert await link.receive() == "read"
+        assert await _reason(link) == "a text that nobody can read"
+        await link.wait_closed()
 
 
-def test_a_station_follows_no_redirect() -> None:
-    async def main() -> None:
-        reply = b"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+@on_a_loop
+async def test_a_station_follows_no_redirect() -> None:
+    reply = b"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
 
-        async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(reply)
-            writer.close()
-            await writer.wait_closed()
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply)
+        writer.close()
+        await writer.wait_closed()
 
-        async with await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            with pytest.raises(LinkClosed, match="refused with 302"):
-                await connect(f"ws://127.0.0.1:{port}/")
-
-    asyncio.run(main())
+    async with await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(LinkClosed, match="refused with 302"):
+            await connect(f"ws://127.0.0.1:{port}/")
 
 
-def test_the_network_server_takes_such_a_station() -> None:
-    async def main() -> None:
-        async with listening() as lns:
-            links = StationLinks()
-            link = await links.connect(lns.uri, WEST)
-            await link.send(version_text("2.0.6(linux/virtual)"))
-            assert '"router_config"' in await link.receive()
-            await links.close()
-            await lns.until(lambda: lns.causes)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_the_network_server_takes_such_a_station() -> None:
+    async with listening() as lns:
+        links = StationLinks()
+        link = await links.connect(lns.uri, WEST)
+        await link.send(version_text("2.0.6(linux/virtual)"))
+        assert '"router_config"' in await link.receive()
+        await links.close()
+        await lns.until(lambda: lns.causes)
 
 
 def _https(folder: Path) -> ssl.SSLContext:
@@ -288,57 +279,51 @@ def _https(folder: Path) -> ssl.SSLContext:
     return server_context(folder / "server.crt", folder / "server.key", folder / "stations-ca.crt")
 
 
-def test_a_station_with_a_certificate_gets_through_and_speaks_tls_1_2(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tls=_https(tmp_path), access=Access(certificates=True)) as lns:
-            client = AUTHORITY.client(WEST)
-            home = tmp_path / "home"
-            write_station_files(home, "tc", lns.uri, trust=AUTHORITY.certificate, client=client)
-            uri, tls = station_files(home)
-            link = await connect(await discover(uri, WEST, tls=tls), tls=tls)
-            agreed = link._connection.transport.get_extra_info("ssl_object")
-            assert agreed.version() == "TLSv1.2"
-            await link.send(version_text("2.0.6(linux/virtual)"))
-            assert '"router_config"' in await link.receive()
-            link.close()
-            await link.wait_closed()
-            with pytest.raises(LinkClosed, match="403 no client certificate"):
-                await discover(uri, WEST, tls=StationTls(home / "tc.trust"))
-            with pytest.raises(LinkClosed, match="another station's"):
-                await discover(uri, EAST, tls=tls)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_station_with_a_certificate_gets_through_and_speaks_tls_1_2(tmp_path: Path) -> None:
+    async with listening(tls=_https(tmp_path), access=Access(certificates=True)) as lns:
+        client = AUTHORITY.client(WEST)
+        home = tmp_path / "home"
+        write_station_files(home, "tc", lns.uri, trust=AUTHORITY.certificate, client=client)
+        uri, tls = station_files(home)
+        link = await connect(await discover(uri, WEST, tls=tls), tls=tls)
+        agreed = link._connection.transport.get_extra_info("ssl_object")
+        assert agreed.version() == "TLSv1.2"
+        await link.send(version_text("2.0.6(linux/virtual)"))
+        assert '"router_config"' in await link.receive()
+        link.close()
+        await link.wait_closed()
+        with pytest.raises(LinkClosed, match="403 no client certificate"):
+            await discover(uri, WEST, tls=StationTls(home / "tc.trust"))
+        with pytest.raises(LinkClosed, match="another station's"):
+            await discover(uri, EAST, tls=tls)
 
 
-def test_a_station_with_a_token_gets_through(tmp_path: Path) -> None:
-    async def main() -> None:
-        access = Access(tokens={WEST: "Bearer west"})
-        async with listening(tls=_https(tmp_path), access=access) as lns:
-            home = tmp_path / "home"
-            trust = AUTHORITY.certificate
-            write_station_files(home, "tc", lns.uri, trust=trust, token="Bearer west")
-            uri, tls = station_files(home)
-            links = StationLinks()
-            await links.connect(uri, WEST, tls=tls)
-            await links.close()
-            write_station_files(home, "tc", lns.uri, trust=trust, token="Bearer east")
-            with pytest.raises(LinkClosed, match="401 wrong token") as caught:
-                await discover(uri, WEST, tls=station_files(home)[1])
-            assert "east" not in str(caught.value)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_station_with_a_token_gets_through(tmp_path: Path) -> None:
+    access = Access(tokens={WEST: "Bearer west"})
+    async with listening(tls=_https(tmp_path), access=access) as lns:
+        home = tmp_path / "home"
+        trust = AUTHORITY.certificate
+        write_station_files(home, "tc", lns.uri, trust=trust, token="Bearer west")
+        uri, tls = station_files(home)
+        links = StationLinks()
+        await links.connect(uri, WEST, tls=tls)
+        await links.close()
+        write_station_files(home, "tc", lns.uri, trust=trust, token="Bearer east")
+        with pytest.raises(LinkClosed, match="401 wrong token") as caught:
+            await discover(uri, WEST, tls=station_files(home)[1])
+        assert "east" not in str(caught.value)
 
 
-def test_a_server_that_another_authority_vouches_for_is_not_trusted(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tls=_https(tmp_path)) as lns:
-            (tmp_path / "other.crt").write_bytes(Authority().certificate)
-            with pytest.raises(LinkClosed, match="CERTIFICATE_VERIFY_FAILED"):
-                await discover(lns.uri, WEST, tls=StationTls(tmp_path / "other.crt"))
-            with pytest.raises(LinkClosed, match=r"\.trust"):
-                await discover(lns.uri, WEST)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_server_that_another_authority_vouches_for_is_not_trusted(tmp_path: Path) -> None:
+    async with listening(tls=_https(tmp_path)) as lns:
+        (tmp_path / "other.crt").write_bytes(Authority().certificate)
+        with pytest.raises(LinkClosed, match="CERTIFICATE_VERIFY_FAILED"):
+            await discover(lns.uri, WEST, tls=StationTls(tmp_path / "other.crt"))
+        with pytest.raises(LinkClosed, match=r"\.trust"):
+            await discover(lns.uri, WEST)
 
 
 def test_a_station_without_trust_has_no_tls(tmp_path: Path) -> None:
@@ -346,25 +331,23 @@ def test_a_station_without_trust_has_no_tls(tmp_path: Path) -> None:
     assert station_files(tmp_path) == ("ws://127.0.0.1:6090", None)
 
 
-def test_an_abandoned_link_over_tls_stays_open_too(tmp_path: Path) -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.server = TapServer(ssl=_https(tmp_path))
-        await ends.server.start()
-        ends.server.register(WEST, ends.accept)
-        tls = StationTls(tmp_path / "stations-ca.crt")
-        links = StationLinks()
-        ours = await links.connect(ends.server.uri, WEST, tls=tls)
-        theirs = await ends.accepted.get()
-        ours.abandon()
-        await theirs.send("into the void")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await theirs.receive()
-        assert not theirs.closed
-        await links.close()
-        with pytest.raises(LinkClosed):
+@on_a_loop
+async def test_an_abandoned_link_over_tls_stays_open_too(tmp_path: Path) -> None:
+    ends = Ends()
+    ends.server = TapServer(ssl=_https(tmp_path))
+    await ends.server.start()
+    ends.server.register(WEST, ends.accept)
+    tls = StationTls(tmp_path / "stations-ca.crt")
+    links = StationLinks()
+    ours = await links.connect(ends.server.uri, WEST, tls=tls)
+    theirs = await ends.accepted.get()
+    ours.abandon()
+    await theirs.send("into the void")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
             await theirs.receive()
-        await ends.server.stop()
-
-    asyncio.run(main())
+    assert not theirs.closed
+    await links.close()
+    with pytest.raises(LinkClosed):
+        await theirs.receive()
+    await ends.server.stop()

@@ -1,6 +1,5 @@
 """The decision of level 2 without a store; stores have `tests/contracts/test_claim_store.py`."""
 
-import asyncio
 from itertools import product
 from typing import Any
 
@@ -24,6 +23,7 @@ from lns.dedup.claim import (
 from lns.dedup.session import Counter, Lived
 from lns.dedup.strategy import Disposition, Reason, Strategy, Upstream, after_claim, known_before
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from tests.looped import on_a_loop
 
 MIC, OTHER_MIC = Mic("2B11FF0D"), Mic("0D11FF2B")
 BID = Bid(
@@ -210,14 +210,12 @@ def test_in_any_order_at_most_one_server_owns_a_frame(bids: list[tuple[str, int]
     assert all(len(some) == 1 for some in owners.values())
 
 
-def test_a_sole_server_asks_nobody() -> None:
-    async def body() -> None:
-        sole = SoleServer()
-        assert (await sole.claim(BID)).level2 is Level2.NOT_ASKED
-        assert await sole.take_f_cnt_down(replace(BID, f_cnt_down=7)) == 7
-        await sole.release(BID, Claim(level2=Level2.OWNER))
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_sole_server_asks_nobody() -> None:
+    sole = SoleServer()
+    assert (await sole.claim(BID)).level2 is Level2.NOT_ASKED
+    assert await sole.take_f_cnt_down(replace(BID, f_cnt_down=7)) == 7
+    await sole.release(BID, Claim(level2=Level2.OWNER))
 
 
 FORWARDED = Disposition(Upstream.FORWARDED, answers=True, advances=True)

@@ -13,6 +13,7 @@ from lns.delivery.subscription import Delivery, HeldSubscription, Subscription
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
 from tests.lns.delivery.test_subscription import publish
+from tests.looped import on_a_loop
 
 pytestmark = pytest.mark.broker
 CLOSES = int(os.environ.get("LORABENCH_CLOSES", "30"))
@@ -123,23 +124,20 @@ def test_whoever_leaves_at_once_is_not_brought_anything(
     assert not any(one.repeated for one in got)
 
 
-def test_a_broker_that_hears_nothing_holds_a_close_up_only_so_long(
+@on_a_loop
+async def test_a_broker_that_hears_nothing_holds_a_close_up_only_so_long(
     mosquitto: Mosquitto, tmp_path: Path
 ) -> None:
     got: list[Delivery] = []
     hasty = Patience(connect_us=200_000)
-
-    async def body() -> None:
-        async with asyncio.timeout(60):
-            try:
-                async with HeldSubscription(
-                    broker(mosquitto.url), "lorawan/+/+/up", "inbox", got.append, patience=hasty
-                ):
-                    mosquitto.pause()
-            finally:
-                mosquitto.resume()
-
-    asyncio.run(body())
+    async with asyncio.timeout(60):
+        try:
+            async with HeldSubscription(
+                broker(mosquitto.url), "lorawan/+/+/up", "inbox", got.append, patience=hasty
+            ):
+                mosquitto.pause()
+        finally:
+            mosquitto.resume()
 
 
 def test_what_was_acknowledged_right_before_a_close_never_comes_again(
@@ -215,30 +213,27 @@ def test_what_is_retained_is_told_behind_what_the_broker_had_before(
     assert numbers(got) == [0, 1, 2, 3]
 
 
-def test_what_a_killed_consumer_had_asked_for_is_no_message(
+@on_a_loop
+async def test_what_a_killed_consumer_had_asked_for_is_no_message(
     mosquitto: Mosquitto, tmp_path: Path
 ) -> None:
     """Killed while it asks, it leaves a subscription behind: what is said next comes unretained."""
     got: list[Delivery] = []
     told: list[tuple[str, bytes]] = []
     url = broker(mosquitto.url)
-
-    async def body() -> None:
-        async with Subscription(url, "lorawan/+/down", "inbox", lambda *_: None, back_off=QUICK):
-            pass
-        heard = HeldSubscription(
-            url, "lorawan/+/+/up", "inbox", got.append, back_off=QUICK,
-            retained="lorawan/+/down", on_retained=lambda *said: told.append(said),
-        )  # fmt: skip
-        async with heard:
-            await asyncio.to_thread(publish, mosquitto.port, b"1")
-            await send(mosquitto.url, tmp_path, range(1))
-            await until(lambda: len(got) == 1)
-            got[0].acknowledge()
-            await until(lambda: told == [("lorawan/lns-a/down", b"1")])
-        assert numbers(got) == [0]
-
-    asyncio.run(body())
+    async with Subscription(url, "lorawan/+/down", "inbox", lambda *_: None, back_off=QUICK):
+        pass
+    heard = HeldSubscription(
+        url, "lorawan/+/+/up", "inbox", got.append, back_off=QUICK,
+        retained="lorawan/+/down", on_retained=lambda *said: told.append(said),
+    )  # fmt: skip
+    async with heard:
+        await asyncio.to_thread(publish, mosquitto.port, b"1")
+        await send(mosquitto.url, tmp_path, range(1))
+        await until(lambda: len(got) == 1)
+        got[0].acknowledge()
+        await until(lambda: told == [("lorawan/lns-a/down", b"1")])
+    assert numbers(got) == [0]
 
 
 def test_acknowledgements_leave_in_the_order_of_arrival(

@@ -12,6 +12,7 @@ from lns.delivery.inbox import Tries, figures_in
 from lns.delivery.incoming import Incoming
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 from tests.lns.delivery.arriving import TOPIC, payload
+from tests.looped import on_a_loop
 
 
 def effect(message: Incoming, transaction: Transaction) -> None:
@@ -19,39 +20,36 @@ def effect(message: Incoming, transaction: Transaction) -> None:
         raise ValueError("no")
 
 
-def test_the_figures_are_in_the_file_while_its_consumer_runs(tmp_path: Path) -> None:
+@on_a_loop
+async def test_the_figures_are_in_the_file_while_its_consumer_runs(tmp_path: Path) -> None:
     path = tmp_path / "inbox.sqlite"
-
-    async def body() -> None:
-        store = SqliteInboxStore(path, entries_max=2)
-        async with Inbox(store, effect, tries=Tries(most=1), utc_us=lambda: 7) as inbox:
-            for f_cnt, more in [(1, {}), (2, {}), (3, {}), (3, {}), (4, {"payload": "poison"})]:
-                inbox.offer(TOPIC, payload(f_cnt, **more), {}, 1, lambda: None)
-            inbox.offer(TOPIC, b"{}", {}, 1, lambda: None)
-            await inbox.settled()
-            figures, [parked] = figures_in(path)
-            assert figures == await inbox.figures()
-            assert msgspec.to_builtins(figures) == {
-                "accepted": 3,
-                "ignored": {"window": 1, "sequence": 0, "key": 0},
-                "unreadable": 1,
-                "parked": 1,
-                "tries_failed": 1,
-                "evicted": 1,
-                "overruns": 0,
-                "num_dup_msgs_rcvd": 1,
-                "window_us": 600_000_000,
-                "remembered": {
-                    "window": {"count": 2, "oldest_us": 7},
-                    "sequence": {"count": 1, "oldest_us": 7},
-                    "key": {"count": 0, "oldest_us": None},
-                },
-                "waiting": 0,
-            }
-            assert (parked.sequence_number, parked.reason) == (4, "ValueError: no")
-        await store.close()
-
-    asyncio.run(body())
+    store = SqliteInboxStore(path, entries_max=2)
+    async with Inbox(store, effect, tries=Tries(most=1), utc_us=lambda: 7) as inbox:
+        for f_cnt, more in [(1, {}), (2, {}), (3, {}), (3, {}), (4, {"payload": "poison"})]:
+            inbox.offer(TOPIC, payload(f_cnt, **more), {}, 1, lambda: None)
+        inbox.offer(TOPIC, b"{}", {}, 1, lambda: None)
+        await inbox.settled()
+        figures, [parked] = figures_in(path)
+        assert figures == await inbox.figures()
+        assert msgspec.to_builtins(figures) == {
+            "accepted": 3,
+            "ignored": {"window": 1, "sequence": 0, "key": 0},
+            "unreadable": 1,
+            "parked": 1,
+            "tries_failed": 1,
+            "evicted": 1,
+            "overruns": 0,
+            "num_dup_msgs_rcvd": 1,
+            "window_us": 600_000_000,
+            "remembered": {
+                "window": {"count": 2, "oldest_us": 7},
+                "sequence": {"count": 1, "oldest_us": 7},
+                "key": {"count": 0, "oldest_us": None},
+            },
+            "waiting": 0,
+        }
+        assert (parked.sequence_number, parked.reason) == (4, "ValueError: no")
+    await store.close()
 
 
 def test_duplicates_by_number_are_not_shown_while_they_are_not_looked_for(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from lns.delivery.outbox import Entry
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Heard, Listener, Mosquitto
 from tests.lns.delivery.sending import ALPHA, BETA, Relay, message, until, way
+from tests.looped import on_a_loop
 
 pytestmark = pytest.mark.broker
 
@@ -217,15 +218,13 @@ def test_no_key_and_no_password_is_shown(
     assert "hunter2" not in caplog.text and "right" not in caplog.text
 
 
-def test_a_full_outbox_says_what_the_broker_does(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with way("mqtt://127.0.0.1:1", tmp_path, messages_max=2) as upstream:
-            await upstream.publish(message(1))
-            await upstream.publish(message(2))
-            with pytest.raises(UpstreamUnavailable, match="is full: 2 messages wait; mqtt://"):
-                await upstream.publish(message(3))
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_full_outbox_says_what_the_broker_does(tmp_path: Path) -> None:
+    async with way("mqtt://127.0.0.1:1", tmp_path, messages_max=2) as upstream:
+        await upstream.publish(message(1))
+        await upstream.publish(message(2))
+        with pytest.raises(UpstreamUnavailable, match="is full: 2 messages wait; mqtt://"):
+            await upstream.publish(message(3))
 
 
 def test_what_was_durable_survives_kill_9(

@@ -10,6 +10,7 @@ from lns.delivery.mqtt_session import broker
 from lns.delivery.outbox import state_of
 from lns.delivery.subscription import Delivery, HeldSubscription
 from tests.lns.delivery.sending import QUICK, Relay, message, until, way
+from tests.looped import on_a_loop
 
 pytestmark = pytest.mark.broker
 
@@ -94,17 +95,15 @@ def test_kept_messages_are_sent_before_later_ones_and_removed_in_time(
     assert order == ["1", "2", "3", "1", "2", "3", "4"]
 
 
-def test_what_is_kept_at_the_end_goes_out_with_the_next_start(
+@on_a_loop
+async def test_what_is_kept_at_the_end_goes_out_with_the_next_start(
     tmp_path: Path, mosquitto: Mosquitto
 ) -> None:
-    async def body() -> None:
-        async with way(mosquitto.url, tmp_path, keep_us=KEEP_US) as up:
-            await up.publish(message(1))
-            await up.drained()
-        assert state_of(tmp_path / "lns-a.outbox").waiting == 1
-        async with way(mosquitto.url, tmp_path) as up:
-            assert up.waiting == 1
-            await up.drained()
-        assert state_of(tmp_path / "lns-a.outbox").waiting == 0
-
-    asyncio.run(body())
+    async with way(mosquitto.url, tmp_path, keep_us=KEEP_US) as up:
+        await up.publish(message(1))
+        await up.drained()
+    assert state_of(tmp_path / "lns-a.outbox").waiting == 1
+    async with way(mosquitto.url, tmp_path) as up:
+        assert up.waiting == 1
+        await up.drained()
+    assert state_of(tmp_path / "lns-a.outbox").waiting == 0

@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.broker import Mosquitto
 from tests.lns.delivery.sending import message, until, way
+from tests.looped import on_a_loop
 
 pytestmark = pytest.mark.broker
 
@@ -60,13 +61,13 @@ def guarded(tmp_path: Path, ca: Path) -> Iterator[Mosquitto]:
     server.stop()
 
 
-def test_a_trusted_broker_gets_the_messages(guarded: Mosquitto, ca: Path, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with way(f"mqtts://127.0.0.1:{guarded.port}", tmp_path, ca=ca) as upstream:
-            await asyncio.gather(*(upstream.publish(message(f_cnt)) for f_cnt in range(300)))
-            await upstream.drained()
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_trusted_broker_gets_the_messages(
+    guarded: Mosquitto, ca: Path, tmp_path: Path
+) -> None:
+    async with way(f"mqtts://127.0.0.1:{guarded.port}", tmp_path, ca=ca) as upstream:
+        await asyncio.gather(*(upstream.publish(message(f_cnt)) for f_cnt in range(300)))
+        await upstream.drained()
 
 
 @pytest.mark.parametrize("trusted", ["stranger", None])

@@ -17,6 +17,7 @@ from lns.delivery.outbox import Entry, Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import QUICK, RECEIVED_AT, Relay, message, until, way
+from tests.looped import on_a_loop
 
 AGAIN_S = 0.02
 SECOND_US = 1_000_000
@@ -211,19 +212,17 @@ def test_what_is_sent_while_the_outbox_is_looked_into_is_not_parked(
     assert clock.parked == []
 
 
-def test_what_is_parked_takes_room(tmp_path: Path) -> None:
-    async def body() -> None:
-        with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
-            await outbox.add(message(1))
-            await outbox.add(message(2))
-            await outbox.park([1])
-            assert (outbox.waiting, outbox.parked) == (1, 1)
-            with pytest.raises(UpstreamUnavailable, match="2 messages wait, 1 of them parked"):
-                await outbox.add(message(3))
-        with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
-            assert (outbox.waiting, outbox.parked) == (1, 1)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_what_is_parked_takes_room(tmp_path: Path) -> None:
+    with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
+        await outbox.add(message(1))
+        await outbox.add(message(2))
+        await outbox.park([1])
+        assert (outbox.waiting, outbox.parked) == (1, 1)
+        with pytest.raises(UpstreamUnavailable, match="2 messages wait, 1 of them parked"):
+            await outbox.add(message(3))
+    with closing(Outbox(tmp_path / "outbox", messages_max=2)) as outbox:
+        assert (outbox.waiting, outbox.parked) == (1, 1)
 
 
 @pytest.mark.broker
@@ -295,22 +294,19 @@ def test_nothing_is_told_while_something_is_unread(
 
 
 @pytest.mark.broker
-def test_what_waits_holds_the_time_back(
+@on_a_loop
+async def test_what_waits_holds_the_time_back(
     mosquitto: Mosquitto, listener: Listener, tmp_path: Path
 ) -> None:
     clock = Clock()
     clock.now_us += 30 * SECOND_US
-
-    async def body() -> None:
-        async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
-            await up.publish(message(1))
-            await up.drained()
-        # It is kept, so it may go out again: that is what the next process begins with.
-        async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
-            await up.drained()
-            mosquitto.stop()
-            await until(lambda: not up.connected)
-            mosquitto.start()
-            await asyncio.to_thread(wait_for_statement, listener, "02:00:30.393")
-
-    asyncio.run(body())
+    async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
+        await up.publish(message(1))
+        await up.drained()
+    # It is kept, so it may go out again: that is what the next process begins with.
+    async with clock.up(mosquitto.url, tmp_path, keep_us=3_600 * SECOND_US) as up:
+        await up.drained()
+        mosquitto.stop()
+        await until(lambda: not up.connected)
+        mosquitto.start()
+        await asyncio.to_thread(wait_for_statement, listener, "02:00:30.393")

@@ -16,6 +16,7 @@ from lns.store.inbox_store import Batch, SqliteInboxStore
 from tests.broker import Heard, Listener, Mosquitto
 from tests.lns.delivery.arriving import TOPIC, incoming, payload
 from tests.lns.delivery.sending import QUICK
+from tests.looped import on_a_loop
 
 WAIT_S = 60
 
@@ -94,54 +95,48 @@ def test_what_the_broker_has_not_taken_goes_out_after_a_restart_with_its_id_and_
     ]
 
 
-def test_a_message_without_number_and_partition_has_none_on_the_clean_topic_either(
+@on_a_loop
+async def test_a_message_without_number_and_partition_has_none_on_the_clean_topic_either(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
-        clean = Republishing(store, "clean")
-        async with Inbox(store, clean) as inbox:
-            inbox.offer(TOPIC, b'{"messageId": "m"}', {}, 1, lambda: None)
-            await inbox.settled()
-            [entry] = await clean.after(0, 10)
-        told = {"sequenceNumber": str(entry.sequence_number), "partitionKey": entry.partition_key}
-        told |= {"messageId": entry.message_id}
-        again = Incoming.of(entry.topic, entry.body, told, 1)
-        assert again == incoming("m", channel=f"clean/{TOPIC}", body=b'{"messageId": "m"}')
-        await store.close()
-
-    asyncio.run(body())
+    store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+    clean = Republishing(store, "clean")
+    async with Inbox(store, clean) as inbox:
+        inbox.offer(TOPIC, b'{"messageId": "m"}', {}, 1, lambda: None)
+        await inbox.settled()
+        [entry] = await clean.after(0, 10)
+    told = {"sequenceNumber": str(entry.sequence_number), "partitionKey": entry.partition_key}
+    told |= {"messageId": entry.message_id}
+    again = Incoming.of(entry.topic, entry.body, told, 1)
+    assert again == incoming("m", channel=f"clean/{TOPIC}", body=b'{"messageId": "m"}')
+    await store.close()
 
 
-def test_a_store_that_is_closed_is_away(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
-        clean = Republishing(store, "clean")
-        async with Inbox(store, clean) as inbox:
-            await take(inbox, 1)
-        await store.close()
-        with pytest.raises(UpstreamUnavailable):
-            await clean.after(0, 10)
-        with pytest.raises(UpstreamUnavailable):
-            await clean.remove([1])
-        assert clean.waiting == 1
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_store_that_is_closed_is_away(tmp_path: Path) -> None:
+    store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+    clean = Republishing(store, "clean")
+    async with Inbox(store, clean) as inbox:
+        await take(inbox, 1)
+    await store.close()
+    with pytest.raises(UpstreamUnavailable):
+        await clean.after(0, 10)
+    with pytest.raises(UpstreamUnavailable):
+        await clean.remove([1])
+    assert clean.waiting == 1
 
 
-def test_a_message_keeps_its_remove_duplicates_key_or_its_id_is_one(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
-        clean = Republishing(store, "clean")
-        async with Inbox(store, clean) as inbox:
-            for text in (b'{"messageId": "m", "removeDuplicatesKey": "k"}', b'{"messageId": "n"}'):
-                inbox.offer(TOPIC, text, {}, 1, lambda: None)
-            await inbox.settled()
-            entries = await clean.after(0, 10)
-        assert [entry.remove_duplicates_key for entry in entries] == ["k", "n"]
-        await store.close()
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_message_keeps_its_remove_duplicates_key_or_its_id_is_one(tmp_path: Path) -> None:
+    store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+    clean = Republishing(store, "clean")
+    async with Inbox(store, clean) as inbox:
+        for text in (b'{"messageId": "m", "removeDuplicatesKey": "k"}', b'{"messageId": "n"}'):
+            inbox.offer(TOPIC, text, {}, 1, lambda: None)
+        await inbox.settled()
+        entries = await clean.after(0, 10)
+    assert [entry.remove_duplicates_key for entry in entries] == ["k", "n"]
+    await store.close()
 
 
 @pytest.mark.parametrize("batch_max", [1, 500])
@@ -171,39 +166,34 @@ def test_nothing_is_accepted_while_too_many_wait_for_the_broker(
     assert acknowledged == [1, 2, 3]
 
 
-def test_what_was_not_kept_does_not_wait(tmp_path: Path) -> None:
+@on_a_loop
+async def test_what_was_not_kept_does_not_wait(tmp_path: Path) -> None:
     looks: list[int] = []
+    store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+    clean = Republishing(store, "clean")
+    clean.look = lambda: looks.append(clean.waiting)
 
-    async def body() -> None:
-        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
-        clean = Republishing(store, "clean")
-        clean.look = lambda: looks.append(clean.waiting)
+    async def work(batch: Batch) -> None:
+        clean.open(batch)
+        clean.handle(incoming("m"), batch)
+        raise EffectUnavailable("another one")
 
-        async def work(batch: Batch) -> None:
-            clean.open(batch)
-            clean.handle(incoming("m"), batch)
-            raise EffectUnavailable("another one")
-
-        with pytest.raises(EffectUnavailable):
-            await store.transact([], work)
-        clean.end(kept=False)
-        assert (clean.waiting, looks) == (0, [])
-        async with Inbox(store, clean) as inbox:
-            await take(inbox, 1)
-        assert (clean.waiting, looks) == (1, [1])
-        await store.close()
-
-    asyncio.run(body())
+    with pytest.raises(EffectUnavailable):
+        await store.transact([], work)
+    clean.end(kept=False)
+    assert (clean.waiting, looks) == (0, [])
+    async with Inbox(store, clean) as inbox:
+        await take(inbox, 1)
+    assert (clean.waiting, looks) == (1, [1])
+    await store.close()
 
 
 @pytest.mark.parametrize("prefix", ["", "/clean", "clean/", "a/+", "#"])
-def test_a_prefix_is_a_topic(tmp_path: Path, prefix: str) -> None:
-    async def body() -> None:
-        store = SqliteInboxStore(tmp_path / "inbox.sqlite")
-        try:
-            with pytest.raises(ValueError, match="a prefix is a topic"):
-                Republishing(store, prefix)
-        finally:
-            await store.close()
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_prefix_is_a_topic(tmp_path: Path, prefix: str) -> None:
+    store = SqliteInboxStore(tmp_path / "inbox.sqlite")
+    try:
+        with pytest.raises(ValueError, match="a prefix is a topic"):
+            Republishing(store, prefix)
+    finally:
+        await store.close()

@@ -24,6 +24,7 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import PATIENCE_US, RedisServer, redis_server
 from tests.host_time import Watch
 from tests.lns.served_network import DEV_ADDR, KEYS
+from tests.looped import on_a_loop
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 SESSION = Session(dev_eui=ALPHA, dev_addr=DEV_ADDR, keys=KEYS, f_cnt_up=0x1FFFE, f_cnt_down=7)
@@ -127,174 +128,153 @@ def test_another_url_is_refused_with_its_shape(url: str, why: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_everything_of_many_devices_is_read_when_it_is_opened(tmp_path: Path) -> None:
+@on_a_loop
+async def test_everything_of_many_devices_is_read_when_it_is_opened(tmp_path: Path) -> None:
     devices = [Eui(f"70B3D57ED000{number:04X}") for number in range(1200)]
-
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server:
-            async with store_at(server.port, "lns-a", *devices) as store:
-                for dev_eui in devices[::7]:
-                    await store.keep_join(dev_eui, 7, (SESSION,))
-            async with store_at(server.port, "lns-a", *devices) as again:
-                kept = [dev_eui for dev_eui in devices if again.sessions(dev_eui) == (SESSION,)]
-                used = [dev_eui for dev_eui in devices if again.dev_nonces(dev_eui) == {7}]
-        assert kept == used == devices[::7]
-
-    asyncio.run(body())
+    async with valkey_at(tmp_path) as server:
+        async with store_at(server.port, "lns-a", *devices) as store:
+            for dev_eui in devices[::7]:
+                await store.keep_join(dev_eui, 7, (SESSION,))
+        async with store_at(server.port, "lns-a", *devices) as again:
+            kept = [dev_eui for dev_eui in devices if again.sessions(dev_eui) == (SESSION,)]
+            used = [dev_eui for dev_eui in devices if again.dev_nonces(dev_eui) == {7}]
+    assert kept == used == devices[::7]
 
 
-def test_the_keys_have_a_prefix_and_say_who_used_a_dev_nonce(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            await store.keep_join(ALPHA, 7, (SESSION,))
-            keys = sorted(await told(server.port, "KEYS", "*"))
-            assert keys == [
-                b"lns:dev_addr:01ABCDEF",
-                b"lns:{70B3D57ED0000001}:dev_nonces",
-                b"lns:{70B3D57ED0000001}:f_cnt_down",
-                b"lns:{70B3D57ED0000001}:sessions",
-            ]
-            assert await told(server.port, "HGET", keys[1], "7") == b"lns-a"
-
-    asyncio.run(body())
+@on_a_loop
+async def test_the_keys_have_a_prefix_and_say_who_used_a_dev_nonce(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        await store.keep_join(ALPHA, 7, (SESSION,))
+        keys = sorted(await told(server.port, "KEYS", "*"))
+        assert keys == [
+            b"lns:dev_addr:01ABCDEF",
+            b"lns:{70B3D57ED0000001}:dev_nonces",
+            b"lns:{70B3D57ED0000001}:f_cnt_down",
+            b"lns:{70B3D57ED0000001}:sessions",
+        ]
+        assert await told(server.port, "HGET", keys[1], "7") == b"lns-a"
 
 
-def test_a_dev_nonce_that_another_server_used_is_used(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with (
-            valkey_at(tmp_path) as server,
-            store_at(server.port, "lns-a") as a,
-            store_at(server.port, "lns-b") as b,
-        ):
-            answers = await asyncio.gather(
-                *(store.keep_join(ALPHA, nonce, ()) for nonce in range(100) for store in (a, b))
-            )
-            assert [sum(pair) for pair in zip(answers[::2], answers[1::2], strict=True)] == (
-                [1] * 100
-            )
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_dev_nonce_that_another_server_used_is_used(tmp_path: Path) -> None:
+    async with (
+        valkey_at(tmp_path) as server,
+        store_at(server.port, "lns-a") as a,
+        store_at(server.port, "lns-b") as b,
+    ):
+        answers = await asyncio.gather(
+            *(store.keep_join(ALPHA, nonce, ()) for nonce in range(100) for store in (a, b))
+        )
+        assert [sum(pair) for pair in zip(answers[::2], answers[1::2], strict=True)] == ([1] * 100)
 
 
-def test_a_join_nonce_is_taken_by_one_server_only(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server:
-            async with store_at(server.port, "lns-a") as a, store_at(server.port, "lns-b") as b:
-                asked = (store.next_join_nonce(ALPHA, 1) for _ in range(100) for store in (a, b))
-                assert sorted(await asyncio.gather(*asked)) == list(range(1, 201))
-                await a.forget(ALPHA)
-                assert await b.next_join_nonce(ALPHA, 1) == 201, "a device remembers the last one"
-            async with store_at(server.port, "lns-c") as later:
-                assert await later.next_join_nonce(ALPHA, 1) == 202
-                await told(server.port, "SET", f"lns:{{{ALPHA}}}:join_nonce", "something else")
-                with pytest.raises(StoreUnavailable, match="not an integer"):
-                    await later.next_join_nonce(ALPHA, 1)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_join_nonce_is_taken_by_one_server_only(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server:
+        async with store_at(server.port, "lns-a") as a, store_at(server.port, "lns-b") as b:
+            asked = (store.next_join_nonce(ALPHA, 1) for _ in range(100) for store in (a, b))
+            assert sorted(await asyncio.gather(*asked)) == list(range(1, 201))
+            await a.forget(ALPHA)
+            assert await b.next_join_nonce(ALPHA, 1) == 201, "a device remembers the last one"
+        async with store_at(server.port, "lns-c") as later:
+            assert await later.next_join_nonce(ALPHA, 1) == 202
+            await told(server.port, "SET", f"lns:{{{ALPHA}}}:join_nonce", "something else")
+            with pytest.raises(StoreUnavailable, match="not an integer"):
+                await later.next_join_nonce(ALPHA, 1)
 
 
 @pytest.mark.fault("store", "lost")
-def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
-            relay.cut()
-            with pytest.raises(StoreUnavailable, match=rf"redis://127.0.0.1:{relay.port}/0 is not"):
-                await store.keep_sessions(ALPHA, (SESSION,))
-            with pytest.raises(StoreUnavailable, match="is not available"):
-                async with store_at(relay.port):
-                    pass
-            assert store.sessions(ALPHA) == ()
-            await relay.restore()
+@on_a_loop
+async def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
+    async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+        relay.cut()
+        with pytest.raises(StoreUnavailable, match=rf"redis://127.0.0.1:{relay.port}/0 is not"):
             await store.keep_sessions(ALPHA, (SESSION,))
-            assert store.sessions(ALPHA) == (SESSION,)
-
-    asyncio.run(body())
+        with pytest.raises(StoreUnavailable, match="is not available"):
+            async with store_at(relay.port):
+                pass
+        assert store.sessions(ALPHA) == ()
+        await relay.restore()
+        await store.keep_sessions(ALPHA, (SESSION,))
+        assert store.sessions(ALPHA) == (SESSION,)
 
 
 @pytest.mark.fault("store", "late")
-def test_a_server_that_does_not_answer_is_given_up_before_rx1(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with (
-            wired(tmp_path) as (relay, _),
-            store_at(relay.port, patience_us=PATIENCE_US) as store,
-        ):
-            await store.keep_sessions(ALPHA, (SESSION,))
-            relay.hold()
-            watch = Watch()
-            said = await asyncio.gather(
-                *(store.keep_sessions(dev_eui, ()) for dev_eui in (ALPHA, BETA) * 50),
-                return_exceptions=True,
-            )
-            assert {str(error).partition(" ")[2] for error in said} == {
-                "does not answer within 250000 us"
-            }
-            assert watch.seconds < 1
-            assert store.sessions(ALPHA) == (SESSION,)
-            await relay.restore()
-            await store.keep_sessions(BETA, (SESSION,))
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_server_that_does_not_answer_is_given_up_before_rx1(tmp_path: Path) -> None:
+    async with (
+        wired(tmp_path) as (relay, _),
+        store_at(relay.port, patience_us=PATIENCE_US) as store,
+    ):
+        await store.keep_sessions(ALPHA, (SESSION,))
+        relay.hold()
+        watch = Watch()
+        said = await asyncio.gather(
+            *(store.keep_sessions(dev_eui, ()) for dev_eui in (ALPHA, BETA) * 50),
+            return_exceptions=True,
+        )
+        assert {str(error).partition(" ")[2] for error in said} == {
+            "does not answer within 250000 us"
+        }
+        assert watch.seconds < 1
+        assert store.sessions(ALPHA) == (SESSION,)
+        await relay.restore()
+        await store.keep_sessions(BETA, (SESSION,))
 
 
 @pytest.mark.fault("store", "late")
-def test_no_connection_stays_to_a_server_that_hangs_at_the_login() -> None:
-    async def body() -> None:
-        said: asyncio.Queue[bytes] = asyncio.Queue()
+@on_a_loop
+async def test_no_connection_stays_to_a_server_that_hangs_at_the_login() -> None:
+    said: asyncio.Queue[bytes] = asyncio.Queue()
 
-        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            said.put_nowait(await reader.read())
-            writer.close()
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said.put_nowait(await reader.read())
+        writer.close()
 
-        async with await asyncio.start_server(hang, "127.0.0.1", 0) as listener:
-            port = listener.sockets[0].getsockname()[1]
-            server = RedisServer("127.0.0.1", port, password="hunter2")
-            async with RedisClaims(server) as claims:
-                with pytest.raises(StoreUnavailable, match="does not answer within"):
-                    await claims.claim(Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1))
-                async with asyncio.timeout(60):
-                    assert (await said.get()).startswith(b"*2\r\n$4\r\nAUTH")  # then the end
-
-    asyncio.run(body())
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        server = RedisServer("127.0.0.1", port, password="hunter2")
+        async with RedisClaims(server) as claims:
+            with pytest.raises(StoreUnavailable, match="does not answer within"):
+                await claims.claim(Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1))
+            async with asyncio.timeout(60):
+                assert (await said.get()).startswith(b"*2\r\n$4\r\nAUTH")  # then the end
 
 
 @pytest.mark.fault("store", "cut / restarted")
-def test_a_restarted_server_is_found_again_at_the_first_try(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            await store.keep_join(ALPHA, 7, (SESSION,))
-            await server.kill()
-            await server.start()
-            await store.keep_sessions(BETA, (SESSION,))
-            async with store_at(server.port) as again:
-                assert again.sessions(ALPHA) == again.sessions(BETA) == (SESSION,)
-                assert again.dev_nonces(ALPHA) == {7}
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_restarted_server_is_found_again_at_the_first_try(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        await store.keep_join(ALPHA, 7, (SESSION,))
+        await server.kill()
+        await server.start()
+        await store.keep_sessions(BETA, (SESSION,))
+        async with store_at(server.port) as again:
+            assert again.sessions(ALPHA) == again.sessions(BETA) == (SESSION,)
+            assert again.dev_nonces(ALPHA) == {7}
 
 
-def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
+@on_a_loop
+async def test_a_join_whose_reply_was_lost_may_be_tried_again_here_and_nowhere_else(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        async with (
-            wired(tmp_path) as (relay, server),
-            store_at(relay.port, patience_us=2_000_000) as store,
-        ):
-            await store.keep_sessions(BETA, ())
-            relay.swallow("down")
-            with pytest.raises(StoreUnavailable):
-                await store.keep_join(ALPHA, 7, (SESSION,))
-            assert await told(server.port, "HLEN", "lns:{70B3D57ED0000001}:dev_nonces") == 1
-            assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((), frozenset())
-            await relay.restore()
-            async with store_at(server.port, "lns-b", BETA) as other:
-                assert not await other.keep_join(ALPHA, 7, ())
-            await store.refresh(ALPHA)
-            assert store.dev_nonces(ALPHA) == frozenset()
-            assert await store.keep_join(ALPHA, 7, (SESSION,))
-            assert not await store.keep_join(ALPHA, 7, (SESSION,))
-
-    asyncio.run(body())
+    async with (
+        wired(tmp_path) as (relay, server),
+        store_at(relay.port, patience_us=2_000_000) as store,
+    ):
+        await store.keep_sessions(BETA, ())
+        relay.swallow("down")
+        with pytest.raises(StoreUnavailable):
+            await store.keep_join(ALPHA, 7, (SESSION,))
+        assert await told(server.port, "HLEN", "lns:{70B3D57ED0000001}:dev_nonces") == 1
+        assert (store.sessions(ALPHA), store.dev_nonces(ALPHA)) == ((), frozenset())
+        await relay.restore()
+        async with store_at(server.port, "lns-b", BETA) as other:
+            assert not await other.keep_join(ALPHA, 7, ())
+        await store.refresh(ALPHA)
+        assert store.dev_nonces(ALPHA) == frozenset()
+        assert await store.keep_join(ALPHA, 7, (SESSION,))
+        assert not await store.keep_join(ALPHA, 7, (SESSION,))
 
 
 def stored(**fields: object) -> str:
@@ -314,228 +294,200 @@ def stored(**fields: object) -> str:
         (("SET", f"lns:{{{ALPHA}}}:dev_nonces", "7"), "refuses: WRONGTYPE"),
     ],
 )
-def test_a_foreign_value_under_our_key_is_told(
+@on_a_loop
+async def test_a_foreign_value_under_our_key_is_told(
     tmp_path: Path, command: tuple[str, ...], said: str
 ) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server:
-            await told(server.port, *command)
-            with pytest.raises(StoreUnavailable, match=said):
-                async with store_at(server.port):
-                    pass
-
-    asyncio.run(body())
+    async with valkey_at(tmp_path) as server:
+        await told(server.port, *command)
+        with pytest.raises(StoreUnavailable, match=said):
+            async with store_at(server.port):
+                pass
 
 
 @pytest.mark.fault("store", "corrupted")
-def test_a_session_out_of_range_that_another_server_wrote_is_told_when_it_is_met(
+@on_a_loop
+async def test_a_session_out_of_range_that_another_server_wrote_is_told_when_it_is_met(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        await store.keep_sessions(ALPHA, (SESSION,))
+        foreign = stored(f_cnt_down=1 << 40)
+        await told(server.port, "SET", f"lns:{{{ALPHA}}}:sessions", foreign)
+        with pytest.raises(StoreUnavailable, match="something else than a session"):
+            await store.refresh(ALPHA)
+        with pytest.raises(StoreUnavailable, match="something else than a session"):
             await store.keep_sessions(ALPHA, (SESSION,))
-            foreign = stored(f_cnt_down=1 << 40)
-            await told(server.port, "SET", f"lns:{{{ALPHA}}}:sessions", foreign)
-            with pytest.raises(StoreUnavailable, match="something else than a session"):
-                await store.refresh(ALPHA)
-            with pytest.raises(StoreUnavailable, match="something else than a session"):
-                await store.keep_sessions(ALPHA, (SESSION,))
-            assert store.sessions(ALPHA) == (SESSION,)
-
-    asyncio.run(body())
+        assert store.sessions(ALPHA) == (SESSION,)
 
 
 @pytest.mark.fault("store", "corrupted")
-def test_a_name_that_nobody_can_read_is_nobodys(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            for name in (b"\xff\xfe", b"hello", ALPHA.encode()):
-                await told(server.port, "SADD", f"lns:dev_addr:{SESSION.dev_addr}", name)
-            assert await store.devices_with(SESSION.dev_addr) == (ALPHA,)
-            claim = f"lns:{{{ALPHA}}}:claim:{SESSION.dev_addr}"
-            await told(
-                server.port, "HSET", claim, "f_cnt_up", 9, "owner", b"\xff\x1b[2J", "life", 0
-            )
-            async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
-                bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9)
-                claimed = await claims.claim(bid)
-            assert (claimed.level2, claimed.owner) == (Level2.NOT_OWNER, "??[2J")
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_name_that_nobody_can_read_is_nobodys(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        for name in (b"\xff\xfe", b"hello", ALPHA.encode()):
+            await told(server.port, "SADD", f"lns:dev_addr:{SESSION.dev_addr}", name)
+        assert await store.devices_with(SESSION.dev_addr) == (ALPHA,)
+        claim = f"lns:{{{ALPHA}}}:claim:{SESSION.dev_addr}"
+        await told(server.port, "HSET", claim, "f_cnt_up", 9, "owner", b"\xff\x1b[2J", "life", 0)
+        async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
+            bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9)
+            claimed = await claims.claim(bid)
+        assert (claimed.level2, claimed.owner) == (Level2.NOT_OWNER, "??[2J")
 
 
 @pytest.mark.fault("store", "corrupted")
-def test_a_downlink_counter_out_of_range_is_told_and_never_used(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server:
-            counters = f"lns:{{{ALPHA}}}:f_cnt_down"
-            await told(server.port, "HSET", counters, SESSION.dev_addr, 1 << 40)
-            async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
-                bid = Bid(
-                    lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9,
-                    takes_f_cnt_down=True,
-                )  # fmt: skip
-                with pytest.raises(StoreUnavailable, match=r"downlink counter of .* out of range"):
-                    await claims.claim(bid)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_downlink_counter_out_of_range_is_told_and_never_used(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server:
+        counters = f"lns:{{{ALPHA}}}:f_cnt_down"
+        await told(server.port, "HSET", counters, SESSION.dev_addr, 1 << 40)
+        async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
+            bid = Bid(
+                lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9,
+                takes_f_cnt_down=True,
+            )  # fmt: skip
+            with pytest.raises(StoreUnavailable, match=r"downlink counter of .* out of range"):
+                await claims.claim(bid)
 
 
 @pytest.mark.fault("store", "reordered")
-def test_no_claim_overtakes_one_that_waits_for_its_script(tmp_path: Path) -> None:
+@on_a_loop
+async def test_no_claim_overtakes_one_that_waits_for_its_script(tmp_path: Path) -> None:
     """Nobody has run it yet; another server does while this one is on its way."""
 
-    async def body() -> None:
-        async with (
-            wired(tmp_path) as (relay, server),
-            RedisClaims(RedisServer("127.0.0.1", relay.port), patience_us=BUSY_HOST_US) as a,
-            RedisClaims(RedisServer("127.0.0.1", server.port), patience_us=BUSY_HOST_US) as b,
-        ):
-            bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=0)
-            await a._wire.do("PING")
-            relay.delay(200_000, "down")
-            before = relay.octets("up")
-            first = asyncio.create_task(a.claim(bid))
-            while relay.octets("up") == before:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.001)
-            second = asyncio.create_task(a.claim(replace(bid, f_cnt=1)))
-            await b.claim(replace(bid, lns="lns-b", dev_eui=BETA))
-            assert [(await one).level2 for one in (first, second)] == [Level2.OWNER] * 2
-
-    asyncio.run(body())
+    async with (
+        wired(tmp_path) as (relay, server),
+        RedisClaims(RedisServer("127.0.0.1", relay.port), patience_us=BUSY_HOST_US) as a,
+        RedisClaims(RedisServer("127.0.0.1", server.port), patience_us=BUSY_HOST_US) as b,
+    ):
+        bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=0)
+        await a._wire.do("PING")
+        relay.delay(200_000, "down")
+        before = relay.octets("up")
+        first = asyncio.create_task(a.claim(bid))
+        while relay.octets("up") == before:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(a.claim(replace(bid, f_cnt=1)))
+        await b.claim(replace(bid, lns="lns-b", dev_eui=BETA))
+        assert [(await one).level2 for one in (first, second)] == [Level2.OWNER] * 2
 
 
-def test_a_script_that_was_forgotten_is_sent_again(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server:
-            there = RedisServer("127.0.0.1", server.port)
-            async with RedisClaims(there, patience_us=BUSY_HOST_US) as claims:
-                for f_cnt in range(3):
-                    bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=f_cnt)
-                    assert (await claims.claim(bid)).owner == "lns-a"
-                    await told(server.port, "SCRIPT", "FLUSH")
-            runs = await told(server.port, "INFO", "commandstats")
-            calls = [runs[f"cmdstat_{name}"]["calls"] for name in ("eval", "evalsha")]
-            assert calls == [3, 2]  # by its digest, unknown, whole
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_script_that_was_forgotten_is_sent_again(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server:
+        there = RedisServer("127.0.0.1", server.port)
+        async with RedisClaims(there, patience_us=BUSY_HOST_US) as claims:
+            for f_cnt in range(3):
+                bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=f_cnt)
+                assert (await claims.claim(bid)).owner == "lns-a"
+                await told(server.port, "SCRIPT", "FLUSH")
+        runs = await told(server.port, "INFO", "commandstats")
+        calls = [runs[f"cmdstat_{name}"]["calls"] for name in ("eval", "evalsha")]
+        assert calls == [3, 2]  # by its digest, unknown, whole
 
 
-def test_one_refused_command_takes_nobody_with_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            await told(server.port, "SET", f"lns:{{{ALPHA}}}:dev_nonces", "7")
-            said = await asyncio.gather(
-                store.keep_sessions(ALPHA, (SESSION,)),
-                store.keep_join(ALPHA, 7, ()),
-                store.keep_join(BETA, 7, ()),
-                return_exceptions=True,
-            )
-            assert [type(one) for one in said] == [type(None), StoreUnavailable, bool]
-
-    asyncio.run(body())
+@on_a_loop
+async def test_one_refused_command_takes_nobody_with_it(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        await told(server.port, "SET", f"lns:{{{ALPHA}}}:dev_nonces", "7")
+        said = await asyncio.gather(
+            store.keep_sessions(ALPHA, (SESSION,)),
+            store.keep_join(ALPHA, 7, ()),
+            store.keep_join(BETA, 7, ()),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in said] == [type(None), StoreUnavailable, bool]
 
 
-def test_a_password_opens_and_is_never_shown(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path, password="hunter2 @/") as server:
-            async with RedisStore(redis_server(server.url), "lns-a", (ALPHA,)) as store:
-                await store.keep_sessions(ALPHA, (SESSION,))
-            wrong = redis_server(f"redis://:hunter3@127.0.0.1:{server.port}/0")
-            with pytest.raises(StoreUnavailable, match="is not available: ") as refused:
-                async with RedisStore(wrong, "lns-a", (ALPHA,)):
-                    pass
-            assert "hunter" not in str(refused.value)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_password_opens_and_is_never_shown(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path, password="hunter2 @/") as server:
+        async with RedisStore(redis_server(server.url), "lns-a", (ALPHA,)) as store:
+            await store.keep_sessions(ALPHA, (SESSION,))
+        wrong = redis_server(f"redis://:hunter3@127.0.0.1:{server.port}/0")
+        with pytest.raises(StoreUnavailable, match="is not available: ") as refused:
+            async with RedisStore(wrong, "lns-a", (ALPHA,)):
+                pass
+        assert "hunter" not in str(refused.value)
 
 
-def test_whoever_gives_up_takes_nobody_with_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
-            relay.delay(50_000, "up")
-            async with asyncio.TaskGroup() as tasks:
-                hasty = tasks.create_task(store.keep_sessions(ALPHA, (SESSION,)))
-                late = tasks.create_task(store.keep_sessions(BETA, (SESSION,)))
-                await asyncio.sleep(0.01)
-                hasty.cancel()
-            assert (hasty.cancelled(), late.done()) == (True, True)
-            assert store.sessions(BETA) == (SESSION,)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_whoever_gives_up_takes_nobody_with_it(tmp_path: Path) -> None:
+    async with wired(tmp_path) as (relay, _), store_at(relay.port) as store:
+        relay.delay(50_000, "up")
+        async with asyncio.TaskGroup() as tasks:
+            hasty = tasks.create_task(store.keep_sessions(ALPHA, (SESSION,)))
+            late = tasks.create_task(store.keep_sessions(BETA, (SESSION,)))
+            await asyncio.sleep(0.01)
+            hasty.cancel()
+        assert (hasty.cancelled(), late.done()) == (True, True)
+        assert store.sessions(BETA) == (SESSION,)
 
 
 def of(dev_addr: str, **known: int) -> Session:
     return replace(SESSION, dev_addr=DevAddr(dev_addr), **known)
 
 
-def test_what_another_server_kept_is_not_undone(tmp_path: Path) -> None:
+@on_a_loop
+async def test_what_another_server_kept_is_not_undone(tmp_path: Path) -> None:
     """Its newer counters stay, and so does a session that it added; what is over goes."""
 
-    async def body() -> None:
-        async with (
-            valkey_at(tmp_path) as server,
-            store_at(server.port, "lns-a") as a,
-            store_at(server.port, "lns-b") as b,
-        ):
-            await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=2),))
-            await b.refresh(ALPHA)
-            assert b.sessions(ALPHA) == (of("26000001", f_cnt_up=5, f_cnt_down=2),)
-            newer = of("26000001", f_cnt_up=6, f_cnt_down=3)
-            assert await b.keep_join(ALPHA, 8, (of("26000002"), newer))
-            for _ in range(2):
-                await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=4),))
-            await b.refresh(ALPHA)
-            kept = of("26000001", f_cnt_up=6, f_cnt_down=4)
-            assert b.sessions(ALPHA) == (of("26000002"), kept)
-            assert await a.devices_with(DevAddr("26000002")) == (ALPHA,)
-            await b.keep_sessions(ALPHA, (of("26000002"),))
-            assert await b.keep_join(ALPHA, 9, (of("26000003"),))
-            assert await a.devices_with(DevAddr("26000002")) == ()
-            await a.refresh(ALPHA)
-            assert a.sessions(ALPHA) == (of("26000003"),)
-            assert a.dev_nonces(ALPHA) == {8, 9}
-
-    asyncio.run(body())
+    async with (
+        valkey_at(tmp_path) as server,
+        store_at(server.port, "lns-a") as a,
+        store_at(server.port, "lns-b") as b,
+    ):
+        await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=2),))
+        await b.refresh(ALPHA)
+        assert b.sessions(ALPHA) == (of("26000001", f_cnt_up=5, f_cnt_down=2),)
+        newer = of("26000001", f_cnt_up=6, f_cnt_down=3)
+        assert await b.keep_join(ALPHA, 8, (of("26000002"), newer))
+        for _ in range(2):
+            await a.keep_sessions(ALPHA, (of("26000001", f_cnt_up=5, f_cnt_down=4),))
+        await b.refresh(ALPHA)
+        kept = of("26000001", f_cnt_up=6, f_cnt_down=4)
+        assert b.sessions(ALPHA) == (of("26000002"), kept)
+        assert await a.devices_with(DevAddr("26000002")) == (ALPHA,)
+        await b.keep_sessions(ALPHA, (of("26000002"),))
+        assert await b.keep_join(ALPHA, 9, (of("26000003"),))
+        assert await a.devices_with(DevAddr("26000002")) == ()
+        await a.refresh(ALPHA)
+        assert a.sessions(ALPHA) == (of("26000003"),)
+        assert a.dev_nonces(ALPHA) == {8, 9}
 
 
-def test_a_preset_device_begins_as_if_no_server_had_met_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
-                asked = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
-                for f_cnt in (0, 1):
-                    bid = replace(asked, f_cnt=f_cnt, first_message=True, mic=Mic("2B11FF0D"))
-                    await claims.claim(replace(bid, f_cnt_down=7, takes_f_cnt_down=True))
-                await store.preset(ALPHA, (SESSION,))
-                keys = await told(server.port, "KEYS", "*")
-                assert keys == [b"lns:{70B3D57ED0000001}:sessions"]
-                assert store.sessions(ALPHA) == (SESSION,)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_preset_device_begins_as_if_no_server_had_met_it(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
+            asked = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
+            for f_cnt in (0, 1):
+                bid = replace(asked, f_cnt=f_cnt, first_message=True, mic=Mic("2B11FF0D"))
+                await claims.claim(replace(bid, f_cnt_down=7, takes_f_cnt_down=True))
+            await store.preset(ALPHA, (SESSION,))
+            keys = await told(server.port, "KEYS", "*")
+            assert keys == [b"lns:{70B3D57ED0000001}:sessions"]
+            assert store.sessions(ALPHA) == (SESSION,)
 
 
-def test_the_downlink_counters_of_a_session_end_with_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            key = "lns:{70B3D57ED0000001}:f_cnt_down"
-            await told(server.port, "HSET", key, "26000001", "3", "26000002", "4")
-            await store.keep_join(ALPHA, 8, (of("26000003"), of("26000002")))
-            assert await told(server.port, "HKEYS", key) == [b"26000002", b"26000003"]
-
-    asyncio.run(body())
+@on_a_loop
+async def test_the_downlink_counters_of_a_session_end_with_it(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        key = "lns:{70B3D57ED0000001}:f_cnt_down"
+        await told(server.port, "HSET", key, "26000001", "3", "26000002", "4")
+        await store.keep_join(ALPHA, 8, (of("26000003"), of("26000002")))
+        assert await told(server.port, "HKEYS", key) == [b"26000002", b"26000003"]
 
 
-def test_the_downlink_counter_of_a_session_begins_with_it(tmp_path: Path) -> None:
+@on_a_loop
+async def test_the_downlink_counter_of_a_session_begins_with_it(tmp_path: Path) -> None:
     """Whoever hears its first frame, FCnt 1, need not think that FCnt 0 was answered."""
 
-    async def body() -> None:
-        async with valkey_at(tmp_path) as server, store_at(server.port) as store:
-            async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
-                opened = replace(SESSION, f_cnt_up=None, f_cnt_down=0)
-                assert await store.keep_join(ALPHA, 8, (opened,))
-                asked = Bid(lns="lns-b", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
-                bid = replace(asked, takes_f_cnt_down=True, f_cnt_down_missed=4)
-                assert (await claims.claim(bid)).f_cnt_down == 0
-
-    asyncio.run(body())
+    async with valkey_at(tmp_path) as server, store_at(server.port) as store:
+        async with RedisClaims(RedisServer("127.0.0.1", server.port)) as claims:
+            opened = replace(SESSION, f_cnt_up=None, f_cnt_down=0)
+            assert await store.keep_join(ALPHA, 8, (opened,))
+            asked = Bid(lns="lns-b", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=1)
+            bid = replace(asked, takes_f_cnt_down=True, f_cnt_down_missed=4)
+            assert (await claims.claim(bid)).f_cnt_down == 0

@@ -1,7 +1,6 @@
 """Sentinels in the URL: whichever they call the master is used, and nothing of it is lost that was
 replicated."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
 from tests.lns.store.replicated import pair_in, told
+from tests.looped import on_a_loop
 
 ALPHA = Eui("70B3D57ED0000001")
 BID = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=10, takes_f_cnt_down=True)
@@ -35,133 +35,117 @@ async def owner(claims: RedisClaims, lns: str, f_cnt: int) -> tuple[str | None, 
 
 
 @pytest.mark.fault("store", "lost")
-def test_a_lost_master_is_followed_by_the_replica_that_the_sentinels_promote(
+@on_a_loop
+async def test_a_lost_master_is_followed_by_the_replica_that_the_sentinels_promote(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
-            for f_cnt in range(11):
-                assert await owner(claims, "lns-a", f_cnt) == ("lns-a", f_cnt)
-            await pair.replicated(pair.first)
-            await pair.first.kill()
-            with pytest.raises(StoreUnavailable):
-                await owner(claims, "lns-b", 10)
-            await pair.promote(pair.second)
-            assert await owner(claims, "lns-b", 10) == ("lns-a", None)
-            assert await owner(claims, "lns-b", 11) == ("lns-b", 11)
-            await pair.first.start()
-            await pair.until_following(pair.first, pair.second)
-            assert await owner(claims, "lns-a", 11) == ("lns-b", None)
-
-    asyncio.run(body())
+    async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
+        for f_cnt in range(11):
+            assert await owner(claims, "lns-a", f_cnt) == ("lns-a", f_cnt)
+        await pair.replicated(pair.first)
+        await pair.first.kill()
+        with pytest.raises(StoreUnavailable):
+            await owner(claims, "lns-b", 10)
+        await pair.promote(pair.second)
+        assert await owner(claims, "lns-b", 10) == ("lns-a", None)
+        assert await owner(claims, "lns-b", 11) == ("lns-b", 11)
+        await pair.first.start()
+        await pair.until_following(pair.first, pair.second)
+        assert await owner(claims, "lns-a", 11) == ("lns-b", None)
 
 
 @pytest.mark.fault("store", "cut / restarted")
-def test_a_master_that_became_a_replica_costs_nobody_an_answer(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
-            assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
-            await pair.replicated(pair.first)
-            await pair.change_places(pair.first, pair.second)
-            assert await owner(claims, "lns-b", 10) == ("lns-a", None)
-            assert await owner(claims, "lns-b", 11) == ("lns-b", 1)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_master_that_became_a_replica_costs_nobody_an_answer(tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as pair, claims_at(pair.url) as claims:
+        assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
+        await pair.replicated(pair.first)
+        await pair.change_places(pair.first, pair.second)
+        assert await owner(claims, "lns-b", 10) == ("lns-a", None)
+        assert await owner(claims, "lns-b", 11) == ("lns-b", 1)
 
 
-def test_one_sentinel_is_enough_to_be_told(tmp_path: Path) -> None:
+@on_a_loop
+async def test_one_sentinel_is_enough_to_be_told(tmp_path: Path) -> None:
     """Of the others one is gone, and one says nothing."""
 
-    async def body() -> None:
-        async with pair_in(tmp_path, password="hunter2") as pair:
-            gone, hanging, _ = pair.sentinels
-            await gone.kill()
-            hanging.pause()
-            async with claims_at(pair.url, 2_000_000) as claims:
-                assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
-
-    asyncio.run(body())
+    async with pair_in(tmp_path, password="hunter2") as pair:
+        gone, hanging, _ = pair.sentinels
+        await gone.kill()
+        hanging.pause()
+        async with claims_at(pair.url, 2_000_000) as claims:
+            assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
 
 
-def test_what_no_sentinel_knows_is_away(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path) as pair:
-            async with claims_at(pair.url.replace("the-store", "another")) as claims:
-                with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of another"):
-                    await owner(claims, "lns-a", 10)
-            for sentinel in pair.sentinels:
-                await sentinel.kill()
-            async with claims_at(pair.url) as claims:
-                with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of the-sto"):
-                    await owner(claims, "lns-a", 10)
-
-    asyncio.run(body())
+@on_a_loop
+async def test_what_no_sentinel_knows_is_away(tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as pair:
+        async with claims_at(pair.url.replace("the-store", "another")) as claims:
+            with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of another"):
+                await owner(claims, "lns-a", 10)
+        for sentinel in pair.sentinels:
+            await sentinel.kill()
+        async with claims_at(pair.url) as claims:
+            with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of the-sto"):
+                await owner(claims, "lns-a", 10)
 
 
 @pytest.mark.fault("store", "late")
-def test_a_master_that_hangs_is_away_until_the_sentinels_name_another(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path) as pair, claims_at(pair.url, 2_000_000) as claims:
-            assert await owner(claims, "lns-a", 11) == ("lns-a", 0)
+@on_a_loop
+async def test_a_master_that_hangs_is_away_until_the_sentinels_name_another(tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as pair, claims_at(pair.url, 2_000_000) as claims:
+        assert await owner(claims, "lns-a", 11) == ("lns-a", 0)
+        await pair.replicated(pair.first)
+        pair.first.pause()
+        with pytest.raises(StoreUnavailable, match="does not answer within 2000000 us"):
+            await owner(claims, "lns-a", 12)
+        await pair.promote(pair.second)
+        assert await owner(claims, "lns-b", 11) == ("lns-a", None)
+
+
+@on_a_loop
+async def test_sessions_and_dev_nonces_follow_too(tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as pair:
+        server = redis_server(pair.url)
+        async with RedisStore(server, "lns-a", [ALPHA], patience_us=PATIENCE_US) as store:
+            assert await store.keep_join(ALPHA, 7, (SESSION,))
             await pair.replicated(pair.first)
-            pair.first.pause()
-            with pytest.raises(StoreUnavailable, match="does not answer within 2000000 us"):
-                await owner(claims, "lns-a", 12)
+            await pair.first.kill()
+            with pytest.raises(StoreUnavailable):
+                await store.keep_sessions(ALPHA, ())
             await pair.promote(pair.second)
-            assert await owner(claims, "lns-b", 11) == ("lns-a", None)
-
-    asyncio.run(body())
-
-
-def test_sessions_and_dev_nonces_follow_too(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path) as pair:
-            server = redis_server(pair.url)
-            async with RedisStore(server, "lns-a", [ALPHA], patience_us=PATIENCE_US) as store:
-                assert await store.keep_join(ALPHA, 7, (SESSION,))
-                await pair.replicated(pair.first)
-                await pair.first.kill()
-                with pytest.raises(StoreUnavailable):
-                    await store.keep_sessions(ALPHA, ())
-                await pair.promote(pair.second)
-                assert not await store.keep_join(ALPHA, 7, ())
-                await store.refresh(ALPHA)
-                assert store.sessions(ALPHA) == (SESSION,)
-                await store.keep_sessions(ALPHA, (replace(SESSION, f_cnt_up=11),))
-            async with RedisStore(server, "lns-b", [ALPHA], patience_us=PATIENCE_US) as other:
-                [kept] = other.sessions(ALPHA)
-                assert (kept.f_cnt_up, other.dev_nonces(ALPHA)) == (11, frozenset({7}))
-
-    asyncio.run(body())
+            assert not await store.keep_join(ALPHA, 7, ())
+            await store.refresh(ALPHA)
+            assert store.sessions(ALPHA) == (SESSION,)
+            await store.keep_sessions(ALPHA, (replace(SESSION, f_cnt_up=11),))
+        async with RedisStore(server, "lns-b", [ALPHA], patience_us=PATIENCE_US) as other:
+            [kept] = other.sessions(ALPHA)
+            assert (kept.f_cnt_up, other.dev_nonces(ALPHA)) == (11, frozenset({7}))
 
 
-def test_a_server_that_is_the_only_one_is_asked_again_what_it_refused(tmp_path: Path) -> None:
+@on_a_loop
+async def test_a_server_that_is_the_only_one_is_asked_again_what_it_refused(tmp_path: Path) -> None:
     """Over a new connection: behind the same name there may be the new master by now."""
 
-    async def body() -> None:
-        async with (
-            pair_in(tmp_path, watched=False) as pair,
-            Relay("127.0.0.1", pair.second.port) as relay,
-        ):
-            alone = RedisServer("127.0.0.1", relay.port)
-            async with RedisClaims(alone, patience_us=PATIENCE_US) as claims:
-                for _ in range(2):
-                    before = relay.connections
-                    with pytest.raises(StoreUnavailable, match=r"refuses: .*read only replica"):
-                        await owner(claims, "lns-a", 10)
-                    assert relay.connections > before
-                await told(pair.second, "REPLICAOF", "NO", "ONE")
-                assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
-
-    asyncio.run(body())
-
-
-def test_nothing_of_the_login_is_told(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with pair_in(tmp_path, password="hunter2") as pair:
-            async with claims_at(pair.url.replace("hunter2", "hunter3")) as claims:
-                with pytest.raises(StoreUnavailable, match="invalid username-pass") as refused:
+    async with (
+        pair_in(tmp_path, watched=False) as pair,
+        Relay("127.0.0.1", pair.second.port) as relay,
+    ):
+        alone = RedisServer("127.0.0.1", relay.port)
+        async with RedisClaims(alone, patience_us=PATIENCE_US) as claims:
+            for _ in range(2):
+                before = relay.connections
+                with pytest.raises(StoreUnavailable, match=r"refuses: .*read only replica"):
                     await owner(claims, "lns-a", 10)
-            assert "hunter" not in str(refused.value)
+                assert relay.connections > before
+            await told(pair.second, "REPLICAOF", "NO", "ONE")
+            assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
 
-    asyncio.run(body())
+
+@on_a_loop
+async def test_nothing_of_the_login_is_told(tmp_path: Path) -> None:
+    async with pair_in(tmp_path, password="hunter2") as pair:
+        async with claims_at(pair.url.replace("hunter2", "hunter3")) as claims:
+            with pytest.raises(StoreUnavailable, match="invalid username-pass") as refused:
+                await owner(claims, "lns-a", 10)
+        assert "hunter" not in str(refused.value)

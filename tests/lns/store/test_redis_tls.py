@@ -21,6 +21,7 @@ from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
+from tests.looped import on_a_loop
 
 ALPHA = Eui("70B3D57ED0000001")
 BID = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=10)
@@ -71,51 +72,45 @@ async def refused(server: RedisServer) -> str:
     return str(found.value)
 
 
-def test_claims_and_sessions_go_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        async with encrypted(tmp_path) as (port, _):
-            trust(monkeypatch, tmp_path)
-            server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
-            async with RedisClaims(server, patience_us=PATIENCE_US) as claims:
-                assert (await claims.claim(BID)).level2 is Level2.OWNER
-            async with RedisStore(server, "lns-a", [ALPHA], patience_us=PATIENCE_US) as store:
-                await store.keep_sessions(ALPHA, (SESSION,))
-            async with RedisStore(server, "lns-b", [ALPHA], patience_us=PATIENCE_US) as again:
-                assert again.sessions(ALPHA) == (SESSION,)
-
-    asyncio.run(body())
-
-
-def test_whom_nobody_vouches_for_gets_no_password(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with encrypted(tmp_path) as (port, _):
-            server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
-            assert "certificate verify failed" in await refused(server)
-
-    asyncio.run(body())
-
-
-def test_a_certificate_of_another_name_is_refused(
+@on_a_loop
+async def test_claims_and_sessions_go_over_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body() -> None:
-        async with encrypted(tmp_path, "store.example") as (port, _):
-            trust(monkeypatch, tmp_path)
-            server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
-            assert "certificate is not valid for" in await refused(server)
+    async with encrypted(tmp_path) as (port, _):
+        trust(monkeypatch, tmp_path)
+        server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
+        async with RedisClaims(server, patience_us=PATIENCE_US) as claims:
+            assert (await claims.claim(BID)).level2 is Level2.OWNER
+        async with RedisStore(server, "lns-a", [ALPHA], patience_us=PATIENCE_US) as store:
+            await store.keep_sessions(ALPHA, (SESSION,))
+        async with RedisStore(server, "lns-b", [ALPHA], patience_us=PATIENCE_US) as again:
+            assert again.sessions(ALPHA) == (SESSION,)
 
-    asyncio.run(body())
+
+@on_a_loop
+async def test_whom_nobody_vouches_for_gets_no_password(tmp_path: Path) -> None:
+    async with encrypted(tmp_path) as (port, _):
+        server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
+        assert "certificate verify failed" in await refused(server)
 
 
-def test_both_sides_have_to_encrypt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        async with encrypted(tmp_path) as (port, valkey):
-            trust(monkeypatch, tmp_path)
-            await refused(redis_server(f"redis://:hunter2@127.0.0.1:{port}/0"))
-            # A server without TLS takes the first message of a handshake for half a command.
-            plain = redis_server(f"rediss://:hunter2@127.0.0.1:{valkey.port}/0")
-            async with RedisClaims(plain) as claims:
-                with pytest.raises(StoreUnavailable, match="does not answer within 200000 us"):
-                    await claims.claim(BID)
+@on_a_loop
+async def test_a_certificate_of_another_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with encrypted(tmp_path, "store.example") as (port, _):
+        trust(monkeypatch, tmp_path)
+        server = redis_server(f"rediss://:hunter2@127.0.0.1:{port}/0")
+        assert "certificate is not valid for" in await refused(server)
 
-    asyncio.run(body())
+
+@on_a_loop
+async def test_both_sides_have_to_encrypt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with encrypted(tmp_path) as (port, valkey):
+        trust(monkeypatch, tmp_path)
+        await refused(redis_server(f"redis://:hunter2@127.0.0.1:{port}/0"))
+        # A server without TLS takes the first message of a handshake for half a command.
+        plain = redis_server(f"rediss://:hunter2@127.0.0.1:{valkey.port}/0")
+        async with RedisClaims(plain) as claims:
+            with pytest.raises(StoreUnavailable, match="does not answer within 200000 us"):
+                await claims.claim(BID)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lns.store.sqlite import FileUnusable, Kind, SqliteFile
+from tests.looped import on_a_loop
 
 NOTES = Kind("notes", b"NOTE", ("CREATE TABLE IF NOT EXISTS note (text TEXT)",))
 
@@ -59,13 +60,11 @@ def test_who_comes_during_a_commit_is_in_the_next_one(file: SqliteFile) -> None:
     assert 1 < statements.count("COMMIT") < 100
 
 
-def test_a_reader_sees_only_what_is_on_the_disk(file: SqliteFile) -> None:
-    async def body() -> None:
-        assert await file.read(notes) == []
-        _, seen = await asyncio.gather(note(file, "a"), file.read(notes))
-        assert seen == ["a"], "it waited for the commit"
-
-    asyncio.run(body())
+@on_a_loop
+async def test_a_reader_sees_only_what_is_on_the_disk(file: SqliteFile) -> None:
+    assert await file.read(notes) == []
+    _, seen = await asyncio.gather(note(file, "a"), file.read(notes))
+    assert seen == ["a"], "it waited for the commit"
 
 
 def test_a_failed_change_leaves_nothing_and_the_next_one_works(file: SqliteFile) -> None:

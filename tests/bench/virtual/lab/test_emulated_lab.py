@@ -25,6 +25,7 @@ from lns.lorawan.region import EU868
 from lns.station.spelling import router_config
 from tests.bench.virtual.wiring import ABP, ATTEMPTS_MAX, BANNER, DEV_ADDR, KEYS, SOON, Terminal
 from tests.host_time import coreless_us
+from tests.looped import on_a_loop
 
 PLAY_S = 120
 WEST, EAST = "16:c001:f150:1", "16:c001:f150:2"
@@ -213,22 +214,20 @@ async def run(words: Any) -> None:
     assert await process.wait() == 0
 
 
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    async def scene() -> None:
-        folder = tmp_path / "lab"
-        async with EmulatedLab(folder, "ws://127.0.0.1:9", boards=BOARDS[:1], stations=()) as lab:
-            for verb, name, why in (
-                ("unplug", "nobody", "there is no 'nobody' here, only dut"),
-                ("kill-station", "dut", "dut is a board; kill-station is not for it"),
-                ("attenuate", "dut", "'' is no attenuation in dB"),
-            ):
-                with pytest.raises(ControlRefused, match=why):
-                    await lab.work(verb, name)
-            with pytest.raises(LabRuns, match="end it, or take another folder"):
-                await EmulatedLab(folder, "ws://127.0.0.1:9").start()
-            assert (folder / "dev" / "dut").exists()  # the first one goes on
-
-    asyncio.run(scene())
+@on_a_loop
+async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    async with EmulatedLab(folder, "ws://127.0.0.1:9", boards=BOARDS[:1], stations=()) as lab:
+        for verb, name, why in (
+            ("unplug", "nobody", "there is no 'nobody' here, only dut"),
+            ("kill-station", "dut", "dut is a board; kill-station is not for it"),
+            ("attenuate", "dut", "'' is no attenuation in dB"),
+        ):
+            with pytest.raises(ControlRefused, match=why):
+                await lab.work(verb, name)
+        with pytest.raises(LabRuns, match="end it, or take another folder"):
+            await EmulatedLab(folder, "ws://127.0.0.1:9").start()
+        assert (folder / "dev" / "dut").exists()  # the first one goes on
 
 
 def alive(folder: Path) -> list[int]:
