@@ -8,11 +8,12 @@ launcher shim that leaves that one request out (the module only serves MLlib).
 JDK 25 and later can start from an archive of classes: a machine told to do so notes what it loads,
 and from the notes a second one builds the archive in the background (about 200 MB, some 20 s). It
 fits one Java build and one list of jars, so its name is made from both: another Java or another
-Spark finds none and has a new one built.
+Spark finds none and has a new one built. Of several processes that find none, one has it built.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -162,11 +163,24 @@ class AotCache:
             "-XX:-DisplayVMOutput",  # it would print where the notes went
         ]
 
-    def build(self, java: JavaRuntime, started_with: list[str]) -> None:
+    def take(self) -> int | None:
+        """A lock on the making of the archive, to be closed; None if it is there, or in the making.
+
+        Who dies gives it back, and what `build` starts holds it as well.
+        """
+        file = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.is_built:
+                return file
+        os.close(file)
+        return None
+
+    def build(self, java: JavaRuntime, started_with: list[str], taken: int) -> None:
         """Begin to build the archive from the notes of the machine that had these arguments.
 
-        It goes on in the background when this process has ended. Without notes, or where Java
-        cannot build it, there is simply no archive.
+        It goes on in the background when this process has ended, and then gives up what was
+        `taken`. Without notes, or where Java cannot build it, there is simply no archive.
         """
         if not self._notes.is_file():
             return
@@ -183,6 +197,7 @@ class AotCache:
         command = [str(java.home / "bin" / "java"), "-XX:AOTMode=create"]
         command += [f"-XX:AOTConfiguration={self._notes}", f"-XX:AOTCache={self._unfinished}"]
         paths = map(str, (self._notes, self._unfinished, self.path))
+        os.set_inheritable(taken, True)
         os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", _BUILD, "sh", *paths, *command, *same],
@@ -292,7 +307,8 @@ def session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     archive = aot_cache(java, Path(pyspark.__file__).parent / "jars")
     memory = memory or f"{_heap_gb(profile)}g"
-    recording = records and archive is not None and not archive.is_built and not _java_is_running()
+    taken = archive.take() if archive is not None and records and not _java_is_running() else None
+    recording = taken is not None
     if recording:  # what the quick compiler alone has seen is no use to the other one
         profile = Profile.THROUGHPUT
     spark = _build(
@@ -307,12 +323,13 @@ def session(
     try:
         yield spark
     finally:
-        if recording and archive is not None:
+        if taken is not None and archive is not None:
             started_with = _java_arguments(spark)
             spark.stop()
             progress("keeping Java's classes for faster starts (once)")
             if _end_java():
-                archive.build(java, started_with)
+                archive.build(java, started_with, taken)
+            os.close(taken)
         else:
             spark.stop()
 

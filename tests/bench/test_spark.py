@@ -100,3 +100,32 @@ def test_the_archive_is_another_one_for_another_java_or_other_jars(tmp_path: Pat
     (jars / "b.jar").write_bytes(b"b")
     assert aot_cache(java, jars) != first
     assert aot_cache(JavaRuntime(tmp_path, tmp_path, 'JAVA_VERSION="21.0.9"'), jars) is None
+
+
+def test_one_process_at_a_time_makes_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it starts, until that has built the archive."""
+    home = some_java(tmp_path / "java", "")
+    (home / "bin" / "java").write_text(
+        "#!/bin/sh\necho begun > $TOGO; read go < $TOGO\n"
+        'for a do case $a in -XX:AOTCache=*) echo > "${a#-XX:AOTCache=}";; esac; done\n'
+    )
+    archive = aot_cache(JavaRuntime(home, home, 'JAVA_VERSION="25.0.2"'), tmp_path)
+    assert archive is not None
+    taken = archive.take()
+    assert taken is not None and archive.take() is None
+    os.close(taken)  # as when it is killed
+    taken = archive.take()
+    assert taken is not None
+    [_, notes, *_] = (option.partition("=")[2] for option in archive.record_options())
+    Path(notes).touch()
+    os.mkfifo(tmp_path / "go")
+    monkeypatch.setenv("TOGO", str(tmp_path / "go"))
+    archive.build(JavaRuntime(home, home, ""), [], taken)
+    os.close(taken)
+    assert (tmp_path / "go").read_text() == "begun\n"
+    assert archive.take() is None
+    (tmp_path / "go").write_text("go\n")
+    os.wait()
+    assert archive.is_built and archive.take() is None

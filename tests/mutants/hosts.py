@@ -12,6 +12,20 @@ LATENCY = "tests/bench/host/test_latency.py"
 
 MUTANTS = (
     Mutant(
+        "two processes make one archive of classes",
+        "bench/spark.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        "tests/bench/test_spark.py",
+    ),
+    Mutant(
+        "an archive of classes that is being built belongs to nobody",
+        "bench/spark.py",
+        "        os.set_inheritable(taken, True)",
+        "        os.set_inheritable(taken, False)",
+        "tests/bench/test_spark.py",
+    ),
+    Mutant(
         "a fork is nobody's child",
         FORKS,
         "            adopt_orphans()\n",
