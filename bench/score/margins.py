@@ -71,7 +71,10 @@ SELECT * FROM (
     count_if(NOT disturbed AND aimed = 'RX1' AND usable = 'RX2') AS late_for_rx1,
     count_if(NOT disturbed AND measured_from = 'air') AS from_air,
     min(margin_rx1_us) FILTER (WHERE NOT disturbed) AS min_us,
-    percentile(margin_rx1_us, array(0.01, 0.5, 0.99)) FILTER (WHERE NOT disturbed) AS shares_us
+    percentile(margin_rx1_us, array(0.01, 0.5, 0.99)) FILTER (WHERE NOT disturbed) AS shares_us,
+    transform(percentile(consumed_us, array(0.5, 0.95, 0.99)) FILTER (WHERE NOT disturbed),
+      one -> CAST(round(one) AS BIGINT)) AS consumed_shares_us,
+    max(consumed_us) FILTER (WHERE NOT disturbed) AS consumed_max_us
   FROM margins GROUP BY run, kind)
 LEFT JOIN (
   FROM margins |> WHERE NOT disturbed

@@ -72,17 +72,6 @@ SELECT run, station, kind, measured_from, cast(count_if(NOT disturbed) AS INT) A
   cast(count_if(NOT disturbed AND aimed = 'RX1' AND usable = 'RX2') AS INT) AS late_for_rx1
 FROM margins GROUP BY run, station, kind, measured_from"""
 
-CONSUMED = f"""
-SELECT run, kind,
-  {
-    ", ".join(
-        f"cast(round(percentile(consumed_us, {share})) AS BIGINT) AS {name}_us"
-        for name, share in _SHARES.items()
-    )
-},
-  max(consumed_us) AS max_us
-FROM margins WHERE NOT disturbed GROUP BY run, kind"""
-
 LAB_NIGHTS = f"""
 -- One row per run and part of the lab: what became of the stimuli that needed it.
 SELECT run, part_kind, part, cast(sum(planned) AS INT) AS opportunities,

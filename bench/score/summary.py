@@ -8,7 +8,6 @@ from typing import Any
 from pyspark.sql import Row
 
 from bench.score.margins import RX2_AFTER_RX1_US
-from bench.score.nights import CONSUMED
 from bench.score.read import STALL_US_MAX, unpacked
 
 SCHEMA = 1
@@ -70,7 +69,6 @@ GROUP BY run""",
 FROM scores WHERE due IS NOT NULL GROUP BY ALL""",
     "answers": "SELECT run, strategy, confirmed, answer, count FROM answers",
     "margins": "SELECT * FROM margins_of_runs",
-    "consumed": CONSUMED,
     "lab": "SELECT * FROM lab_nights",
     "dispositions": """SELECT run, upstream, count(*) AS count FROM outcomes
 WHERE upstream IS NOT NULL GROUP BY ALL""",
@@ -153,10 +151,7 @@ def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]
         "provoked": _objects(provoked, _FINDING, _by_place),
         "answers": _objects(found["answers"], ("strategy", "confirmed", "answer", "count"), str),
         "dispositions": _objects(found["dispositions"], ("upstream", "count"), str),
-        "margins": [
-            _margins(row) | _consumed(row["kind"], found["consumed"])
-            for row in sorted(found["margins"], key=lambda row: row["kind"])
-        ],
+        "margins": [_margins(row) for row in sorted(found["margins"], key=lambda row: row["kind"])],
         "lab": [
             {"kind": row["part_kind"], "name": row["part"], **{name: row[name] for name in _LAB}}
             for row in sorted(found["lab"], key=lambda row: (row["part_kind"], row["part"]))
@@ -183,13 +178,9 @@ def _margins(row: Found) -> Found:
                 name: figure + later_us for name, figure in zip(_FIGURES, figures, strict=True)
             }
         said["rx1_ms"] = [[cell["ms"], cell["count"]] for cell in row["counts"]]
+        consumed = *row["consumed_shares_us"], row["consumed_max_us"]
+        said["consumed"] = dict(zip(_CONSUMED, consumed, strict=True))
     return said
-
-
-def _consumed(kind: str, rows: Sequence[Found]) -> Found:
-    """How long the answers of one kind took."""
-    found = [row for row in rows if row["kind"] == kind]
-    return {"consumed": {name: found[0][name] for name in _CONSUMED}} if found else {}
 
 
 def _oracle(rows: Sequence[Found]) -> Found:
