@@ -1,21 +1,19 @@
 """What does a run leave for the comparison of nights, and what changed between them?
 
-`stimuli`, `margin_nights` and `lab_nights` are small tables made of the facts of a run. `trends`,
-`changes` and `comparisons` are what `bench.night` remembers of the newest night of a line.
+`stimuli`, `margin_nights` and `lab_nights` are small tables made of the facts of a run. What stands
+in the others is known to `bench.night`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.night.lake_rows import main_run, newest_night
 from bench.night.memory import remembered
-from bench.night.morning import SICK_SHARE, Line, Night
-from bench.night.record import CONCLUSIVE, FAIL, manifest_of
-from bench.night.series import Recent, Series, recent
-from bench.night.statistics import wilson
+from bench.night.morning import SICK_SHARE
+from bench.night.record import manifest_of
 from bench.score.cut import rows_of
 from bench.score.expectations import Grade
 from bench.score.lake import Lake
@@ -110,117 +108,9 @@ def remember(
             if night.proves and any(run.run in names for run in night.runs):
                 progress(f"comparing {night.night} with the nights before")
                 tables = {
-                    "trends": trends_of(line),
-                    "changes": changes_of(night),
-                    "comparisons": comparisons_of(line),
+                    name: rows_of(spark, TABLES[name].types, rows)
+                    for name, rows in newest_night(line).items()
                 }
-                key = {"bench": line.bench, "rig": line.rig, "line": line.line}
-                key["of_night"] = night.night
-                store.add(
-                    {name: _table(spark, name, rows, key) for name, rows in tables.items()},
-                    _main(night),
-                )
-
-
-def _table(
-    spark: SparkSession, name: str, rows: list[dict[str, Any]], key: Mapping[str, str]
-) -> DataFrame:
-    series = F.xxhash64(*(F.lit(key[part]) for part in ("bench", "rig", "line")), "case")
-    table = rows_of(spark, TABLES[name].types, [{**key, **row} for row in rows])
-    return table.withColumn("series", series) if name == "trends" else table
-
-
-def _main(night: Night) -> str:
-    """The run of a night under whose name its comparison lies."""
-    return max(run.run for run in night.runs if not run.explores)
-
-
-def _nights(line: Line, strip: str) -> list[Night]:
-    """Those that the glyphs of a strip stand for; it never reaches before the first one."""
-    return line.nights[-len(strip) :]
-
-
-def trends_of(line: Line) -> list[dict[str, Any]]:
-    """How every case of a line stands in its newest night."""
-    return [_trend(case, series, line) for case, series in line.series.items()]
-
-
-def _trend(case: str, series: Series, line: Line) -> dict[str, Any]:
-    nights = [night.night for night in _nights(line, series.strip)]
-    builds = [night.build for night in _nights(line, series.strip)]
-    found = recent(series.strip, builds, real_time=line.real_time)
-    lo, hi = wilson(found.fail30, found.n30)
-    said = (
-        "since", "since_build", "last", "last_pass", "last_pass_build", "signature", "passes",
-        "told", "quiet", "strip", "signatures", "confirmed",
-    )  # fmt: skip
-    return {
-        "case": case, "state": series.state.value, "n30": found.n30, "fail30": found.fail30,
-        "flips30": found.flips30, "lo": lo, "hi": hi, "nights": nights, "builds": builds,
-        **{name: getattr(series, name) for name in said},
-        "segments": _segments(found, nights),
-    }  # fmt: skip
-
-
-def _segments(found: Recent, nights: Sequence[str]) -> list[dict[str, Any]]:
-    def label(n: int) -> str:
-        return nights[found.places[min(n, len(found.places) - 1)]]
-
-    return [
-        {
-            "since": label(one.begin), "until": label(one.end - 1), "n": one.n,
-            "fails": one.fails, "lo": one.interval[0], "hi": one.interval[1],
-            "earliest": label(one.earliest), "latest": label(one.latest),
-        }
-        for one in found.segments
-    ]  # fmt: skip
-
-
-def changes_of(night: Night) -> list[dict[str, Any]]:
-    """What changed tonight."""
-    names = ("kind", "case", "owner", "text", "since", "since_build", "repeat", "signature")
-    return [
-        {**{name: getattr(change, name) for name in names}, "in_run": change.run,
-         "gated": change.gated}
-        for change in night.changes
-    ]  # fmt: skip
-
-
-def comparisons_of(line: Line) -> list[dict[str, Any]]:
-    """One row per case: what it was in the baseline, and what it is tonight."""
-    night = line.nights[-1]
-    base = next((one for one in line.nights if one.night == night.baseline), None)
-    if base is None or not base.proves:
-        return []
-    ago = len(line.nights) - 1 - line.nights.index(base)
-    of_both = {
-        "comparison": f"{base.night}..{night.night}", "a_run": _main(base), "b_run": _main(night),
-        "seed": next((run.seed for run in night.runs if not run.explores), None),
-    }  # fmt: skip
-    rows = []
-    for case, series in line.series.items():
-        (a, was), (b, now) = (_shown(series, line, back) for back in (ago, 0))
-        if a or b:
-            relation = _relation(a, b, same=was == now)
-            rows.append({**of_both, "case": case, "a": a, "b": b, "relation": relation,
-                         "signature_a": was, "signature_b": now})  # fmt: skip
-    return rows
-
-
-def _shown(series: Series, line: Line, ago: int) -> tuple[str | None, str | None]:
-    """PASS or FAIL so many nights ago, None for neither; and the signature of a failure."""
-    place = len(series.strip) - 1 - ago
-    glyph = series.strip[place] if place >= 0 else ""
-    if glyph not in CONCLUSIVE:
-        return None, None
-    if glyph != FAIL:
-        return "PASS", None
-    return "FAIL", series.signatures.get(line.nights[-1 - ago].night)
-
-
-def _relation(a: str | None, b: str | None, *, same: bool) -> str:
-    if a is None or b is None:
-        return "only b" if a is None else "only a"
-    if a != b:
-        return "worse" if b == "FAIL" else "better"
-    return "same" if same else "fails otherwise"
+                series = F.xxhash64("bench", "rig", "line", "case")
+                tables["trends"] = tables["trends"].withColumn("series", series)
+                store.add(tables, main_run(night))
