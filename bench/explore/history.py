@@ -19,7 +19,6 @@ from pathlib import Path
 
 MILLISECOND_US = 1_000
 SECOND_US = 1_000_000
-STATIONS_OF_A_SERVER = 3
 DEVICES_MAX = 3
 F_CNT_MAX = 0xFFFFFFFF
 SLOW_MAX_US = 9 * SECOND_US  # a server waits 10 s for its application

@@ -18,7 +18,6 @@ from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.lorawan.frames import read_data
 
 QUEUE_MAX = 16
-ASKINGS_MAX = 3
 _IN_A_ROW = 5
 _NO_CLOCK = "the clock of the station is not known"
 _OTHER_SESSION = "the frame is of a radio session that does not run"

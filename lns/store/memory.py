@@ -116,27 +116,25 @@ Frame = tuple[SessionId, int, Mic]
 class MemoryClaims:
     """`Claims` of the servers that share this object, which never fail.
 
-    A session is remembered for `state_us` after the last claim that was granted, its downlink
+    A session is remembered for a day after the last claim that was granted, its downlink
     counter as long as the process lives; a frame for `retention_us` after its last claim; that a
-    session is over for `state_us`. Beyond `sessions_max` the longest silent session is forgotten.
+    session is over for a day. Beyond `sessions_max` the longest silent session is forgotten.
     """
 
     def __init__(
         self,
         now_us: Callable[[], int],
         *,
-        state_us: int = STATE_US,
         retention_us: int = RETENTION_US,
         sessions_max: int = SESSIONS_MAX,
     ) -> None:
         self._now_us = now_us
-        self._state_us = state_us
         self._retention_us = retention_us
         self._sessions_max = sessions_max
         self._states: OrderedDict[SessionId, tuple[State, int]] = OrderedDict()
         self._f_cnt_down: dict[SessionId, int] = {}
         self._frames: OrderedDict[Frame, tuple[Seen, int]] = OrderedDict()
-        self._over: TTLCache[SessionId, bool] = TTLCache(sessions_max, state_us, timer=now_us)
+        self._over: TTLCache[SessionId, bool] = TTLCache(sessions_max, STATE_US, timer=now_us)
 
     async def claim(self, bid: Bid) -> Claim:
         session = bid.dev_eui, bid.dev_addr
@@ -212,7 +210,7 @@ class MemoryClaims:
 
     def _state(self, session: SessionId) -> State | None:
         known = self._states.get(session)
-        if known is None or self._now_us() - known[1] >= self._state_us:
+        if known is None or self._now_us() - known[1] >= STATE_US:
             return None
         return known[0]
 

@@ -28,6 +28,7 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 # missed, too far here, repeats, expiry of claim and of frame (ms). Reply: granted, is new, too far,
 # owner, owner before, the counter (5), the counter before (5), frame, downlink counter taken or -1,
 # next one; nothing: the session is over.
+_STATE_MS = STATE_US // 1000
 _CLAIM = Script(
     """
 local known = redis.call('HMGET', KEYS[1],
@@ -177,11 +178,9 @@ class RedisClaims:
         server: RedisServer,
         *,
         patience_us: int = PATIENCE_US,
-        state_us: int = STATE_US,
         retention_us: int = RETENTION_US,
     ) -> None:
         self._wire = RedisWire(server, patience_us=patience_us)
-        self._state_ms = state_us // 1000
         self._retention_ms = retention_us // 1000
 
     async def __aenter__(self) -> "RedisClaims":
@@ -192,7 +191,7 @@ class RedisClaims:
 
     async def claim(self, bid: Bid) -> Claim:
         keys, values = asked_by(bid)
-        expiry = self._state_ms, self._retention_ms
+        expiry = _STATE_MS, self._retention_ms
         said = await self._wire.run(_CLAIM, keys, *values, *expiry)
         if not said:
             return Claim(level2=Level2.NOT_OWNER, outdated=True)
@@ -231,7 +230,7 @@ class RedisClaims:
         before = *_written(claim.before), claim.owner_before or ""
         lived = "" if claim.lived is None or claim.lived.odd else claim.lived.life
         frame = bid.f_cnt, bid.mic, lived
-        await self._wire.run(_RELEASE, keys, bid.lns, *granted, self._state_ms, *before, *frame)
+        await self._wire.run(_RELEASE, keys, bid.lns, *granted, _STATE_MS, *before, *frame)
 
 
 def asked_by(bid: Bid) -> tuple[tuple[str, ...], tuple[str | int, ...]]:

@@ -384,7 +384,7 @@ REMEMBERED = (
     Mutant(
         "claim never expires",
         MEMORY,
-        "if known is None or self._now_us() - known[1] >= self._state_us:",
+        "if known is None or self._now_us() - known[1] >= STATE_US:",
         "if known is None:",
         STORES,
     ),

@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,15 +21,12 @@ from bench.device.at_session import (
 )
 from bench.device.lora_e5_board import E5, E5_LINES
 from tests.bench.device.far_end import TRANSCRIPTS
+from tests.bench.device.wired import on_wires
 
 STREAMS = [
     "\r\n".join(line[2:] for line in file.read_text("utf-8").splitlines() if line[0] == "<")
     for file in sorted(TRANSCRIPTS.glob("*.txt"))
 ]
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, 60))
 
 
 def heard(grammar: Grammar, command: str, *lines: str) -> AtCommand:
@@ -65,17 +60,17 @@ def heard(grammar: Grammar, command: str, *lines: str) -> AtCommand:
      ("AT+TEST=RXLRPKT", ["+TEST: RXLRPKT"]), ("AT+TEST=STOP", ["+TEST: STOP"]),
      ('AT+TEST=TXLRPKT,"40"', ['+TEST: TXLRPKT "40"'])],
 )  # fmt: skip
-def test_each_command_of_a_lora_e5_has_its_own_last_line(command: str, lines: list[str]) -> None:
-    async def scene() -> None:
-        unfinished = heard(E5, command, *lines[:-1])
-        assert not unfinished.status.done()
-        asked = heard(E5, command, "+LOG: DEBUG 1 noise", "+OTHER: 1", *lines)
-        status = asked.status.result()
-        assert isinstance(status, Line)
-        assert status.text == lines[-1]
-        assert not asked.refuses(status)
-
-    run(scene())
+@on_wires
+async def test_each_command_of_a_lora_e5_has_its_own_last_line(
+    command: str, lines: list[str]
+) -> None:
+    unfinished = heard(E5, command, *lines[:-1])
+    assert not unfinished.status.done()
+    asked = heard(E5, command, "+LOG: DEBUG 1 noise", "+OTHER: 1", *lines)
+    status = asked.status.result()
+    assert isinstance(status, Line)
+    assert status.text == lines[-1]
+    assert not asked.refuses(status)
 
 
 @pytest.mark.parametrize(
@@ -87,63 +82,53 @@ def test_each_command_of_a_lora_e5_has_its_own_last_line(command: str, lines: li
      ('AT+MSGHEX="01"', "+MSGHEX: No band in 13469ms"), ('AT+MSG="a"', "+MSG: ERROR(-1)"),
      ("AT+MODE?", "+MODE: ERROR(-12)"), ("AT+KEY=APPKEY,1", "+KEY: ERROR(-1)")],
 )  # fmt: skip
-def test_each_refusal_of_a_lora_e5(command: str, line: str) -> None:
-    async def scene() -> None:
-        asked = heard(E5, command, line)
-        status = asked.status.result()
-        assert isinstance(status, Line)
-        assert asked.refuses(status)
-
-    run(scene())
+@on_wires
+async def test_each_refusal_of_a_lora_e5(command: str, line: str) -> None:
+    asked = heard(E5, command, line)
+    status = asked.status.result()
+    assert isinstance(status, Line)
+    assert asked.refuses(status)
 
 
-def test_a_reply_that_may_be_over_is_over_when_nothing_follows() -> None:
-    async def scene() -> None:
-        asked = heard(E5, "AT+DR=5", "+DR: DR5")
-        assert not asked.status.done()
-        status = await asked.status
-        assert isinstance(status, Line)
-        assert (status.text, asked.answer) == ("+DR: DR5", ["+DR: DR5"])
-        two = heard(E5, "AT+DR=5", "+DR: DR5", "+DR: EU868 DR5  SF7  BW125K")
-        assert two.answer == ["+DR: DR5", "+DR: EU868 DR5  SF7  BW125K"]
-        await asyncio.sleep(E5.reply_to("AT+DR=5").quiet_us / 1_000_000 + 0.05)
-        assert two.answer == ["+DR: DR5", "+DR: EU868 DR5  SF7  BW125K"]
-
-    run(scene())
+@on_wires
+async def test_a_reply_that_may_be_over_is_over_when_nothing_follows() -> None:
+    asked = heard(E5, "AT+DR=5", "+DR: DR5")
+    assert not asked.status.done()
+    status = await asked.status
+    assert isinstance(status, Line)
+    assert (status.text, asked.answer) == ("+DR: DR5", ["+DR: DR5"])
+    two = heard(E5, "AT+DR=5", "+DR: DR5", "+DR: EU868 DR5  SF7  BW125K")
+    assert two.answer == ["+DR: DR5", "+DR: EU868 DR5  SF7  BW125K"]
+    await asyncio.sleep(E5.reply_to("AT+DR=5").quiet_us / 1_000_000 + 0.05)
+    assert two.answer == ["+DR: DR5", "+DR: EU868 DR5  SF7  BW125K"]
 
 
-def test_an_acknowledgement_is_kept_however_often_it_waits_for_it() -> None:
-    async def scene() -> None:
-        waits = ["+CMSGHEX: Wait ACK"] * (2 * REPLIES_MAX)
-        asked = heard(E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received")
-        assert asked.told[-1] == "+CMSGHEX: ACK Received"
-        assert len(asked.told) == REPLIES_MAX
-
-    run(scene())
+@on_wires
+async def test_an_acknowledgement_is_kept_however_often_it_waits_for_it() -> None:
+    waits = ["+CMSGHEX: Wait ACK"] * (2 * REPLIES_MAX)
+    asked = heard(E5, 'AT+CMSGHEX="01"', "+CMSGHEX: Start", *waits, "+CMSGHEX: ACK Received")
+    assert asked.told[-1] == "+CMSGHEX: ACK Received"
+    assert len(asked.told) == REPLIES_MAX
 
 
 @pytest.mark.parametrize("line", ["COMMAND_LOCKED", "AT_BUSY_ERROR", "AT+X: Command not found!!"])
-def test_each_refusal_of_rui3(line: str) -> None:
-    async def scene() -> None:
-        asked = heard(RUI3, "AT+X=1", "Restricted_Wait_1_ms", line)
-        status = asked.status.result()
-        assert isinstance(status, Line)
-        assert asked.refuses(status)
-        assert asked.answer == ["Restricted_Wait_1_ms", line]
-
-    run(scene())
+@on_wires
+async def test_each_refusal_of_rui3(line: str) -> None:
+    asked = heard(RUI3, "AT+X=1", "Restricted_Wait_1_ms", line)
+    status = asked.status.result()
+    assert isinstance(status, Line)
+    assert asked.refuses(status)
+    assert asked.answer == ["Restricted_Wait_1_ms", line]
 
 
-def test_an_event_before_the_ok_is_an_ending_only_where_it_may_be() -> None:
-    async def scene() -> None:
-        event = Line(LineKind.EVENT, "+EVT:TXP2P DONE")
-        endings = re.compile(r"\+EVT:TXP2P DONE")
-        for early in (True, False):
-            asked = AtCommand("AT+PSEND=00", RUI3.reply_to(""), endings, early=early)
-            asked.hear(event)
-            assert asked.ending.done() is early
-
-    run(scene())
+@on_wires
+async def test_an_event_before_the_ok_is_an_ending_only_where_it_may_be() -> None:
+    event = Line(LineKind.EVENT, "+EVT:TXP2P DONE")
+    endings = re.compile(r"\+EVT:TXP2P DONE")
+    for early in (True, False):
+        asked = AtCommand("AT+PSEND=00", RUI3.reply_to(""), endings, early=early)
+        asked.hear(event)
+        assert asked.ending.done() is early
 
 
 @pytest.mark.parametrize(
