@@ -49,6 +49,10 @@ class Shown:
     certificate: Certificate | None = None
 
 
+CHALLENGE = "Bearer"
+"""What an answer 401 must say in WWW-Authenticate (RFC 9110, 15.5.2)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a request is not served, and the HTTP status that says so."""

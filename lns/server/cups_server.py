@@ -16,7 +16,7 @@ from lns.complaints import Complaints
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
 from lns.server import address
-from lns.server.access import Access, Shown, shown_certificate
+from lns.server.access import CHALLENGE, Access, Shown, shown_certificate
 from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, host_of, peer_of
 from lns.station.cups import PATH, Category, answer, parse_request
 from lns.station.messages import Malformed
@@ -63,8 +63,9 @@ def parse_head(head: bytes) -> RequestHead | None:
 
 def response(status: int, reason: str, body: bytes, content_type: str) -> bytes:
     """A whole response; a station needs its Content-Length and takes no chunks."""
+    challenge = f"WWW-Authenticate: {CHALLENGE}\r\n" if status == HTTPStatus.UNAUTHORIZED else ""
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\n"
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\n{challenge}"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode("ascii") + body
@@ -221,7 +222,8 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     """End a connection so that the answer arrives: closing with something unread resets it."""
     if writer.can_write_eof():
         writer.write_eof()
-        await reader.read(BODY_BYTES_MAX)
+        while await reader.read(BODY_BYTES_MAX):
+            pass
     else:
         writer.close()
         await writer.wait_closed()

@@ -21,7 +21,7 @@ from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
 from lns.network_server import NetworkServer
 from lns.server import address
-from lns.server.access import Access, Refusal
+from lns.server.access import CHALLENGE, Access, Refusal
 from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, WebSocket, WebSocketLink
 from lns.station.messages import refusal_text, router_asked_for
 from lns.station.spelling import router_info_answer_text
@@ -129,7 +129,7 @@ class StationServer:
         self._tell_refusal(connection, connection.station, refusal.why)
         response = connection.respond(HTTPStatus(refusal.status), f"{refusal.why}\n")
         if refusal.status == HTTPStatus.UNAUTHORIZED:
-            response.headers["WWW-Authenticate"] = "Bearer"
+            response.headers["WWW-Authenticate"] = CHALLENGE
         return response
 
     def _refusal_of_station(self, connection: WebSocket, spelling: str) -> Refusal | None:

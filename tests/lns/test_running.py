@@ -325,3 +325,19 @@ def test_the_capture_turns_to_a_new_file(lns_toml: Path) -> None:
     assert events(lns_toml)[0]["file"] == "lns-a.jsonl.1"
     assert len((capture.parent / "lns-a.jsonl.1").read_text().splitlines()) == 600
     assert "lns-a.jsonl is full" in err
+
+
+def test_it_may_open_as_many_files_as_its_host_allows(lns_toml: Path) -> None:
+    """Whoever starts it usually may open 1024, and every station is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        process = Process(lns_toml, anew=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        allowed = resource.prlimit(process.popen.pid, resource.RLIMIT_NOFILE)
+    finally:
+        process.popen.kill()
+        process.popen.communicate()
+    assert allowed == (hard, hard)

@@ -27,9 +27,10 @@ PATIENCE_S = 60
 class UpgradeRefused(Exception):
     """The server answered with another status than 101."""
 
-    def __init__(self, status: int, body: str) -> None:
-        super().__init__(f"{status}: {body}")
-        self.status = status
+    def __init__(self, head: str, body: str) -> None:
+        self.status = int(head.split()[1])
+        super().__init__(f"{self.status}: {body}")
+        self.head = head
         self.body = body
 
 
@@ -70,7 +71,7 @@ class StationSocket:
             if status != 101:
                 body = await reader.read()
                 writer.close()
-                raise UpgradeRefused(status, body.decode())
+                raise UpgradeRefused(link.response, body.decode())
         return link
 
     def send_frame(self, opcode: int, payload: bytes, *, head: int = 0x80) -> None:

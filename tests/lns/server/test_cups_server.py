@@ -63,6 +63,7 @@ class Cups:
             return 0, b""
         assert b"chunked" not in head.lower()
         assert f"Content-Length: {len(body)}".encode() in head
+        assert (b"\r\nWWW-Authenticate: Bearer\r\n" in head) == (b" 401 " in head)
         return int(head.split()[1]), body
 
 
@@ -167,6 +168,23 @@ def station_tls(folder: Path, shown: Pair | None = None) -> ssl.SSLContext:
         shown.write(folder, "shown")
         context.load_cert_chain(folder / "shown.crt", folder / "shown.key")
     return context
+
+
+def test_an_answer_arrives_however_much_is_under_way_behind_its_question() -> None:
+    """A connection that is closed with something unread is reset, and the answer with it."""
+
+    async def scenario(cups: Cups) -> None:
+        port = int(cups.server.uri.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(b"x" * 1_000_000))
+        answer = await reader.readuntil(b"large\n")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        await writer.drain()
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+
+    assert play(scenario) == ["CUPS: the body is too large"]
 
 
 def test_tokens_count_here_too(tmp_path: Path, tls: ssl.SSLContext) -> None:

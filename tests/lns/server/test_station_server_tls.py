@@ -342,6 +342,7 @@ def test_a_wrong_token_opens_nothing(
             context = station_tls(folder)
             await StationSocket.open(f"{served.uri}/{path}", headers=headers, context=context)
         assert (refusal.value.status, refusal.value.body) == (401, f"{why}\n")
+        assert "\r\nWWW-Authenticate: Bearer\r\n" in refusal.value.head
 
     station = None if path == "router-info" else WEST
     with caplog.at_level(logging.DEBUG, "lns"):
