@@ -259,7 +259,6 @@ class SoftwareStations(Stations):
         self._schedule: list[tuple[str, ...]] = []
         self._hearing: tuple[str, ...] | None = None
         self._twins: dict[Eui, list[ConcentratorClock]] = {}
-        setup.listeners.append(self._take_turn)
 
     def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
         """What a station calls to reach its tap."""
@@ -275,6 +274,8 @@ class SoftwareStations(Stations):
 
     def heard_by(self, transmissions: Sequence[tuple[str, ...]]) -> None:
         self._schedule = list(transmissions)
+        if self._take_turn not in self.setup.listeners:
+            self.setup.listeners.append(self._take_turn)
 
     def _take_turn(self, source: str, kind: str, fields: dict[str, object]) -> None:
         if kind == "radio.transmit" and fields["direction"] == "up" and self._schedule:
