@@ -181,4 +181,18 @@ MUTANTS = (
         "        del self._scheduled[keys[0]]\n",
         DOWNLINK,
     ),
+    Mutant(
+        "only more repetitions",
+        "lns/uplink/mac_layer.py",
+        "session.nb_trans != device.nb_trans",
+        "session.nb_trans < device.nb_trans",
+        "tests/lns/uplink/test_mac_layer.py",
+    ),
+    Mutant(
+        "DevEui plain",
+        "lns/station/spelling.py",
+        '        "DevEui": eui_dashed(dnmsg.dev_eui),\n        "dC"',
+        '        "DevEui": dnmsg.dev_eui,\n        "dC"',
+        "tests/lns/station/test_messages.py",
+    ),
 )
