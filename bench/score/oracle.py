@@ -123,7 +123,7 @@ FROM matched |> WHERE heard
      coalesce(outcome.reason IN ('UnknownDevice', 'MicMismatch'), false) AS stranger,
      coalesce(outcome.answer = 'Suppressed'
        AND exists(faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
-       AND (NOT several OR outcome.level2 != 'NotOwner'), false) AS unkept
+       AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept
 |> SET lns_life = if(several, CAST(size(filter(restarts, one -> one.t_us <= t_us
        AND one.lns = lns)) AS BIGINT), lns_life),
      asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
@@ -256,8 +256,8 @@ FROM joined |> WHERE NOT several
        AND shiftright(f_cnt, 16) - shiftright(last, 16) BETWEEN -1 AND 1) AS known
 |> EXTEND (({_NEW} AND NOT newer AND equal) OR ({_AGAIN} AND equal)) AND confirmed AS spends,
      count_if(newer) OVER {_SESSION_BEFORE} AS steps
-|> EXTEND spends AND count_if(spends) OVER (PARTITION BY {_SESSION}, steps, f_cnt ORDER BY {_ORDER}
-     {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
+|> EXTEND spends AND count_if(spends AND NOT unkept) OVER (PARTITION BY {_SESSION}, steps, f_cnt
+     ORDER BY {_ORDER} {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
 |> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later
 |> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
