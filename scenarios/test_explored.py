@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.explore.history import KeptHistory, read_histories
+from bench.explore.history import KEPT, KeptHistory, read_histories
 from bench.explore.laws import broken_laws
 from bench.explore.rig_stage import missing, needs, play_on
 from bench.verdict.owner import Found
 from lns.clock import now_us
-
-KEPT = Path(__file__).with_name("explored.json")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,14 +1,17 @@
 """Which histories are worth playing? Random ones, with times and counters from the edges.
 
 The same for the same state of `chance`. A wish (two situations that nobody has met together yet)
-puts the steps for both into the history, close to each other.
+puts the steps for both into the history, close to each other. What was found once and kept is
+played again, each time a little differently: where two rules meet there is seldom one fault only.
 """
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from bench.explore.history import (
+    KEPT,
     KINDS,
     MILLISECOND_US,
     SECOND_US,
@@ -32,12 +35,13 @@ from bench.explore.history import (
     Store,
     Upstream,
     Wait,
-    read_history,
+    read_histories,
 )
 
 GAP_MAX = 16_384
 RETENTION_US = 60 * SECOND_US
 STEPS_MAX = 10
+SHAPED_SHARE, SHAPE_MAX = 0.1, 10  # histories, and receptions of one
 
 # How late a station tells: at once, soon, around the limits of RX1 and RX2 (0.6 s and 1.6 s after
 # the end of the frame, minus and plus a microsecond), later.
@@ -211,16 +215,23 @@ def random_history(
     chance: random.Random, limits: Limits, wish: tuple[str, str] | None = None
 ) -> History:
     """One history; the same for the same state of `chance`."""
-    if wish is None and chance.random() < SHAPED_SHARE:
+    if wish is None and chance.random() < SHAPED_SHARE and kept_shapes():
         history = _shaped(chance, limits)
         if history is not None:
             return history
     return Draw(chance, limits).history(wish)
 
 
+@cache
+def kept_shapes() -> tuple[History, ...]:
+    """The short ones of the histories that were kept; none where there are no scenarios."""
+    kept = read_histories(KEPT) if KEPT.exists() else ()
+    return tuple(one.history for one in kept if one.history.receptions <= SHAPE_MAX)
+
+
 def _shaped(chance: random.Random, limits: Limits) -> History | None:
-    """One of the shapes with other strategies, servers and stations, and often a step amiss."""
-    shape = SHAPES[chance.randrange(len(SHAPES))]
+    """One that was kept with other strategies, servers and stations, and often a step amiss."""
+    shape = chance.choice(kept_shapes())
     places = [(server, station) for server in range(shape.servers) for station in (0, 1)]
     servers = chance.sample(range(shape.servers), shape.servers)
     moved = {(a, b): (servers[a], b ^ chance.getrandbits(1)) for a, b in places if b == 0}
@@ -303,93 +314,6 @@ def _rolled(draw: Draw) -> list[Step]:
 
 
 Fault = ServerRestart | StationRestart | Upstream | Store | Empty
-SHAPED_SHARE = 0.06
-# What chance alone brings about too seldom: where two rules meet, or at the very edge of one.
-SHAPES = tuple(
-    read_history(text)
-    for text in (
-        # exactly a retention of silence, or a microsecond less
-        "a=strict/None : a confirm A1 ; wait 59940ms ; a again A1",
-        "a=strict/None : a confirm A1 ; wait 59939999us ; a again A2",
-        # answers are spent, and a server begins anew, or the device
-        "a=strict/None : a confirm A1 ; a again A1 ; a again A1 ; a again A1 ; A restart"
-        " ; a again A1",
-        "a=relaxed/None : a confirm A1 ; a again A1 ; a again A1 ; a again A1 ; a restart"
-        " ; a confirm A1 ; a again A1",
-        # a server begins anew with the answers of another one in the store
-        "servers=2 a=strict/None : a confirm B1 ; a again B1 ; a again B1 ; a again B1"
-        " ; A restart ; a again A1",
-        # a counter too far for all, but not for a server that was not told of it
-        "servers=2 a=relaxed/None/from65534/16bit : a send ; a send A1 ; a send A1 ; replay2 B1",
-        "servers=2 a=relaxed/None/from20000 : a send ; a send A1 ; a send ; a restart ; a send A1"
-        " ; A refuse 1500ms ; replay1 A1 B1+100ms ; wait 2s ; replay3 B1",
-        # the owner gives a frame back that others were refused
-        "servers=2 a=strict/None : A refuse 1500ms ; a confirm A1 B1+10ms ; a again B1 ; a again B1"
-        " ; a again B1 ; wait 2s ; a again B1 ; a again B1",
-        "servers=2 a=strict/None : A refuse 1500ms ; a confirm A1 B1+10ms ; wait 2s ; a again B1"
-        " ; a again B1 ; a again B1 ; a again B1",
-        "servers=2 a=otaa/None : a join A1 ; a send A1+600010us ; a send B1 A1+600010us ; A refuse"
-        " ; a send A1",
-        "servers=2 a=relaxed/Mark/from200000 : a send A1 ; B refuse ; a send A1 B1+100ms B2+300ms"
-        " ; a send A1",
-        # a frame of one life where another one has come, or has its counter
-        "servers=2 a=relaxed/None : a send ; a confirm= B1 ; a restart ; a send A1 ; a confirm= B1"
-        " ; a again B1+100ms ; a send A1",
-        "servers=2 a=relaxed/None : a send ; a send ; a confirm B1 ; a restart ; a skip2"
-        " ; a confirm A1 B1+100ms ; a restart ; a send A1 ; replay1 B1+200ms",
-        "servers=2 a=relaxed/None/from3 : a send B1 ; wait 59940ms ; a again B1+100ms A1"
-        " ; a restart ; a send B1",
-        "servers=2 a=relaxed/None : a send ; a send ; a send B1 ; a restart ; a skip2"
-        " ; a send A1 B1+100ms ; a restart ; a send A1",
-        # a counter is kept while its frame is on the way to an application that refuses it
-        "a=otaa/None : a join A1 ; A refuse 1500ms ; a send A1+1600010us ; a send A1 ; a join A1",
-        # other bytes with the newest counter come again before the application refuses them
-        "a=strict/Drop : a send A1 ; a restart ; A refuse 120ms ; a confirm A1 ; a again A1",
-        # a frame is refused when a later life has come to its counter
-        "a=relaxed/None : a send A1 ; A refuse 1500ms ; a confirm A1 ; a restart ; a send A1"
-        " ; a send A1 ; wait 2s ; a restart ; a send A1",
-        # a copy of a frame that repeats a counter waits, and a newer frame comes
-        "a=strict/None/from3 : A slow 120ms ; a restart ; a skip2 ; a confirm A2 A1 ; a send A1",
-        # a copy waits for a first one that is refused, or while its device begins again
-        "servers=2 a=strict/Mark : a send A1 ; A store 5s 80ms ; a skip20000 ; a send A2 A1+10ms",
-        "a=relaxed/None : A slow 1500ms ; a confirm A1 ; a again A1 ; a restart ; a confirm A1"
-        " ; wait 2s ; a again A1 ; a again A1 ; a again A1",
-        "servers=2 a=relaxed/None/from16380 : A slow 1500ms ; a confirm A1 ; a again A1 B2+300ms"
-        " ; a restart ; a send A1+300ms",
-        # a counter that was kept without its frame
-        "servers=2 a=strict/None/from3 : a restart ; a skip2 ; a confirm B1 ; a restart ; a skip2"
-        " ; a confirm A1 B1 B2+300ms",
-        "servers=2 a=strict/None/from3 : a restart ; a skip2 ; a confirm B1 ; a restart ; a skip2"
-        " ; a send A1 A2+300ms B1 B2+300ms",
-        # a repetition that the application refuses is none of the three
-        "a=strict/None : a confirm A1 ; A refuse ; a again A1 ; a again A1 ; a again A1"
-        " ; a again A1",
-        # a store that has forgotten whose a frame is, and who answered with what
-        "servers=2 a=strict/None : a confirm A1 B1+10ms ; empty ; a again B1",
-        "servers=2 a=strict/None : a confirm A1 ; a confirm B1 ; a confirm B1 ; empty"
-        " ; a confirm A1",
-        "servers=2 a=strict/None : a confirm A1 ; a confirm A1 ; empty ; a confirm A1",
-        # frames that are too far, and an answer after them
-        "servers=2 a=relaxed/None/from80000 : a skip16384 ; a send A1 ; a send A1 ; a restart"
-        " ; a confirm A1",
-        # a store that is back before the application has what nobody could say the owner of
-        "servers=2 a=strict/None : A store 200ms ; A slow 1500ms ; a confirm A1",
-        # a join that nobody heard, replayed for a device whose nonces count
-        "a=otaa/None/1.0.4 : a join ; a join A1 ; replay1 A1",
-        # an answer that could not be kept is none of the three
-        "a=strict/None : a confirm A1 ; A store 1s ; a again A1 ; wait 2s ; a again A1 ; a again A1"
-        " ; a again A1",
-        # a station that does not tell its clock, with the session byte that it had
-        "a=strict/None : A1 restart=~ 12s ; wait 23s ; a confirm A1",
-        # a session that ends while another server still has it
-        "servers=2 a=otaa/None : a join A1 ; a send A1 ; a send ; a join B1 ; a send B1 ; wait 6s"
-        " ; replay2 A1",
-        "servers=2 a=otaa/None : a join A1 ; a send A1 ; A slow 1500ms ; a send A1 ; a join B1"
-        " ; a send B1",
-    )
-)
-"""Histories that are played again and again, each time a little differently."""
-
 
 RECIPES: dict[str, Callable[[Draw], list[Step]]] = {
     "copy": lambda draw: _copy(draw, (0, 10_000, 300_000)),

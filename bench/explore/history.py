@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
+KEPT = Path(__file__).resolve().parents[2] / "scenarios" / "explored.json"
+
 MILLISECOND_US = 1_000
 SECOND_US = 1_000_000
 DEVICES_MAX = 3

@@ -412,8 +412,10 @@ def _due(trace: Trace) -> set[int]:
             devices[frame.device].hears(frame, is_new=False)
             continue
         # What its owner gave back counts for nobody, though a copy of it went up elsewhere.
-        is_copy = any(words.level2 == "NotOwner" for words in trace.outcomes[reception.number])
-        is_lent = is_copy and frame.number in refused
+        is_lent = frame.number in refused and any(
+            words.level2 == "NotOwner" or words.reason != "-"
+            for words in trace.outcomes[reception.number]
+        )
         is_new = reception.genuine and frame.number not in seen and not (frame.same or is_lent)
         seen |= set() if is_lent else {frame.number}
         if devices[frame.device].hears(frame, is_new=is_new):

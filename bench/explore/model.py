@@ -143,6 +143,7 @@ class Model:
             return _refused("UnknownDevice")
         if frame.forged:
             self._ask_for(r, server, session)
+            self._doubts.forgery(session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._doubts.turn(r, server, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
@@ -336,8 +337,9 @@ class Model:
         if shared and self._look_up(r, server, session, where, copy):
             server.sightings.pop(frame.number)
             return None
-        if r.server in session.misled and not session.is_told(r.server):
+        if session.misled:
             self._doubts.misled(r, session, where, is_claimed=is_claimed)
+        if r.server in session.misled and not session.is_told(r.server):
             where = EQUAL if where == NEWER else where
         if shared and copy == "other" and device.strategy != "Drop":
             self._doubts.other_copy(r, session, where)

@@ -37,6 +37,7 @@ from bench.explore.trace import (
 
 NOT_TOLD = "a copy at a server that was not told what came since"
 ONLY_A_PART = "a server without its store knows only a part"
+MISLED = "a server was told of a frame that its owner has given back since"
 SLOW_JOIN = "a join between servers with a slow store"
 NO_CLOCK = "a station has not told its clock"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
@@ -116,6 +117,11 @@ class Doubts:
         if not session.is_over:
             session.raise_doubt()
 
+    def forgery(self, session: Session) -> None:
+        """A session in doubt is perhaps over: nobody knows its DevAddr then."""
+        if session.doubt:
+            raise Harmless(session.doubt)
+
     def search(self, r: Reception, server: Server) -> None:
         """A session that a server has not met, unless a slow store has told it."""
         session = r.frame.session
@@ -163,6 +169,8 @@ class Doubts:
         is_strange = is_far and r.frame.number not in server.sightings
         if is_strange and self._shared and pinned is None and not session.is_told(r.server):
             ask()
+            if not session.is_told(r.server):
+                raise Unknowable("a counter beyond 16 bits when the newest is not in the store yet")
 
     # --- which copy, and what came meanwhile -----------------------------------------------------
 
@@ -258,13 +266,21 @@ class Doubts:
     def misled(self, r: Reception, session: Session, where: str, *, is_claimed: bool) -> None:
         """A server that was told of a frame which its owner has given back since.
 
-        It is told when it asks again, unless the store has forgotten that (a day after a claim).
+        It is told when it asks again, unless the store has forgotten that (a day after a claim). It
+        may have kept in the store what it was told: what is near that may be near for anybody.
         """
         is_far = where == TOO_FAR and not is_claimed
+        frames, mine = self._trace.frames, r.frame
+        denied = (session.denied.get(server, mine.number) for server in session.misled)
+        may_be_near = any(mine.f_cnt - frames[one].f_cnt <= GAP_MAX for one in denied)
+        if is_far and may_be_near:
+            raise Unknowable(MISLED)
+        if r.server not in session.misled or session.is_told(r.server):
+            return
         is_forgotten = r.at_us - session.granted_us >= FORGOTTEN_US
         is_its = session.denied.get(r.server) == r.frame.number
         if is_forgotten or not (is_its or is_far):
-            raise Unknowable("a server was told of a frame that its owner has given back since")
+            raise Unknowable(MISLED)
 
     def other_copy(self, r: Reception, session: Session, where: str) -> None:
         """A copy by another station, at a server that may know less than the others."""

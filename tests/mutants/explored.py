@@ -25,7 +25,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.explore.history import read_history
+from bench.explore.history import KEPT, read_history
 from bench.explore.judge import play_and_judge
 from tests.mutants import claims, exchanges, level_1, level_2, museum, situations
 from tests.mutants.mutant import Mutant
@@ -165,6 +165,8 @@ def explored(mutant: Mutant) -> Found:
 def _explore(tree: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
     for name in ("lns", "bench"):
         shutil.copytree(ROOT / name, tree / name)
+    (tree / KEPT.relative_to(ROOT)).parent.mkdir()
+    shutil.copy(KEPT, tree / KEPT.relative_to(ROOT))
     text = (tree / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"{mutant.name}: its line is there no more"
     (tree / mutant.file).write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
