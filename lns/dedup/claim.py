@@ -147,7 +147,9 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     short while ago begins nothing, even where a message before it came late and was taken for a
     restart.
     """
-    if state is None or bid.known.lives > state.counter.lives:
+    # What a server was told with a frame is worth nothing when its owner has given that back.
+    is_void = seen is not None and seen.given_back and bid.known.mic == bid.mic
+    if state is None or (bid.known.lives > state.counter.lives and not is_void):
         named = {} if state is None else state.named
         state = State(bid.known, bid.known_owner, named)
     if state.owner is None:

@@ -38,19 +38,20 @@ local lns, f_cnt, mic = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local owner, newest, life, lives, former, newest_mic = ARGV[4], tonumber(ARGV[5]),
     tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
 local before, owner_before = {newest, life, lives, former, newest_mic}, owner
+local seen, seen_owner, given_back = redis.call('GET', KEYS[3]), '', ''
+if seen then seen, given_back, seen_owner = seen:match('^(%d+x?)(%-?) (.*)$') end
+local is_void = given_back ~= '' and newest_mic == mic
 if known[1] then
     owner_before = known[2]
     local lived = tonumber(known[4] or known[3])
     before = {tonumber(known[1]), tonumber(known[3]), lived, known[5] or '', known[6] or ''}
-    if lives <= lived then
+    if lives <= lived or is_void then
         owner = known[2]
         newest, life, lives, former, newest_mic = unpack(before)
     end
 end
 if owner == '' then owner = lns end
 local mine, first_message, is_first = owner == lns, ARGV[10] == '1', ARGV[11] == '1'
-local seen, seen_owner, given_back = redis.call('GET', KEYS[3]), '', ''
-if seen then seen, given_back, seen_owner = seen:match('^(%d+x?)(%-?) (.*)$') end
 
 -- Where the counter stands, and what is left of the former lives if it continues one of them.
 local far, into, older, least, number = newest, life, '', nil, 0

@@ -233,6 +233,17 @@ def test_who_gives_back_the_first_frame_owns_nothing_of_before(store: Asked) -> 
     assert store.take("lns-a") is None
 
 
+def test_a_life_that_is_given_back_is_none_for_who_was_told_of_it(store: Asked) -> None:
+    """It was refused the first frame of that life: whose the life before was, it is again."""
+    store.claim("lns-a", 0, mic=OTHER_MIC)
+    granted = store.claim("lns-b", 0, mic=MIC, first_message=True)
+    told = store.claim("lns-a", 0, mic=MIC, first_message=True)
+    store.release("lns-b", 0, granted, mic=MIC, first_message=True)
+    knows = {"known": told.counter, "known_owner": "lns-b", "is_first": False}
+    again = store.claim("lns-a", 0, mic=MIC, first_message=True, **knows)
+    assert (again.level2, again.is_new, again.lived) == (Level2.OWNER, False, Lived(1))
+
+
 def test_a_restart_that_is_given_back_began_nothing(store: Asked) -> None:
     """The message has the same name when it comes again, and the life before goes on."""
     store.claim("lns-a", 40)

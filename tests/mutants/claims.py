@@ -312,6 +312,20 @@ REMEMBERED = (
         STORES,
     ),
     Mutant(
+        "a life that was given back counts for who was told of it",
+        CLAIM,
+        " and not is_void",
+        "",
+        STORES,
+    ),
+    Mutant(
+        "a life that was given back counts for who was told of it (Redis)",
+        REDIS,
+        " or is_void",
+        "",
+        STORES,
+    ),
+    Mutant(
         "newer frame after a day makes others old",
         "lns/dedup/claiming.py",
         " and session.standing(match.f_cnt) is not Standing.NEWER:",
