@@ -220,7 +220,7 @@ class Doubts:
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        if r.at_us < waits_us and where not in (EQUAL, NEWER) and may_pass:
+        if r.at_us < waits_us and where not in (EQUAL, NEWER, TOO_FAR) and may_pass:
             raise Harmless("a copy of an older frame waits for a slow store")
         if server.lateness_us(r.at_us) and not is_told and (session.lives or gap > GAP_MAX):
             raise Unknowable("a counter is looked up in a slow store")

@@ -55,6 +55,8 @@ RECEPTIONS_MAX = 8
 _REDIS = "stores of histories are in memory; what Redis decides is held to that by a contract"
 _SIZE = "no history is as long or as large as this takes"
 _GIVEN_BACK = "given back, gone up elsewhere, and begun again: of 50 000 histories two or none"
+_RIGHT_BEHIND = "it takes what waits for a device right behind a frame that was given back"
+_ALONE = "a server is alone with a life that another began: one of 18 700 histories showed it"
 BEYOND = {
     "key without DevEUI": "no two devices of a history have frames with one MIC",
     "policy lets the loser answer": "whoever does not own a frame is kept from answering twice",
@@ -78,9 +80,8 @@ BEYOND = {
     "an error in a reception drops the station": "no history makes a server raise",
     "a copy that failed unexpectedly shadows": "no history makes an application raise",
     "name of what was given back is free for who forgot it": _GIVEN_BACK,
-    "of what is nobody's nobody takes a downlink counter": "it takes what waits for a device right behind a frame that was given back",
-    "former life continued by a frame it had come past": "a server is alone with a life that another began: one of 18 700 histories showed it",
-    "copy of a refused frame goes up": "what waits for a slow store is unknowable",
+    "of what is nobody's nobody takes a downlink counter": _RIGHT_BEHIND,
+    "former life continued by a frame it had come past": _ALONE,
     "claimed and never sent taken for a retry": "no server of a history is killed in mid claim",
 }
 
