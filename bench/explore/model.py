@@ -343,7 +343,7 @@ class Model:
             where = EQUAL if where == NEWER else where
         if shared and copy == "other" and device.strategy != "Drop":
             self._doubts.other_copy(r, session, where)
-        if shared and copy == "same" and where in (NEWER, TOO_FAR, UNTOLD):
+        if shared and copy == "same":
             where = self._doubts.repetition(r, session, where)
         if shared and copy == "first" and is_claimed and not server.is_away(r.at_us):
             where = UNTOLD if where == TOO_FAR else where  # of a former life, heard there just now
@@ -579,6 +579,7 @@ class Model:
         for (whose, opened), session in self._sessions.items():
             if whose == device:
                 is_over = session.is_over and session.over_us <= self._now_us
+                self._doubts.learnt(server, session, is_over=is_over)
                 (server.ended if is_over else server.knows).add(opened)
                 if is_whole and number not in session.misled:
                     session.tell(number)

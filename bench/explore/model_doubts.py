@@ -145,6 +145,11 @@ class Doubts:
                 if device == r.frame.device and session.is_over and opened not in server.ended
             }
 
+    def learnt(self, server: Server, session: Session, *, is_over: bool) -> None:
+        """A session that is over here, and read again from a store that was not told so yet."""
+        if session.opened in server.ended and not is_over:
+            server.maybe_ended.add(session.opened)
+
     def session(self, r: Reception, session: Session) -> None:
         """A session in doubt, until something is newer than all that the doubt is about."""
         until, f_cnt = session.doubt_until, r.frame.f_cnt
@@ -297,7 +302,10 @@ class Doubts:
         life, heard = session.heard.get(r.server, (session.life, None))
         if session.is_told(r.server):
             return where
-        is_torn = life == session.life or session.told_life.get(r.server, life) != life
+        told_life = session.told_life.get(r.server, life)
+        if where in (EQUAL, OLDER) and told_life == session.life:
+            return where
+        is_torn = life == session.life or told_life != life
         if is_torn or heard is None or r.frame.f_cnt - heard > GAP_MAX:
             raise Unknowable("a repetition from a life before that of the others")
         if r.frame.f_cnt <= heard:

@@ -83,6 +83,17 @@ class Come:
     def is_too_far(self, f_cnt: int) -> bool:
         return f_cnt > max(self.judge_of(f_cnt), 0) + MAX_GAP
 
+    def joined(self, other: "Come") -> "Come":
+        """The same, with lives before the newest as far as the other knows them."""
+        come = self
+        for life, far in (*other.former, (other.life, other.last)):
+            since = [came for its, came in come.former if its >= life]
+            if life < come.life and far > max(since, default=max(come.last, 0)):
+                before = [one for one in come.former if one[0] < life and one[1] > far]
+                after = [one for one in come.former if one[0] > life]
+                come = replace(come, former=(*before, (life, far), *after)[-LIVES_MAX:])
+        return come
+
     def after(self, f_cnt: int, mic_no: int) -> "Come":
         """How far it has come with a frame that is accepted: on, back, or begun again."""
         for number, (life, far) in enumerate(self.former):
@@ -390,7 +401,7 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
     fresh = session.claimed_us is not None and row.t_us - session.claimed_us < STATE_US
     come, owner = session.newest if fresh else None, session.owner
     if come is None or seat.come.lives > come.lives:
-        come, owner = seat.come, seat.owner or bidder
+        come, owner = seat.come.joined(come or seat.come), seat.owner or bidder
     seen = _seen(session, row)
     mine, its_owner = owner == bidder, None if seen is None else seen.owner
     higher = come.is_next(f_cnt) or come.is_too_far(f_cnt)

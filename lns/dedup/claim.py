@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.dedup.session import Counter, Lived, Standing, begun_again, gone_on, standing
+from lns.dedup.session import Counter, Lived, Standing, begun_again, gone_on, joined, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 STATE_US = 86_400_000_000  # "State expires after a day"
@@ -150,8 +150,10 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     # What a server was told with a frame is worth nothing when its owner has given that back.
     is_void = seen is not None and seen.given_back and bid.known.mic == bid.mic
     if state is None or (bid.known.lives > state.counter.lives and not is_void):
-        named = {} if state is None else state.named
-        state = State(bid.known, bid.known_owner, named)
+        known, named = bid.known, {}
+        if state is not None:
+            known, named = joined(known, state.counter), state.named
+        state = State(known, bid.known_owner, named)
     if state.owner is None:
         state = replace(state, owner=bid.lns)  # what is nobody's is that of whoever asks
     counter, mine = state.counter, state.owner == bid.lns

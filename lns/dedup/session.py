@@ -17,6 +17,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
@@ -103,6 +104,19 @@ def begun_again(known: HasCome, f_cnt: int, mic: Mic) -> Counter:
         farther = [*former.items(), (known.life, newest)]
         former = dict(farther[-LIVES_MAX:])
     return Counter(f_cnt, known.lives + 1, known.lives + 1, former, mic)
+
+
+def joined(known: Counter, other: Counter) -> Counter:
+    """What is known of the newest life, and of former ones as far as the other knows them."""
+    for life, far in (*other.former.items(), (other.life, other.f_cnt_up)):
+        since = [came for its, came in known.former.items() if its >= life]
+        if far is None or life >= known.life or far <= max(since, default=known.f_cnt_up or 0):
+            continue  # no farther than what came after it
+        before = {its: came for its, came in known.former.items() if its < life and came > far}
+        after = {its: came for its, came in known.former.items() if its > life}
+        farther = [*before.items(), (life, far), *after.items()]
+        known = replace(known, former=dict(farther[-LIVES_MAX:]))
+    return known
 
 
 def is_later(one: HasCome, other: HasCome) -> bool:

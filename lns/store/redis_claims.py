@@ -31,6 +31,21 @@ PATIENCE_US = 200_000  # a claim, a write and the way to the station end before 
 _STATE_MS = STATE_US // 1000
 _CLAIM = Script(
     """
+-- Former lives, with one more of them as far as it came, if that is farther than those after it.
+local function joined(former, newest, life, its, far)
+    if its >= life or far <= math.max(newest, 0) then return former end
+    local before, after, number = '', '', 1
+    for other, came in former:gmatch('(%d+):(%d+)') do
+        other, came = tonumber(other), tonumber(came)
+        if other >= its and came >= far then return former end
+        local one = other .. ':' .. came .. ' '
+        if other > its then after, number = after .. one, number + 1 end
+        if other < its and came > far then before, number = before .. one, number + 1 end
+    end
+    former = before .. its .. ':' .. far .. ' ' .. after
+    if number > LIVES_MAX then former = former:gsub('^%S+ ', '') end
+    return former:sub(1, -2)
+end
 local known = redis.call('HMGET', KEYS[1],
     'f_cnt_up', 'owner', 'life', 'lives', 'former', 'mic', 'over')
 if known[7] then return {} end
@@ -48,6 +63,11 @@ if known[1] then
     if lives <= lived or is_void then
         owner = known[2]
         newest, life, lives, former, newest_mic = unpack(before)
+    else
+        for its, far in before[4]:gmatch('(%d+):(%d+)') do
+            former = joined(former, newest, life, tonumber(its), tonumber(far))
+        end
+        former = joined(former, newest, life, before[2], before[1])
     end
 end
 if owner == '' then owner = lns end

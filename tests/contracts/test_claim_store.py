@@ -244,6 +244,33 @@ def test_a_life_that_is_given_back_is_none_for_who_was_told_of_it(store: Asked) 
     assert (again.level2, again.is_new, again.lived) == (Level2.OWNER, False, Lived(1))
 
 
+@pytest.mark.parametrize(
+    ("known", "former"),
+    [
+        (Counter(1, 1, 1, {0: 2}), {0: 4}),
+        (Counter(1, 1, 1), {0: 4}),
+        (Counter(1, 2, 2, {0: 9, 1: 2}), {0: 9, 1: 2}),
+        (Counter(1, 2, 2, {0: 3, 1: 2}), {0: 4, 1: 2}),
+        (Counter(1, 2, 2, {1: 5}), {1: 5}),
+        (Counter(4, 1, 1), {}),
+    ],
+)
+def test_who_began_a_life_alone_takes_none_before_it_back(
+    store: Asked, known: Counter, former: dict[int, int]
+) -> None:
+    """It had not heard how far that life came at the others."""
+    store.claim("lns-b", 4, mic=MIC)
+    claim = store.claim("lns-a", 1, mic=NO_MIC, known=known, known_owner="lns-a", is_first=False)
+    assert claim.counter.former == former
+
+
+def test_former_lives_of_two_servers_are_bounded(store: Asked) -> None:
+    store.claim("lns-b", 99, mic=MIC)
+    lives = {life: 50 - life for life in range(1, 1 + LIVES_MAX)}
+    alone = {"known": Counter(1, 9, 9, lives), "known_owner": "lns-a", "is_first": False}
+    assert store.claim("lns-a", 1, **alone).counter.former == lives
+
+
 def test_a_restart_that_is_given_back_began_nothing(store: Asked) -> None:
     """The message has the same name when it comes again, and the life before goes on."""
     store.claim("lns-a", 40)

@@ -312,6 +312,20 @@ REMEMBERED = (
         STORES,
     ),
     Mutant(
+        "who began a life alone takes those before it back",
+        CLAIM,
+        "known, named = joined(known, state.counter), state.named",
+        "named = state.named",
+        STORES,
+    ),
+    Mutant(
+        "who began a life alone takes those before it back (Redis)",
+        REDIS,
+        "        former = joined(former, newest, life, before[2], before[1])\n",
+        "",
+        STORES,
+    ),
+    Mutant(
         "a life that was given back counts for who was told of it",
         CLAIM,
         " and not is_void",
