@@ -36,6 +36,7 @@ from bench.explore.model_books import (
     bring_back,
     copy_of,
     elders,
+    give_back,
     window,
 )
 from bench.explore.model_doubts import SLOW_JOIN, Doubts
@@ -143,12 +144,11 @@ class Model:
             return _refused("UnknownDevice")
         if frame.forged:
             self._ask_for(r, server, session)
-            self._doubts.forgery(session)
+            self._doubts.stranger(session)
             return _refused("UnknownDevice" if session.opened in server.ended else "MicMismatch")
         self._doubts.turn(r, server, session, lambda: self._ask_for(r, server, session))
         withheld = "Suppressed" if frame.wants_answer else "NotAsked"
-        pinned = self._device(frame).pinned
-        if pinned not in (None, r.server):
+        if (pinned := self._device(frame).pinned) not in (None, r.server):
             return Words("-", "dropped", "BelongsToAnotherServer", withheld, "NotAsked")
         if self._shared and pinned is None and self._look_after_a_day(r, server, session):
             return _refused("UnknownDevice")
@@ -400,7 +400,7 @@ class Model:
         is_first = decided.status == "NonDuplicate"
         known = session.claim_of(r, self._trace.retention_us)
         life, owner, where = known.life, known.owner, session.place(f_cnt)
-        is_of_before = not known.odd and life != session.life_of(f_cnt)
+        is_of_before = not (known.odd or known.given_back) and life != session.life_of(f_cnt)
         both_mine = owner == number and session.owner == number
         if owner is not None and is_first:
             granted = owner == number
@@ -511,7 +511,7 @@ class Model:
         """The application did not take it: it was not heard."""
         is_newest = session.frame == r.frame.number
         if decided.new or (decided.advances and decided.level2 == "NotAsked"):
-            bring_back(session, before)
+            give_back(session, before, r.frame.number)
         else:
             decided.spare(r.frame.f_cnt)
         session.given[r.server, r.frame.f_cnt] -= decided.spends

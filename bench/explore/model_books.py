@@ -6,7 +6,7 @@ State for `bench.explore.model`, with the two rules that place a counter in a li
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice, takewhile
 from operator import attrgetter
 
@@ -56,13 +56,14 @@ class Due:
 class Claim:
     """What was said of a frame when a server asked: its life, its owner, and when.
 
-    `odd`: another frame had this counter before.
+    `odd`: another frame had this counter before; `given_back`: it had an owner, who lost it.
     """
 
     life: int
     owner: int | None = None
     at_us: int | None = None
     odd: bool = False
+    given_back: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -333,3 +334,11 @@ def bring_back(session: Session, before: Session) -> None:
     session.changes += 1
     if before.doubt:  # what a newer frame had settled
         session.be_doubted(before.doubt, before.doubt_until or 0, before.doubt_until is None)
+
+
+def give_back(session: Session, before: Session, frame: int) -> None:
+    """The same for a frame that nobody has; in which life it lies is remembered."""
+    known = session.claimed.get(frame)
+    bring_back(session, before)
+    if known is not None:
+        session.claimed = {**session.claimed, frame: replace(known, owner=None, given_back=True)}

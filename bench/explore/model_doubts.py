@@ -117,8 +117,8 @@ class Doubts:
         if not session.is_over:
             session.raise_doubt()
 
-    def forgery(self, session: Session) -> None:
-        """A session in doubt is perhaps over: nobody knows its DevAddr then."""
+    def stranger(self, session: Session) -> None:
+        """A session in doubt is perhaps over: nobody knows its DevAddr then, whoever uses it."""
         if session.doubt:
             raise Harmless(session.doubt)
 
@@ -163,6 +163,8 @@ class Doubts:
         f_cnt, newest = r.frame.f_cnt, session.newest
         turn, (_, heard) = f_cnt // TURN, session.heard.get(r.server, (0, None))
         pinned = self._trace.device_of(r.frame).pinned
+        if pinned not in (None, r.server):
+            self.stranger(session)
         is_near = heard is not None and abs(f_cnt - heard) < GAP_MAX
         if turn and not is_near and pinned not in (None, r.server):
             ask()
@@ -225,7 +227,10 @@ class Doubts:
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
-        if r.at_us < waits_us and where not in (EQUAL, NEWER, TOO_FAR) and may_pass:
+        is_refused = (
+            where == TOO_FAR and session.claim_of(r, self._trace.retention_us).owner is None
+        )
+        if r.at_us < waits_us and where not in (EQUAL, NEWER) and may_pass and not is_refused:
             raise Harmless("a copy of an older frame waits for a slow store")
         if server.lateness_us(r.at_us) and not is_told and (session.lives or gap > GAP_MAX):
             raise Unknowable("a counter is looked up in a slow store")
