@@ -113,6 +113,7 @@ class Doubts:
     def ending(self, r: Reception, server: Server, session: Session) -> None:
         """A session that is over here: perhaps the frame that ends it is on its way."""
         if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
+            server.maybe_ended.add(session.opened)  # who asks the store now finds it there
             raise Harmless(ENDED)
         if not session.is_over:
             session.raise_doubt()
@@ -259,7 +260,8 @@ class Doubts:
         known, retention_us = session.claimed.get(r.frame.number), self._trace.retention_us
         known_us = known.at_us if known and known.at_us is not None else -retention_us
         maybe_us = session.maybe_claimed_us.get(r.frame.number, -retention_us)
-        if r.at_us - known_us >= retention_us > r.at_us - maybe_us:
+        is_free = r.at_us - known_us >= retention_us or (known is not None and known.given_back)
+        if is_free and r.at_us - maybe_us < retention_us:
             raise Unknowable("whether a frame was asked about again a short while ago")
 
     def claimed(self, *, granted: bool) -> None:
