@@ -120,13 +120,15 @@ class Facts(Struct, frozen=True, gc=False):
 class Fate(Struct):
     """What happens to a first copy that is on its way upstream.
 
-    `lost`: nobody has it; `refused`: its counter is none that this server takes. `spent` are the
-    repeated answers of its life: what waits for it is judged by them.
+    `lost`: nobody has it; `refused`: its counter is none that this server takes; `is_over`: its
+    session has ended. `spent` are the repeated answers of its life: what waits for it is judged by
+    them.
     """
 
     spent: Spent
     lost: bool = False
     refused: bool = False
+    is_over: bool = False
     _decided: asyncio.Event | None = None
 
     async def wait(self) -> None:
@@ -140,6 +142,7 @@ class Fate(Struct):
     def of(self, became: Outcome) -> Outcome:
         self.lost = became.reason in _LOST
         self.refused = became.reason is _INVALID
+        self.is_over = became.reason is Reason.UNKNOWN_DEVICE
         return became
 
 
@@ -192,6 +195,8 @@ class Uplinks:
         waited: Fate | None = None
         while (first := self._undecided.get(key)) is not None:
             await first.wait()
+            if first.is_over:
+                return refusal(self._lns, reception, frame, Reason.UNKNOWN_DEVICE)
             waited = None if first.lost or first.refused else first
             if first.lost:
                 copy = self._note(key, reception)

@@ -170,6 +170,13 @@ MUTANTS = (
         EXPLORED,
     ),
     Mutant(
+        "copy of a frame whose session is over goes up",
+        UPLINK,
+        "self.is_over = became.reason is Reason.UNKNOWN_DEVICE",
+        "self.is_over = False",
+        EXPLORED,
+    ),
+    Mutant(
         "refused copy counts as heard",
         UPLINK,
         "        elif (session.heard, session.heard_life) == (f_cnt, facts.named.life):",
