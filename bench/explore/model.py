@@ -465,7 +465,7 @@ class Model:
         What waits for a device leaves with it, whether the frame asked for one or not.
         """
         device, late_us = r.frame.device, 3 * server.lateness_us(r.at_us)
-        self._doubts.answer(r, server, done_us, done_us + late_us)
+        self._doubts.answer(r, server, done_us + late_us)
         if server.is_away(done_us):
             decided.spare(r.frame.f_cnt)
             session.given[r.server, r.frame.f_cnt] -= decided.spends

@@ -360,10 +360,10 @@ class Doubts:
         ):
             self._prompt_us[event.server, event.station] = event.at_us
 
-    def answer(self, r: Reception, server: Server, done_us: int, until_us: int) -> None:
+    def answer(self, r: Reception, server: Server, until_us: int) -> None:
         """Whether an answer is given at all."""
-        if done_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
-            if self._coming.is_heard(r, done_us, here=False):
+        if until_us > r.at_us and self._shared and self._trace.device_of(r.frame).kind == "relaxed":
+            if self._coming.is_heard(r, until_us, here=False):
                 server.disputed.add(r.frame.device)
                 raise UnsureAnswer("another server has the session before the answer is under way")
         if self._coming.is_disturbed(r, until_us, StoreDisturbed):
