@@ -166,6 +166,23 @@ def test_a_counter_that_was_kept_without_its_frame_is_that_of_the_first_one() ->
     assert (decided.lived, decided.state.counter.mic) == (Lived(0), MIC)
 
 
+def test_who_began_a_life_alone_takes_the_one_before_no_further_back() -> None:
+    """It had not heard how far that one came at the others, and cannot go on with it there."""
+    alone = Counter(1, 1, 1, {0: 2}, OTHER_MIC)
+    decided = decide(state(4, "lns-b"), replace(BID, f_cnt=3, known=alone, known_owner="lns-a"))
+    assert decided == Decision(True, True, State(Counter(3, 1, 1, {0: 4}, MIC), "lns-a"), Lived(1))
+
+
+def test_a_life_that_was_given_back_counts_for_nobody() -> None:
+    """This server was refused the frame with which it began."""
+    begun = Counter(0, 1, 1, mic=MIC)
+    bid = replace(BID, f_cnt=0, first_message=True, is_first=False, known=begun)
+    before = state(0, "lns-a", mic=OTHER_MIC)
+    seen = Seen(Lived(1), None, given_back=True)
+    decided = decide(before, replace(bid, known_owner="lns-b"), seen=seen)
+    assert decided == Decision(True, False, before, Lived(1))
+
+
 def test_only_what_was_granted_last_is_given_back() -> None:
     granted = Claim(level2=Level2.OWNER, is_new=True, counter=Counter(10, 2), before=Counter(8, 2))
     assert released(state(10, "lns-a", life=2), BID, granted)

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
-from lns.dedup.session import Counter, Lived, Session, Standing
+from lns.dedup.session import Counter, Lived, Session, Standing, joined
 from lns.lorawan.identifiers import Mic
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
 
@@ -285,3 +287,29 @@ def test_a_store_has_counters_from_nothing_on(session: Session) -> None:
     session.life = session.lives = 0
     session.former, session.copies = {0: 0xFFFFFFFF}, {0: 0, 0xFFFFFFFF: 1}
     assert msgspec.convert(msgspec.to_builtins(session), Session) == session
+
+
+CAME = st.builds(
+    lambda newest, farther: Counter(
+        newest,
+        life=len(farther),
+        lives=len(farther),
+        former={life: newest + sum(farther[life:]) for life in range(len(farther))},
+    ),
+    st.integers(0, 9),
+    st.lists(st.integers(1, 9), max_size=4),
+)
+
+
+@given(CAME, CAME)
+def test_lives_are_joined_as_far_as_anybody_knows_them(known: Counter, other: Counter) -> None:
+    """Each life before the newest came as far as the farther of the two, or is forgotten."""
+    far = {**known.former}
+    for life, came in {**other.former, other.life: other.f_cnt_up}.items():
+        if life < known.life and came is not None:
+            far[life] = max(came, far.get(life, came))
+    expected: dict[int, int] = {}
+    for life in sorted(far, reverse=True):
+        if far[life] > max(expected.values(), default=known.f_cnt_up or 0):
+            expected = {life: far[life], **expected}
+    assert joined(known, other) == structs.replace(known, former=expected)
