@@ -392,6 +392,24 @@ async def test_class_c_is_sent_to_when_the_air_is_free(rig, name, rx2_dr, size):
     rig.expect(after, FIRST, first="west")
 
 
+async def test_class_c_is_sent_to_when_the_air_is_free_though_nothing_waited(rig):
+    """What is asked for while the one before is on the air waits until the device can hear it."""
+    rig.only("west")
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    before = await always.send()
+    texts = [bytes([number]) * 40 for number in range(2)]
+    for text in texts:
+        await rig.queue_downlink(always, payload=text, port=8)
+        await rig.wait(seconds(1))
+    await rig.wait(seconds(6))
+    after = await always.send()
+    for text in texts:
+        rig.expect_downlink(always, text, port=8, window="C")
+    rig.expect_reply(after)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
 async def test_class_c_goes_on_after_an_answer(rig):
     """What waits for one that nobody has heard goes with its first answer, and then at once."""
     always = rig.provision("listening", device_class="C", dr=0)

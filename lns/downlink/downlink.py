@@ -112,8 +112,8 @@ class ClassC:
 
         Not before the one that is on the air is over.
         """
-        wait_us = self._on_air_until_us.pop(dev_eui, 0) - now_us()
-        if wait_us > 0 and dev_eui in self._queues.devices:
+        wait_us = self._on_air_until_us.get(dev_eui, 0) - now_us()
+        if wait_us > 0:
             await asyncio.sleep(wait_us / 1_000_000)
         session = self._registry.session_heard(dev_eui)
         due = self._queues.due(dev_eui, now_us())
