@@ -296,6 +296,18 @@ def test_what_was_given_back_keeps_its_name_to_itself(store: Asked, relaxed: boo
     assert store.claim("lns-b", 0, mic=MIC, **known).lived == Lived(life)
 
 
+def test_what_was_given_back_under_no_name_keeps_none(store: Asked) -> None:
+    """It was too far at first; other frames with its counter, or a lower one, have their own."""
+    store.claim("lns-a", 10)
+    store.claim("lns-a", 20_000, mic=MIC, too_far=True)
+    store.claim("lns-a", 10_000)
+    granted = store.claim("lns-a", 20_000, mic=MIC)
+    assert (granted.is_new, granted.lived) == (True, Lived(0, odd=True))
+    store.release("lns-a", 20_000, granted, mic=MIC)
+    for f_cnt in (10_001, 20_000):
+        assert store.claim("lns-a", f_cnt, mic=OTHER_MIC).lived == Lived(0)
+
+
 def test_names_that_were_given_back_are_known_up_to_the_newest(store: Asked) -> None:
     for f_cnt, mic in ((3, MIC), (4, OTHER_MIC)):
         store.release("lns-a", f_cnt, store.claim("lns-a", f_cnt, mic=mic), mic=mic)

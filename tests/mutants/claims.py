@@ -361,6 +361,20 @@ REMEMBERED = (
         STORES,
     ),
     Mutant(
+        "what was given back under no name keeps one",
+        CLAIM,
+        "    if lived is not None and not lived.odd:",
+        "    if lived is not None:",
+        STORES,
+    ),
+    Mutant(
+        "what was given back under no name keeps one (Redis)",
+        REDIS,
+        '"" if claim.lived is None or claim.lived.odd else claim.lived.life',
+        '"" if claim.lived is None else claim.lived.life',
+        STORES,
+    ),
+    Mutant(
         "name of what was given back is free for who forgot it",
         CLAIM,
         "odd=not is_newest or _is_named(state, counter.life, bid))",
