@@ -1,5 +1,6 @@
 """Which Java is taken; no session is started here."""
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -127,5 +128,6 @@ def test_one_process_at_a_time_makes_the_archive(
     assert (tmp_path / "go").read_text() == "begun\n"
     assert archive.take() is None
     (tmp_path / "go").write_text("go\n")
-    os.wait()
+    with archive.path.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # when what builds it has ended
     assert archive.is_built and archive.take() is None
