@@ -18,7 +18,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.dedup.session import Counter, Lived, Standing, begun_again, gone_on, joined, standing
+from lns.dedup.session import (
+    Counter,
+    Lived,
+    Standing,
+    begun_again,
+    gone_on,
+    is_later,
+    joined,
+    standing,
+)
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 STATE_US = 86_400_000_000  # "State expires after a day"
@@ -149,11 +158,10 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     """
     # What a server was told with a frame is worth nothing when its owner has given that back.
     is_void = seen is not None and seen.given_back and bid.known.mic == bid.mic
-    if state is None or (bid.known.lives > state.counter.lives and not is_void):
-        known, named = bid.known, {}
-        if state is not None:
-            known, named = joined(known, state.counter), state.named
-        state = State(known, bid.known_owner, named)
+    if state is None:
+        state = State(bid.known, bid.known_owner)
+    elif bid.known.lives > state.counter.lives and not is_void:
+        state = _told(state, bid)
     if state.owner is None:
         state = replace(state, owner=bid.lns)  # what is nobody's is that of whoever asks
     counter, mine = state.counter, state.owner == bid.lns
@@ -183,6 +191,13 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     if granted and again and counter.mic is None and not lived.odd:
         state = replace(state, counter=replace(counter, mic=bid.mic))  # of others, none is this
     return Decision(granted, False, state, lived)
+
+
+def _told(state: State, bid: Bid) -> State:
+    """What is remembered when a server knows of more lives: it was alone when they began."""
+    if is_later(bid.known, state.counter):
+        return State(joined(bid.known, state.counter), bid.known_owner, state.named)
+    return replace(state, counter=replace(state.counter, lives=bid.known.lives))
 
 
 def _moved(state: State, counter: Counter, bid: Bid) -> Decision:

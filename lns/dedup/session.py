@@ -120,24 +120,20 @@ def joined(known: Counter, other: Counter) -> Counter:
 
 
 def is_later(one: HasCome, other: HasCome) -> bool:
-    """Whether one of two knows more of a session.
+    """Whether one of two knows more of a session: of one life, whoever has come farther.
 
-    A life that began counts more than one before it, until the session goes back to that: farther
-    than it came before the life began.
+    A life that began counts more than one before it, until the session goes back to that, and not
+    with a frame that the other would take for an old one: farther than it came before.
     """
-    if one.lives != other.lives or one.life == other.life:
-        return _order(one) > _order(other)
-    return _has_gone_back(one, other) if one.life < other.life else not _has_gone_back(other, one)
+    if one.life > other.life:
+        return not is_later(other, one)
+    before = other.former.get(one.life, -1) if one.life < other.life else _far(other)
+    knows_all = one.life == other.life or one.lives >= other.lives
+    return knows_all and _far(one) > before
 
 
-def _order(known: HasCome) -> tuple[int, int]:
-    return known.lives, -1 if known.f_cnt_up is None else known.f_cnt_up
-
-
-def _has_gone_back(one: HasCome, other: HasCome) -> bool:
-    """Not with a frame that the other, who knows that life better, would take for an old one."""
-    life, former = one.life, other.former
-    return life not in former or _order(one) > (other.lives, former[life])
+def _far(known: HasCome) -> int:
+    return -1 if known.f_cnt_up is None else known.f_cnt_up
 
 
 class Listening(Struct, frozen=True):
@@ -264,11 +260,13 @@ class Session(Struct, kw_only=True, gc=False):
 
     def learn(self, counter: Counter, owner: str | None) -> None:
         """Know what all servers together know; what this one knows better stays."""
+        lives = max(self.lives, counter.lives)
         if is_later(counter, self):
             self.take(counter, owner)
         elif not is_later(self, counter):
             self.mic = self.mic or counter.mic  # a store of before knew none
             self.owner = owner or self.owner  # the one before has given it back
+        self.lives = lives
 
     def take(self, counter: Counter, owner: str | None) -> None:
         """Have come so far.
@@ -324,6 +322,7 @@ class Session(Struct, kw_only=True, gc=False):
 
     def catch_up(self, known: "Session") -> None:
         """Know what another server has met since; no counter ever goes back."""
+        lives = max(self.lives, known.lives)
         if is_later(known, self):
             self.take(known.counter, known.owner)
             self.resubmissions = dict(known.resubmissions)
@@ -332,7 +331,7 @@ class Session(Struct, kw_only=True, gc=False):
         elif not is_later(self, known):  # a claim tells of a frame, but not of what was answered
             for f_cnt, number in known.resubmissions.items():
                 self.resubmissions[f_cnt] = max(number, self.resubmissions.get(f_cnt, 0))
-        self.f_cnt_down = max(self.f_cnt_down, known.f_cnt_down)
+        self.lives, self.f_cnt_down = lives, max(self.f_cnt_down, known.f_cnt_down)
         for f_cnt, number in known.copies.items():
             self._count_copies(f_cnt, number)
 

@@ -76,16 +76,14 @@ local function come(session)
     local f_cnt_up = session.f_cnt_up
     return type(f_cnt_up) == 'number' and f_cnt_up or -1
 end
-local function gone_back(one, other)
-    local far = other.former and other.former[tostring(one.life)]
-    return not far or come(one) > far
+local function lives(session)
+    return session.lives or session.life
 end
-local function later(their, our)
-    local lives, our_lives = their.lives or their.life, our.lives or our.life
-    if lives ~= our_lives then return lives > our_lives end
-    if their.life < our.life then return gone_back(their, our) end
-    if their.life > our.life then return not gone_back(our, their) end
-    return come(their) > come(our)
+local function later(one, other)
+    if one.life > other.life then return not later(other, one) end
+    if one.life == other.life then return come(one) > come(other) end
+    local before = other.former and other.former[tostring(one.life)] or -1
+    return lives(one) >= lives(other) and come(one) > before
 end
 local function same(session, others)
     for _, other in ipairs(others) do
@@ -107,6 +105,7 @@ local function merged(there, known, written)
         local their = same(our, theirs)
         if their then
             local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
+            local began = math.max(lives(their), lives(our))
             if later(their, our) then
                 our = their
             elseif not later(our, their) then
@@ -114,7 +113,7 @@ local function merged(there, known, written)
                     our.resubmissions[f_cnt] = math.max(number, our.resubmissions[f_cnt] or 0)
                 end
             end
-            our.f_cnt_down = f_cnt_down
+            our.f_cnt_down, our.lives = f_cnt_down, began
         end
         if their or not same(our, known) then table.insert(kept, our) end
     end

@@ -60,9 +60,12 @@ if known[1] then
     owner_before = known[2]
     local lived = tonumber(known[4] or known[3])
     before = {tonumber(known[1]), tonumber(known[3]), lived, known[5] or '', known[6] or ''}
-    if lives <= lived or is_void then
-        owner = known[2]
-        newest, life, lives, former, newest_mic = unpack(before)
+    local came = life == before[2] and before[1]
+        or tonumber((' ' .. before[4]):match(' ' .. life .. ':(%d+)') or -1)
+    if lives <= lived or is_void or (life <= before[2] and newest <= came) then
+        lives = is_void and lived or math.max(lives, lived)
+        owner, newest, life = known[2], before[1], before[2]
+        former, newest_mic = before[4], before[5]
     else
         for its, far in before[4]:gmatch('(%d+):(%d+)') do
             former = joined(former, newest, life, tonumber(its), tonumber(far))

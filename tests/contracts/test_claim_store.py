@@ -264,6 +264,41 @@ def test_who_began_a_life_alone_takes_none_before_it_back(
     assert claim.counter.former == former
 
 
+@pytest.mark.parametrize(
+    ("known", "counter", "owner"),
+    [
+        (Counter(3, 0, 1), Counter(4, 0, 1, mic=MIC), "lns-b"),
+        (Counter(4, 0, 1, mic=NO_MIC), Counter(4, 0, 1, mic=MIC), "lns-b"),
+        (Counter(5, 0, 1, mic=NO_MIC), Counter(5, 0, 1, mic=NO_MIC), "lns-a"),
+    ],
+)
+def test_no_life_goes_back_when_one_server_knows_of_more(
+    store: Asked, known: Counter, counter: Counter, owner: str
+) -> None:
+    """It was alone when a late first message came, and went on with the life before."""
+    store.claim("lns-b", 4, mic=MIC)
+    late = {"known": known, "known_owner": "lns-a", "is_first": False, "mic": NO_MIC}
+    claim = store.claim("lns-a", 3, **late)
+    assert (claim.counter, claim.owner) == (counter, owner)
+
+
+@pytest.mark.parametrize(
+    ("known", "counter"),
+    [
+        (Counter(9, 0, 2), Counter(1, 1, 2, {0: 9}, MIC)),
+        (Counter(10, 0, 2, mic=NO_MIC), Counter(10, 0, 2, mic=NO_MIC)),
+    ],
+)
+def test_a_life_is_gone_back_to_only_beyond_what_others_know_of_it(
+    store: Asked, known: Counter, counter: Counter
+) -> None:
+    store.claim("lns-b", 9)
+    for f_cnt in (0, 1):
+        store.claim("lns-b", f_cnt, mic=MIC, first_message=True)
+    late = {"known": known, "known_owner": "lns-a", "is_first": False, "mic": NO_MIC}
+    assert store.claim("lns-a", 1, **late).counter == counter
+
+
 def test_former_lives_of_two_servers_are_bounded(store: Asked) -> None:
     store.claim("lns-b", 99, mic=MIC)
     lives = {life: 50 - life for life in range(1, 1 + LIVES_MAX)}

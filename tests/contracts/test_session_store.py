@@ -337,6 +337,23 @@ def test_a_former_life_goes_on_where_it_came_farther(
     assert (there.f_cnt_up, there.life, there.lives, there.former) == came
 
 
+@pytest.mark.parametrize("a_first", [False, True])
+def test_no_life_goes_back_when_one_server_knows_of_more(
+    both: tuple[Kept, Kept], a_first: bool
+) -> None:
+    """It was alone when a late first message came, and went on with the life before."""
+    a, b = both
+    a.keep(session())
+    (of_a,), (of_b,) = known_to(a), known_to(b)
+    of_b.advance(0x1000B, MIC)
+    of_a.advance(0, MIC)
+    of_a.advance(0x1000A, MIC)
+    for of, one in ((a, of_a), (b, of_b))[:: 1 if a_first else -1]:
+        of.keep(one)
+    (there,) = known_to(a)
+    assert (there.f_cnt_up, there.life, there.lives) == (0x1000B, 0, 1)
+
+
 def test_what_another_server_answered_again_stays_counted(both: tuple[Kept, Kept]) -> None:
     a, b = both
     told = session()

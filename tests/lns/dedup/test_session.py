@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lns.dedup.session import Counter, Lived, Session, Standing, joined
+from lns.dedup.session import Counter, Lived, Session, Standing, is_later, joined
 from lns.lorawan.identifiers import Mic
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
 
@@ -313,3 +313,13 @@ def test_lives_are_joined_as_far_as_anybody_knows_them(known: Counter, other: Co
         if far[life] > max(expected.values(), default=known.f_cnt_up or 0):
             expected = {life: far[life], **expected}
     assert joined(known, other) == structs.replace(known, former=expected)
+
+
+@given(CAME, CAME)
+def test_one_of_two_knows_more_and_no_life_goes_back(one: Counter, other: Counter) -> None:
+    assert not (is_later(one, other) and is_later(other, one))
+    if (one.life, one.f_cnt_up) != (other.life, other.f_cnt_up):
+        assert is_later(one, other) or is_later(other, one)
+    if is_later(one, other):
+        far = {**other.former, other.life: other.f_cnt_up}.get(one.life)
+        assert far is None or (one.f_cnt_up or 0) > far
