@@ -41,7 +41,7 @@ from bench.explore.history import (
 GAP_MAX = 16_384
 RETENTION_US = 60 * SECOND_US
 STEPS_MAX = 10
-SHAPED_SHARE, SHAPE_MAX = 0.08, 10  # histories, and receptions of one
+SHAPED_SHARE, SHAPE_MAX = 0.06, 10  # histories, and receptions of one
 
 # How late a station tells: at once, soon, around the limits of RX1 and RX2 (0.6 s and 1.6 s after
 # the end of the frame, minus and plus a microsecond), later.

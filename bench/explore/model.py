@@ -298,8 +298,7 @@ class Model:
         where = session.place(f_cnt)
         if not shared or where in (NEWER, TOO_FAR) or session.owner in (None, number):
             return where
-        if not restarts:
-            self._doubts.hearing(r, session)
+        self._doubts.hearing(r, session, restarts=restarts)
         life, heard = session.heard.get(number, (session.life, None))
         if life != session.life or heard is None or f_cnt > heard:
             return UNTOLD
@@ -337,8 +336,7 @@ class Model:
         if shared and self._look_up(r, server, session, where, copy):
             server.sightings.pop(frame.number)
             return None
-        if session.misled:
-            self._doubts.misled(r, session, where, is_claimed=is_claimed)
+        self._doubts.misled(r, session, where, is_claimed=is_claimed)
         if r.server in session.misled and not session.is_told(r.server):
             where = EQUAL if where == NEWER else where
         if shared and copy == "other" and device.strategy != "Drop":
@@ -348,24 +346,24 @@ class Model:
         if shared and copy == "first" and is_claimed and not server.is_away(r.at_us):
             where = UNTOLD if where == TOO_FAR else where  # of a former life, heard there just now
         decided = policy(copy, device.strategy, where, confirmed=frame.confirmed, restarts=restarts)
-        if decided.reason == "InvalidFrameCounter" and copy == "first" and shared:
-            self._look(r, server, session, where)
-        if copy == "other" or decided.reason == "InvalidFrameCounter":
-            return decided
-        mine = session.owner in (None, r.server)
         spent = server.spent.get(frame.number, session.spent) if waited else session.spent
-        if shared and decided.spends:
-            self._doubts.answers(r, session)
-        if decided.spends and spent is session.spent:
-            self._doubts.twin(r, server)
-        if decided.spends and mine and spent.get(f_cnt, 0) >= ANSWERS_AGAIN_MAX:
-            return Decided(decided.status, "dropped", "ResubmissionLimit")
+        if decided.spends:
+            self._doubts.answers(r, server, session, shared=shared, now=spent is session.spent)
+            is_old = shared and restarts and session.place(f_cnt) == OLDER
+            mine = session.owner in (None, r.server) and not is_old
+            if mine and spent[r.server, f_cnt] >= ANSWERS_AGAIN_MAX:
+                decided = Decided(decided.status, "dropped", "ResubmissionLimit")
+        is_refused = decided.reason in ("InvalidFrameCounter", "ResubmissionLimit")
+        if is_refused and copy == "first" and shared:
+            self._look(r, server, session, where)
+        if is_refused or copy == "other":
+            return decided
         if shared and (decided.answers or decided.upstream != "dropped"):
             return self._ask(r, server, session, decided, restarts=restarts)
         if decided.advances and not shared:
             (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)
             session.owner, session.frame = r.server, frame.number
-        decided.spend(spent, f_cnt)
+        decided.spend(spent, r)
         return decided
 
     def _look(self, r: Reception, server: Server, session: Session, where: str) -> None:
@@ -440,7 +438,9 @@ class Model:
             decided.upstream, decided.reason = "forwarded", "-"  # nobody else has delivered it
         if decided.advances and not decided.new and restarts and is_first:
             decided.spends, decided.answers = frame.confirmed, frame.confirmed
-        decided.spend(session.spent, f_cnt)
+        if decided.spends and session.spent[number, f_cnt] >= ANSWERS_AGAIN_MAX:
+            return Decided(decided.status, "dropped", "ResubmissionLimit", level2="Owner")
+        decided.spend(session.spent, r)
         session.given[number, f_cnt] += decided.spends
         return decided
 
@@ -467,7 +467,7 @@ class Model:
         device, late_us = r.frame.device, 3 * server.lateness_us(r.at_us)
         self._doubts.answer(r, server, done_us + late_us)
         if server.is_away(done_us):
-            decided.spare(r.frame.f_cnt)
+            decided.spare(r)
             session.given[r.server, r.frame.f_cnt] -= decided.spends
             return "Suppressed" if r.frame.wants_answer else "NotAsked"
         waits = server.queue[device] > 0
@@ -513,7 +513,7 @@ class Model:
         if decided.new or (decided.advances and decided.level2 == "NotAsked"):
             give_back(session, before, r.frame.number)
         else:
-            decided.spare(r.frame.f_cnt)
+            decided.spare(r)
         session.given[r.server, r.frame.f_cnt] -= decided.spends
         if decided.advances:
             session.heard.pop(r.server, None)

@@ -72,7 +72,7 @@ class Session:
 
     `former`: the lives before that came farther than those after them, oldest first, as (life, how
     far). `heard`: how far each server has heard itself, as (life, counter). `claimed`: of a frame
-    what was said when it was asked about last. `spent`: answers given again.
+    what was said when it was asked about last. `spent`: answers given again, by server and counter.
     """
 
     opened: int
@@ -86,7 +86,7 @@ class Session:
     frame: int | None = None  # the number of the newest one
     misled: set[int] = field(default_factory=set)  # servers told of what was given back since
     denied: dict[int, int] = field(default_factory=dict)  # by server: the frame that it did not own
-    spent: dict[int, int] = field(default_factory=dict)
+    spent: Counter[tuple[int, int]] = field(default_factory=Counter)
     is_over: bool = False
     over_us: int = -1  # when the frame that ended it had been delivered
     is_kept: bool = True
@@ -98,6 +98,7 @@ class Session:
     maybe_claimed_us: dict[int, int] = field(default_factory=dict)  # by the number of the frame
     doubt: str = ""
     doubt_until: int | None = None
+    surely: int | None = None  # how far it had come when nothing was in doubt
     given: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def is_told(self, server: int) -> bool:
@@ -139,7 +140,7 @@ class Session:
 
     def _come_to(self, f_cnt: int) -> None:
         self.newest = f_cnt
-        self.spent = {}
+        self.spent = Counter()
         self.changes += 1
 
     def life_of(self, f_cnt: int) -> int:
@@ -185,7 +186,7 @@ class Server:
 
     sightings: dict[int, tuple[int, int]] = field(default_factory=dict)
     busy: dict[int, int] = field(default_factory=dict)
-    spent: dict[int, dict[int, int]] = field(default_factory=dict)
+    spent: dict[int, Counter[tuple[int, int]]] = field(default_factory=dict)
     doubtful: dict[int, int] = field(default_factory=dict)
     knows: set[int] = field(default_factory=set)
     maybe_knows: set[int] = field(default_factory=set)
@@ -288,18 +289,16 @@ class Decided:
     advances: bool = False
     level2: str = "NotAsked"
     new: bool = False
-    spent: dict[int, int] = field(default_factory=dict)
+    spent: Counter[tuple[int, int]] = field(default_factory=Counter)
 
-    def spend(self, spent: dict[int, int], f_cnt: int) -> None:
+    def spend(self, spent: Counter[tuple[int, int]], r: Reception) -> None:
         """Give one answer again, if it does."""
-        if self.spends:
-            self.spent = spent
-            spent[f_cnt] = spent.get(f_cnt, 0) + 1
+        self.spent = spent
+        spent[r.server, r.frame.f_cnt] += self.spends
 
-    def spare(self, f_cnt: int) -> None:
+    def spare(self, r: Reception) -> None:
         """Take back that it was given."""
-        if self.spends:
-            self.spent[f_cnt] -= 1
+        self.spent[r.server, r.frame.f_cnt] -= self.spends
 
 
 def window(left_us: int) -> str:

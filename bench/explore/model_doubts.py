@@ -155,9 +155,10 @@ class Doubts:
         """A session in doubt, until something is newer than all that the doubt is about."""
         until, f_cnt = session.doubt_until, r.frame.f_cnt
         if session.doubt and until is not None and f_cnt > until:
-            if f_cnt - (session.newest or 0) <= GAP_MAX:
+            if f_cnt - (session.surely or 0) <= GAP_MAX:
                 session.doubt = ""
         session.raise_doubt()
+        session.surely = session.newest
 
     def turn(self, r: Reception, server: Server, session: Session, ask: Callable[[], None]) -> None:
         """A counter beyond 16 bits: a server has to `ask` for its turn."""
@@ -246,7 +247,8 @@ class Doubts:
             return
         if server.is_away(r.at_us):
             raise Unknowable(ONLY_A_PART)
-        if may_know and session.lives and where != TOO_FAR:
+        is_answered = session.given[r.server, r.frame.f_cnt] >= ANSWERS_AGAIN_MAX
+        if may_know and session.lives and (where != TOO_FAR or is_answered):
             session.tell(r.server)
             raise Harmless(NOT_TOLD)
 
@@ -281,6 +283,8 @@ class Doubts:
         It is told when it asks again, unless the store has forgotten that (a day after a claim). It
         may have kept in the store what it was told: what is near that may be near for anybody.
         """
+        if not session.misled:
+            return
         is_far = where == TOO_FAR and not is_claimed
         frames, mine = self._trace.frames, r.frame
         denied = (session.denied.get(server, mine.number) for server in session.misled)
@@ -319,20 +323,22 @@ class Doubts:
             return EQUAL if r.frame.f_cnt == heard else OLDER  # it knows its own life only
         return where
 
-    def answers(self, r: Reception, session: Session) -> None:
-        """A server that has given all answers of its own, as far as it was told."""
-        given = session.given[r.server, r.frame.f_cnt]
-        if given >= ANSWERS_AGAIN_MAX and not session.is_told(r.server):
-            raise Unknowable("all answers are spent by a server that was not told of a newer frame")
+    def answers(
+        self, r: Reception, server: Server, session: Session, *, shared: bool, now: bool
+    ) -> None:
+        """A server that has given all answers as far as it was told, or another frame's meanwhile.
 
-    def twin(self, r: Reception, server: Server) -> None:
-        """A repetition that waits while another frame with its counter is answered."""
-        if self._coming.has_twin(r, server.busy.get(r.frame.number, 0)):
+        `now`: those of the life of now, that is; a repetition may wait for its first copy.
+        """
+        given = session.given[r.server, r.frame.f_cnt]
+        if shared and given >= ANSWERS_AGAIN_MAX and not session.is_told(r.server):
+            raise Unknowable("all answers are spent by a server that was not told of a newer frame")
+        if now and self._coming.has_twin(r, server.busy.get(r.frame.number, 0)):
             raise Unknowable("which of two frames with one counter is answered again")
 
-    def hearing(self, r: Reception, session: Session) -> None:
+    def hearing(self, r: Reception, session: Session, *, restarts: bool) -> None:
         """What a server has heard itself of what was unknowable."""
-        if r.frame.f_cnt <= session.maybe_heard.get(r.server, -1):
+        if not restarts and r.frame.f_cnt <= session.maybe_heard.get(r.server, -1):
             raise Unknowable("whether a server has heard more of it itself")
 
     def alone(self, r: Reception, session: Session) -> None:

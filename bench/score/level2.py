@@ -237,7 +237,7 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
         seat, worth, answer = _too_far(seat, worth, answer)
     elif worth.looks:
         seat, worth, answer = _after_look(seat, worth, answer, row)
-    worth = _known_before(worth, answer, row)
+    worth = _within_limit(seat, _known_before(worth, answer, row), answer, row)
     if row.failed and answer.level2 != NOT_OWNER:
         # What was not delivered was not heard, and nobody owns it.
         session.seats[row.lns], session.now_us = seat, row.t_us
@@ -346,6 +346,8 @@ def _worth(seat: Seat, row: Reception) -> Worth:
     known = seat.met and _is_known(row, seat.come)
     is_next, equal = seat.come.is_next(f_cnt), f_cnt == seat.come.last
     too_far = seat.come.is_too_far(f_cnt)
+    # Whose an old first message is, only a claim can tell.
+    is_claimed = shared and row.first_message and not (is_next or too_far or equal)
     told = shared and seat.owner not in (None, row.lns)
     if told and not is_next and not too_far:
         heard = seat.heard if seat.heard_life == seat.come.life else NOBODY
@@ -354,7 +356,7 @@ def _worth(seat: Seat, row: Reception) -> Worth:
     is_old = not is_next and not too_far
     looks = is_new and known and shared and not row.first_message
     looks = looks and (too_far or (is_old and row.relaxed))
-    spent = {} if told else seat.spent
+    spent = {} if told or is_claimed else seat.spent
     return _of_standing(row, is_next, equal, spent, known=known, looks=looks)
 
 
@@ -448,10 +450,14 @@ def _seen(session: Session, row: Reception) -> Claimed | None:
 
 
 def _too_far(seat: Seat, worth: Worth, answer: Answer) -> tuple[Seat, Worth, Answer]:
-    """What a server makes of a frame that is too far ahead of what all together know: nothing."""
+    """What a server makes of a frame that is too far ahead of what all together know: nothing.
+
+    It refuses for its own reason what has had all its answers there.
+    """
     assert answer.come is not None
-    nothing = replace(worth, newer=False, equal=False, spends=False, limited=False, passes=False)
-    return seat.learns(answer.come, answer.owner), nothing, replace(answer, level2=NOT_ASKED)
+    if not worth.limited:
+        worth = replace(worth, newer=False, equal=False, spends=False, passes=False)
+    return seat.learns(answer.come, answer.owner), worth, replace(answer, level2=NOT_ASKED)
 
 
 def _after_look(
@@ -484,6 +490,14 @@ def _known_before(worth: Worth, answer: Answer, row: Reception) -> Worth:
     if row.first_message:
         return replace(worth, spends=row.confirmed)
     return replace(worth, newer=False, equal=True, spends=row.confirmed, passes=row.confirmed)
+
+
+def _within_limit(seat: Seat, worth: Worth, answer: Answer, row: Reception) -> Worth:
+    """A frame of its own that a server has answered as often as it may."""
+    if not worth.spends or answer.level2 != OWNER or answer.come is None:
+        return worth
+    spent = seat.learns(answer.come, answer.owner).spent.get(row.f_cnt, 0)
+    return replace(worth, limited=True, passes=False) if spent >= RESUBMISSIONS_MAX else worth
 
 
 def _is_unsure(session: Session, row: Reception, due: bool) -> bool:

@@ -22,7 +22,7 @@ from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2
 from lns.dedup.session import Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX, Reason
 from lns.events import Claimed
-from lns.lorawan.frame import MAX_GAP, Data
+from lns.lorawan.frame import MAX_GAP, Data, mic_of
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.station.protocol import Reception
 from lns.uplink.registry import Match, Registry
@@ -308,7 +308,7 @@ class SessionRefresh:
         # The newest frame of all may be this one, told by another server a moment ago. An older one
         # is refused as by a server that heard all of it itself (ADR 007: a late copy of an older
         # frame): claims have forgotten the day before, and could not tell a copy from a replay.
-        is_newest = (session.f_cnt_up, session.mic) == (match.f_cnt, frame.mic.hex().upper())
+        is_newest = (session.f_cnt_up, session.mic) == (match.f_cnt, mic_of(frame))
         if is_old and not is_newest and session.standing(match.f_cnt) is not Standing.NEWER:
             session.hear_all()
         self._note_learnt(session.dev_addr)

@@ -195,6 +195,11 @@ def too_far() -> Disposition:
     return _INVALID
 
 
+def beyond_limit() -> Disposition:
+    """What is done with a resubmission that comes after the last one that is answered."""
+    return _LIMIT
+
+
 def given_back(done: Disposition) -> Disposition:
     """What is done with a resubmission that its former owner could not deliver: nobody has."""
     return Disposition(Upstream.FORWARDED, answers=done.answers, spends=done.spends)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lns.clock import within
 from lns.dedup.session import Lived, Session
-from lns.lorawan.frame import Data
+from lns.lorawan.frame import Data, mic_of
 from lns.lorawan.mac_commands import DevStatusAns
 from lns.station.protocol import Reception
 
@@ -181,7 +181,7 @@ def message_of(
     """
     key = _first_id(session, f_cnt, lived)
     if lived.odd:  # other bytes had this counter before
-        key += f".{frame.mic.hex().upper()}"
+        key += f".{mic_of(frame)}"
     copy = "" if first else f"-{reception.station}-{session.number_copy(f_cnt)}"
     return Message(
         message_id=key + copy,

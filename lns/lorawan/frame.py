@@ -21,7 +21,7 @@ from lns.lorawan.crypto import (
     encrypt_join_accept,
     join_mic,
 )
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 MIC_BYTES = 4
 DATA_HEAD = struct.Struct("<BIBH")
@@ -218,6 +218,11 @@ class Proprietary:
 
 
 Frame = Data | JoinRequest | JoinAccept | RejoinRequest | Proprietary
+
+
+def mic_of(frame: Data | JoinRequest) -> Mic:
+    """The MIC of a frame, as captures and stores spell it."""
+    return Mic(frame.mic.hex().upper())
 
 
 CF_LIST_BYTES = 16

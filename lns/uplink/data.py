@@ -7,11 +7,12 @@ and MIC matching and before counter validation and anything external (ADR 007, "
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lns.clock import StoreUnavailable, Utc, now_us
+from lns.clock import StoreUnavailable, Utc
 from lns.dedup.claim import NOBODY_ASKED, NOT_OWNER, UNAVAILABLE, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming, SessionRefresh
 from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
@@ -20,11 +21,13 @@ from lns.dedup.strategy import (
     DROPPED,
     MARKED,
     NON_DUPLICATE,
+    RESUBMISSIONS_MAX,
     Disposition,
     Reason,
     Status,
     Upstream,
     after_claim,
+    beyond_limit,
     decide,
     given_back,
     known_before,
@@ -36,11 +39,10 @@ from lns.delivery.publisher import UpstreamUnavailable, message_of, status_of_de
 from lns.downlink.downlink import Content, Downlinks
 from lns.downlink.receive_window import NO_ANSWER, SENT, SUPPRESSED, Answer
 from lns.events import Outcome
-from lns.lorawan.frame import MIC_BYTES, Data
-from lns.lorawan.identifiers import Mic
+from lns.lorawan.frame import MIC_BYTES, Data, mic_of
 from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
-from lns.station.protocol import Reception, gps_time_us
+from lns.station.protocol import Reception
 from lns.uplink import mac_layer
 from lns.uplink.mac_layer import Requests
 from lns.uplink.registry import Match, Registry
@@ -86,6 +88,11 @@ class Facts(Struct, frozen=True, gc=False):
     def owned(self) -> bool:
         """Whether nobody else handles this frame, as far as anybody can say."""
         return self.claim.level2 in (Level2.NOT_ASKED, Level2.OWNER)
+
+    @property
+    def is_beyond_limit(self) -> bool:
+        """Whether this is one answer too many to its counter, itself counted."""
+        return self.disposition.spends and self.spent[self.match.f_cnt] > RESUBMISSIONS_MAX
 
     @property
     def is_first(self) -> bool:
@@ -307,14 +314,15 @@ class Uplinks:
         self, frame: Data, match: Match, status: Status, standing: Standing, spent: Spent
     ) -> Disposition:
         device, session, f_cnt = match.device, match.session, match.f_cnt
-        mine = session.owner in (None, self._lns)
+        # The answers of another server are its own business; an old first message may be its own.
+        is_old = match.is_first_message and session.standing(f_cnt) is Standing.OLDER
+        mine = session.owner in (None, self._lns) and not (is_old and self._registry.shares(device))
         return decide(
             status,
             device.strategy,
             confirmed=frame.confirmed,
             standing=standing,
             may_have_restarted=match.is_first_message,
-            # The answers of another server are its own business.
             resubmissions=spent.get(f_cnt, 0) if mine else 0,
         )
 
@@ -384,9 +392,12 @@ class Uplinks:
             return facts
         if not done.answers and done.upstream is DROPPED:
             return facts
-        bid = self._bid(facts, takes_f_cnt_down=done.answers and self._may_answer(facts))
-        frame_id = facts.frame.frame_id
-        claim = await self._claiming.ask(facts.reception, frame_id, bid, facts.match.session)
+        session, known = facts.match.session, facts.match.session.resubmissions
+        answers = done.answers and not facts.is_beyond_limit and self._may_answer(facts)
+        bid = self._bid(facts, takes_f_cnt_down=answers)
+        claim = await self._claiming.ask(facts.reception, facts.frame.frame_id, bid, session)
+        if done.spends and facts.spent is known is not session.resubmissions:
+            facts = self._count(replace(facts, spent=session.resubmissions))  # a newer frame came
         return self._after_claim(replace(facts, claim=claim, bid=bid))
 
     def _bid(self, facts: Facts, *, takes_f_cnt_down: bool) -> Bid:
@@ -430,7 +441,10 @@ class Uplinks:
         if done.advances and claimed_before and facts.match.is_first_message:
             left = known_before(done, confirmed=facts.frame.confirmed)
             spent = facts.match.session.resubmissions
-            return self._count(replace(facts, disposition=left, spent=spent))
+            facts = self._count(replace(facts, disposition=left, spent=spent))
+        if facts.is_beyond_limit:
+            self._give_back(facts)
+            return replace(facts, disposition=beyond_limit())
         return facts
 
     def _may_answer(self, facts: Facts) -> bool:
@@ -521,7 +535,8 @@ class Uplinks:
     async def _answer(self, facts: Facts) -> Answer:
         device, session = facts.match.device, facts.match.session
         asked, reception, statuses = facts.requests, facts.reception, self._downlinks.statuses
-        said = mac_layer.answers(asked, reception, self._region, lambda: self._gps_us(reception))
+        gps_us = partial(mac_layer.ended_gps_us, reception, self._utc)
+        said = mac_layer.answers(asked, reception, self._region, gps_us)
         asks_status = False
         if facts.status is NON_DUPLICATE:
             said += mac_layer.wishes(asked, device, session, reception, self._region)
@@ -535,20 +550,9 @@ class Uplinks:
             statuses.asked(device.dev_eui)
         return sent
 
-    def _gps_us(self, reception: Reception) -> int:
-        if reception.gps_us > 0:
-            return reception.gps_us
-        ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
-        return gps_time_us(self._utc()) - (now_us() - ended_us)
-
 
 def _key(match: Match, frame: Data) -> DataKey:
     return DataKey(match.device.dev_eui, mic_of(frame), frame.f_cnt)
-
-
-def mic_of(frame: Data) -> Mic:
-    """The MIC of a frame, as events spell it."""
-    return Mic(frame.mic.hex().upper())
 
 
 def refusal(

@@ -24,8 +24,9 @@ from lns.lorawan.frame import (
     JoinRequest,
     build_join_accept,
     frequency_cf_list,
+    mic_of,
 )
-from lns.lorawan.identifiers import DevAddr, Eui, Mic, dev_addr
+from lns.lorawan.identifiers import DevAddr, Eui, dev_addr
 from lns.lorawan.region import Region
 from lns.station.protocol import Reception
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
@@ -183,7 +184,7 @@ class Joins:
             lns=self._lns,
             frame_id=request.frame_id,
             dev_eui=request.dev_eui if device else None,
-            mic=Mic(request.mic.hex().upper()),
+            mic=mic_of(request),
             strategy=device.strategy if device else None,
             status=status,
             upstream=Upstream.DROPPED,

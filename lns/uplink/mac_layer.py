@@ -10,7 +10,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from lns.clock import now_us
+from lns.clock import Utc, now_us
 from lns.dedup.session import Session
 from lns.events import Request
 from lns.lorawan.frame import F_OPTS_BYTES_MAX, Data
@@ -30,7 +30,7 @@ from lns.lorawan.mac_commands import (
     parse_uplink,
 )
 from lns.lorawan.region import DataRate, Region
-from lns.station.protocol import Reception
+from lns.station.protocol import Reception, gps_time_us
 from lns.uplink.registry import EndDevice
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
@@ -152,6 +152,14 @@ def that_fit(commands: Iterable[MacCommand]) -> list[MacCommand]:
         if len(encode([*said, command])) <= F_OPTS_BYTES_MAX:
             said.append(command)
     return said
+
+
+def ended_gps_us(reception: Reception, utc: Utc) -> int:
+    """When a frame ended, in GPS time: as its station says, or by this server's own clocks."""
+    if reception.gps_us > 0:
+        return reception.gps_us
+    ended_us = reception.arrived_us if reception.heard_us is None else reception.heard_us
+    return gps_time_us(utc()) - (now_us() - ended_us)
 
 
 def device_time(gps_us: int) -> DeviceTimeAns:

@@ -12,7 +12,7 @@ EQUIVALENT: dict[str, str] = {
     "request.dev_nonce < max(used) -> request.dev_nonce <= max(used)": (
         "the greatest DevNonce that was used is refused as used, a line before"
     ),
-    "lns/uplink/data.py::Uplinks._gps_us: 0 -> 1": (
+    "lns/uplink/mac_layer.py::ended_gps_us: 0 -> 1": (
         "no frame ended in the first microsecond of 1980"
     ),
     "lns/lorawan/region.py::airtime_us: 28 -> 27": (
