@@ -79,9 +79,9 @@ SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_
 FROM case_device GROUP BY run, case, dev_eui"""
 
 _ADDRESSES = f"""
--- Who uses a DevAddr in a case: the device and session whose genuine frames bear it.
+-- Who uses a DevAddr in a case: the device and session whose frames bear it, forged ones too.
 FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
-|> WHERE genuine AND session IS NOT NULL
+|> WHERE session IS NOT NULL
 |> EXTEND substring_index(frame_id, ':', 1) AS dev_addr
 |> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session
    GROUP BY run, case, dev_addr"""
