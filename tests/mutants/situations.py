@@ -330,8 +330,8 @@ MUTANTS = (
     Mutant(
         "owner of what the store forgot is whoever asks",
         "lns/dedup/claim.py",
-        "State(known, bid.known_owner, named)",
-        "State(known, bid.lns, named)",
+        "state = State(bid.known, bid.known_owner)",
+        "state = State(bid.known, bid.lns)",
         OWNERS,
     ),
 )

@@ -173,6 +173,13 @@ def test_who_began_a_life_alone_takes_the_one_before_no_further_back() -> None:
     assert decided == Decision(True, True, State(Counter(3, 1, 1, {0: 4}, MIC), "lns-a"), Lived(1))
 
 
+def test_who_knows_of_more_lives_takes_none_further_back() -> None:
+    """It was alone with a late first message, and the life before went on."""
+    alone = replace(BID, f_cnt=3, known=Counter(3, 0, 1), known_owner="lns-a", is_first=False)
+    decided = decide(state(4, "lns-b", mic=MIC), alone)
+    assert decided.state == State(Counter(4, 0, 1, mic=MIC), "lns-b")
+
+
 def test_a_life_that_was_given_back_counts_for_nobody() -> None:
     """This server was refused the frame with which it began."""
     begun = Counter(0, 1, 1, mic=MIC)

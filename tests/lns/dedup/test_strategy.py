@@ -15,6 +15,7 @@ from lns.dedup.strategy import (
     Status,
     Strategy,
     Upstream,
+    beyond_limit,
     decide,
     status_of,
     too_far,
@@ -166,3 +167,7 @@ def test_a_hard_duplicate_needs_no_counter() -> None:
 
 def test_a_frame_too_far_ahead_of_what_all_servers_know_is_dropped_and_changes_nothing() -> None:
     assert too_far() == Disposition(Upstream.DROPPED, Reason.INVALID_FRAME_COUNTER)
+
+
+def test_a_resubmission_beyond_the_last_answer_is_dropped_and_changes_nothing() -> None:
+    assert beyond_limit() == Disposition(Upstream.DROPPED, Reason.RESUBMISSION_LIMIT)
