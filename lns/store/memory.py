@@ -145,7 +145,8 @@ class MemoryClaims:
         seen = self._seen(frame)
         decided = decide(state, bid, seen=seen)
         owner = bid.lns if decided.granted else seen.owner if seen else None
-        self._note(frame, Seen(decided.lived, owner))
+        given_back = seen is not None and seen.given_back and not decided.granted
+        self._note(frame, Seen(decided.lived, owner, given_back))
         missed = bid.f_cnt_down_missed if decided.granted else 0  # else with each one refused
         next_f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, missed)
         f_cnt_down = None

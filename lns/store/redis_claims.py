@@ -128,7 +128,8 @@ end
 if is_new then
     owner, newest_mic, frame = lns, mic, frame or named(life)
 end
-redis.call('SET', KEYS[3], frame .. ' ' .. (granted and lns or seen_owner), 'PX', ARGV[20])
+local whose = granted and ' ' .. lns or given_back .. ' ' .. seen_owner
+redis.call('SET', KEYS[3], frame .. whose, 'PX', ARGV[20])
 -- What others may have taken is left out once, and not with each frame that is refused.
 local missed = granted and ARGV[16] or 0
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[13]) or ARGV[14] + missed)

@@ -244,6 +244,15 @@ def test_a_life_that_is_given_back_is_none_for_who_was_told_of_it(store: Asked) 
     assert (again.level2, again.is_new, again.lived) == (Level2.OWNER, False, Lived(1))
 
 
+def test_what_was_given_back_is_nobodys_until_somebody_is_granted_it(store: Asked) -> None:
+    """A server that has heard more refuses it; for one of the life after that it is new."""
+    store.release("lns-a", 3, store.claim("lns-a", 3, mic=MIC), mic=MIC)
+    store.claim("lns-b", 4, mic=OTHER_MIC)
+    assert store.word("lns-b", 3, mic=MIC, is_first=False) == OF_B
+    store.claim("lns-b", 0, mic=OTHER_MIC, first_message=True)
+    assert store.word("lns-a", 3, mic=MIC) == OWN_A
+
+
 @pytest.mark.parametrize(
     ("known", "former"),
     [

@@ -203,6 +203,20 @@ DECIDED = (
         STORES,
     ),
     Mutant(
+        "given back until somebody asks",
+        "lns/store/memory.py",
+        "given_back = seen is not None and seen.given_back and not decided.granted",
+        "given_back = False",
+        STORES,
+    ),
+    Mutant(
+        "given back until somebody asks (Redis)",
+        REDIS,
+        "or given_back .. ' ' .. seen_owner",
+        "or ' ' .. seen_owner",
+        STORES,
+    ),
+    Mutant(
         "old first message answered for ever",
         "lns/uplink/data.py",
         "        if facts.is_beyond_limit:",
@@ -349,8 +363,8 @@ REMEMBERED = (
     Mutant(
         "who began a life alone takes those before it back",
         CLAIM,
-        "known, named = joined(known, state.counter), state.named",
-        "named = state.named",
+        "State(joined(bid.known, state.counter), bid.known_owner, state.named)",
+        "State(bid.known, bid.known_owner, state.named)",
         STORES,
     ),
     Mutant(
