@@ -160,7 +160,7 @@ class Model:
             self._doubts.ending(r, server, session)
             return False
         if session.opened not in server.knows:
-            self._doubts.search(r, server)
+            self._doubts.search(r, server, session)
             self._ask_for(r, server, session)
         return session.opened in server.knows
 

@@ -123,14 +123,13 @@ class Doubts:
         if session.doubt:
             raise Harmless(session.doubt)
 
-    def search(self, r: Reception, server: Server) -> None:
+    def search(self, r: Reception, server: Server, session: Session) -> None:
         """A session that a server has not met, unless a slow store has told it."""
-        session = r.frame.session
         if server.lateness_us(r.at_us):
-            server.maybe_knows.add(session)
-        if server.lateness_us(r.at_us) or (
-            session in server.maybe_knows and server.is_away(r.at_us)
-        ):
+            server.maybe_knows.add(session.opened)
+        may_know = session.opened in server.maybe_knows
+        cannot_ask = server.is_away(r.at_us) or session.is_over
+        if server.lateness_us(r.at_us) or (may_know and cannot_ask):
             raise Unknowable("who sent it is looked up in a slow store")
         if r.at_us < server.waits_us[r.frame.device]:
             raise Unknowable("a frame before it waits for a slow store")

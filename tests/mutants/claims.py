@@ -178,14 +178,15 @@ DECIDED = (
         "more lives count more than how far one came",
         LIFE,
         "    return knows_all and _far(one) > before",
-        "    return one.lives > other.lives or (knows_all and _far(one) > before)",
+        "    return (one.lives, _far(one)) > (other.lives, before)",
         "tests/contracts/test_session_store.py",
     ),
     Mutant(
         "more lives count more than how far one came (Redis)",
         KEYS,
         "return come(one) > come(other) end",
-        "return lives(one) > lives(other) or come(one) > come(other) end",
+        "return lives(one) > lives(other)"
+        " or (lives(one) == lives(other) and come(one) > come(other)) end",
         "tests/contracts/test_session_store.py",
     ),
     Mutant(

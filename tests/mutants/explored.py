@@ -58,6 +58,7 @@ _GIVEN_BACK = "given back, gone up elsewhere, and begun again: of 50 000 histori
 _RIGHT_BEHIND = "it takes what waits for a device right behind a frame that was given back"
 _ALONE = "a server is alone with a life that another began: one of 18 700 histories showed it"
 BEYOND = {
+    "more lives take a life back": "what follows of a life that one server saw alone is unknowable",
     "key without DevEUI": "no two devices of a history have frames with one MIC",
     "policy lets the loser answer": "whoever does not own a frame is kept from answering twice",
     "all that is due leaves at once": "it is slower, and nothing else",
