@@ -7,7 +7,7 @@ EQUIVALENT: dict[str, str] = {
     "lns/uplink/data.py::Facts.owned: Level2.NOT_ASKED -> Level2.OWNER": (
         "looked at only when level 2 has been asked"
     ),
-    "lns/dedup/session.py::_order: 1 -> 2": "any number below 0 is below every counter",
+    "lns/dedup/session.py::_far: 1 -> 2": "any number below 0 is below every counter",
     "lns/uplink/join.py::Joins._refusal: "
     "request.dev_nonce < max(used) -> request.dev_nonce <= max(used)": (
         "the greatest DevNonce that was used is refused as used, a line before"
