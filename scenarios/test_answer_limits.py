@@ -489,6 +489,32 @@ async def test_class_c_is_sent_to_through_the_station_that_heard_it_last(rig):
         rig.expect_downlink(always, b"at " + station.encode(), port=8, window="C")
 
 
+WAITS = {"the air": (bytes(40), 0), "a report": (b"lost", 1)}
+"""What the sender waits for: the downlink before, and how often it is lost."""
+
+
+@pytest.mark.parametrize(("text", "lost"), WAITS.values(), ids=WAITS)
+async def test_class_c_follows_a_device_that_moves_while_the_next_waits(rig, text, lost):
+    """Its frame is told too late for an answer; what comes next leaves where it was heard."""
+    always = rig.provision("moving", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(lost)
+    for one in (text, b"next"):
+        await rig.queue_downlink(always, payload=one, port=8)
+    moved = await rig.craft(always)
+    told = rig.told(moved, by="east")
+    await rig.wait(milliseconds(1_700))
+    rig.only("east")
+    await rig.say(told, by="east")
+    await rig.wait(seconds(12))
+    after = await always.send()
+    for one in (text, b"next"):
+        rig.expect_downlink(always, one, port=8, window="C")
+    for uplink, station in ((before, "west"), (moved, "east"), (after, "east")):
+        rig.expect(uplink, FIRST, first=station)
+
+
 async def test_class_c_without_proof_is_sent_three_times(rig):
     """A station that says nothing of it has not sent it: every three seconds, and then no more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -106,18 +106,22 @@ class ClassC:
                 pass
         finally:
             self._sending.discard(dev_eui)
+        if self._registry.last_heard(dev_eui) != station:
+            self.stir(dev_eui)
 
     async def _send_next(self, dev_eui: Eui, station: Eui) -> bool:
-        """Send the oldest and wait for its proof; False when there is nothing more to do now.
+        """Send the oldest and wait for its proof; False when there is nothing more to do here now.
 
-        Not before the one that is on the air is over.
+        Not before the one that is on the air is over, and not where the device was before.
         """
         wait_us = self._on_air_until_us.get(dev_eui, 0) - now_us()
         if wait_us > 0:
             await asyncio.sleep(wait_us / 1_000_000)
         session = self._registry.session_heard(dev_eui)
+        if session is None or self._registry.last_heard(dev_eui) != station:
+            return False
         due = self._queues.due(dev_eui, now_us())
-        if session is None or due is None:
+        if due is None:
             return False
         wait_us = ACK_US if due.downlink.confirmed else REPORT_US
         self._queues.take(due, now_us() + wait_us)
