@@ -17,6 +17,7 @@ from bench.explore.trace import (
     StoreDisturbed,
     StoreEmptied,
     Trace,
+    Words,
 )
 
 GAP_MAX = 16_384
@@ -413,7 +414,7 @@ def _due(trace: Trace) -> set[int]:
             continue
         # What its owner gave back counts for nobody, though a copy of it went up elsewhere.
         is_lent = frame.number in refused and any(
-            words.level2 == "NotOwner" or words.reason != "-"
+            words.level2 == "NotOwner" or words.reason != "-" or _is_copy(trace, words)
             for words in trace.outcomes[reception.number]
         )
         is_new = reception.genuine and frame.number not in seen and not (frame.same or is_lent)
@@ -421,6 +422,12 @@ def _due(trace: Trace) -> set[int]:
         if devices[frame.device].hears(frame, is_new=is_new):
             due.add(frame.number)
     return due
+
+
+def _is_copy(trace: Trace, words: Words) -> bool:
+    """Whether it is passed on behind another copy, of which alone it was asked whose it is."""
+    is_copy = words.status != "NonDuplicate" and words.level2 == "NotAsked"
+    return is_copy and trace.history.servers > 1
 
 
 class _Truth:

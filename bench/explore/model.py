@@ -423,8 +423,8 @@ class Model:
             granted = whose == number and (again or restarts)
             if granted and session.owner is None:
                 session.owner = number
-        owner = number if granted else owner
-        session.claimed[frame.number] = Claim(life, owner, r.at_us, known.odd)
+        owner, given_back = (number, False) if granted else (owner, known.given_back)
+        session.claimed[frame.number] = Claim(life, owner, r.at_us, known.odd, given_back)
         session.hear(number, f_cnt, life)
         was_denied = session.denied.pop(number, None) == frame.number
         if not granted:

@@ -207,6 +207,7 @@ class Server:
     unsure_us: int = 0  # until when it is unsure which message is disturbed
     disputed: set[int] = field(default_factory=set)
     waits_us: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    surely_heard: dict[int, int] = field(default_factory=dict)  # when none of a device waited
     answering_us: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def is_away(self, at_us: int) -> bool:

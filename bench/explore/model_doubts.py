@@ -224,7 +224,9 @@ class Doubts:
         """A counter that is looked up while the store is slow, or has been just now."""
         waits_us, is_told = server.waits_us[r.frame.device], session.is_told(r.server)
         may_pass = self._trace.device_of(r.frame).strategy != "Drop"
-        gap = r.frame.f_cnt - (session.heard.get(r.server, (0, None))[1] or 0)
+        if r.at_us >= waits_us:
+            server.surely_heard[r.frame.device] = session.heard.get(r.server, (0, None))[1] or 0
+        gap = r.frame.f_cnt - server.surely_heard.get(r.frame.device, 0)
         is_plain = copy == "other" or (copy == "first" and where == NEWER and gap <= GAP_MAX // 2)
         if r.at_us < waits_us and not is_plain:
             raise Unknowable("a frame before it waits for a slow store")
@@ -287,7 +289,7 @@ class Doubts:
         is_far = where == TOO_FAR and not is_claimed
         frames, mine = self._trace.frames, r.frame
         denied = (session.denied.get(server, mine.number) for server in session.misled)
-        may_be_near = any(mine.f_cnt - frames[one].f_cnt <= GAP_MAX for one in denied)
+        may_be_near = any(0 <= mine.f_cnt - frames[one].f_cnt <= GAP_MAX for one in denied)
         if is_far and may_be_near:
             raise Unknowable(MISLED)
         if r.server not in session.misled or session.is_told(r.server):

@@ -50,9 +50,8 @@ def missing(history: History) -> str | None:
     """Why a rig cannot play a history; None where it can."""
     any_away = any(isinstance(step, StationRestart) for step in history.steps)
     disturbed = [step.server for step in history.steps if isinstance(step, Upstream)]
-    refused = {s.server for s in history.steps if isinstance(s, Upstream) and s.refused}
-    if any(disturbed.count(server) > 1 for server in refused):
-        return "on a rig every message that is to be refused is another one"
+    if len(disturbed) > len(set(disturbed)):
+        return "on a rig every message that is disturbed is another one"
     wanted = [step.device for step in history.steps if isinstance(step, Down)]
     if len(wanted) > len(set(wanted)):
         return "on a rig a downlink waits while the one before is on its way to its window"
