@@ -376,11 +376,10 @@ class Model:
         if r.server not in session.misled:  # it holds what it was told for newer
             session.tell(r.server)
         known = session.claim_of(r, self._trace.retention_us)
-        owner = known.owner
-        mine = (session.owner if owner is None else owner) in (None, r.server)
+        mine = (session.owner if known.owner is None else known.owner) in (None, r.server)
         if mine and session.place(r.frame.f_cnt) == EQUAL and known.life == session.life:
-            owner = session.owner = r.server
-        session.claimed[r.frame.number] = replace(known, owner=owner, at_us=r.at_us)
+            known, session.owner = replace(known, owner=r.server), r.server
+        session.claimed[r.frame.number] = replace(known, at_us=r.at_us)
 
     # --- 7. level 2: whose is it? -----------------------------------------------------------------
 
@@ -413,12 +412,13 @@ class Model:
         elif where == NEWER or (restarts and is_first):
             self._doubts.forgotten(r, session, is_first=is_first)
             granted = decided.new = True
-            known = Claim(session.life)
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)
-            session.owner, session.frame, life = number, frame.number, session.life
+            session.owner, session.frame = number, frame.number
+            if where != NEWER or known.at_us is None or not known.odd:  # else it has its name
+                known, life = Claim(session.life), session.life
             session.tell(number)
         else:
-            again = where == EQUAL and life == session.life
+            again = where == EQUAL and (life == session.life or session.frame == frame.number)
             whose = next((o for o in (owner, session.owner) if o is not None), number)
             granted = whose == number and (again or restarts)
             if granted and session.owner is None:

@@ -345,6 +345,8 @@ def _worth(seat: Seat, row: Reception) -> Worth:
     f_cnt, shared = row.f_cnt, row.asks and not row.pinned
     known = seat.met and _is_known(row, seat.come)
     is_next, equal = seat.come.is_next(f_cnt), f_cnt == seat.come.last
+    if row.waits and not shared:  # it is of the newest frame when its first copy is there
+        is_next, equal = False, True
     too_far = seat.come.is_too_far(f_cnt)
     # Whose an old first message is, only a claim can tell.
     is_claimed = shared and row.first_message and not (is_next or too_far or equal)
@@ -527,7 +529,8 @@ def _seat_after(seat: Seat, worth: Worth, answer: Answer, row: Reception) -> Sea
         seat = _alone(seat, level2, row)
     here = level2 in (OWNER, NOT_ASKED) and not row.unkept
     # What waits spends the answers of the life that it is of, which another one has followed.
-    is_over = row.waits and seat.come.mic_no not in (None, row.mic_no)
+    waits = row.waits and row.status == _RESUBMISSION
+    is_over = waits and seat.come.mic_no not in (None, row.mic_no)
     if worth.spends and not worth.limited and here and not is_over:
         return replace(seat, spent={**seat.spent, f_cnt: seat.spent.get(f_cnt, 0) + 1})
     return seat

@@ -228,6 +228,9 @@ _SESSION = "dev_eui_no, session, run, case, reaches, stale_life"
 _SESSION_BEFORE = f"(PARTITION BY {_SESSION} ORDER BY {_ORDER} {BEFORE})"
 _NEW = f"status = '{NON_DUPLICATE}'"
 _AGAIN = f"status = '{RESUBMISSION}'"
+# Whether it is a copy of what is still on its way to the upstream: it is of the newest frame then.
+_WAITS = f"""(NOT {_NEW} AND coalesce(max(if({_NEW} AND outcome.reason IS NULL, outcome.t_us, NULL))
+       OVER (PARTITION BY mic_no, lns, {_SESSION} ORDER BY {_ORDER} {BEFORE}) > t_us, false))"""
 # Whether a session was forgotten before a frame of it came: so many joins were accepted since.
 _FORGOTTEN = f"""size(filter(collect_list(if(accepts_join, t_us, NULL))
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}), one -> one >= sent_us))
@@ -249,7 +252,7 @@ FROM joined |> WHERE NOT several
 |> EXTEND CASE WHEN jumps THEN aggregate(earlier, start, (last, one) ->
          if(one > last AND one - greatest(last, 0) <= {MAX_GAP}, one, last))
        WHEN NOT jumps THEN greatest END AS last
-|> EXTEND f_cnt = last AS equal,
+|> EXTEND f_cnt = last OR {_WAITS} AS equal,
      {_NEW} AND f_cnt > last AND f_cnt - greatest(last, 0) <= {MAX_GAP} AS newer,
      -- The counter on the wire stands for one near the last one, or for itself.
      f_cnt < 65536 OR (last >= 0 AND device.f_cnt_bits != 16
@@ -258,7 +261,7 @@ FROM joined |> WHERE NOT several
      count_if(newer) OVER {_SESSION_BEFORE} AS steps
 |> EXTEND spends AND count_if(spends AND NOT unkept) OVER (PARTITION BY {_SESSION}, steps, f_cnt
      ORDER BY {_ORDER} {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
-|> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))
+|> EXTEND coalesce(max(if({_ACCEPTED} AND NOT failed, session, NULL))
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later
 |> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
@@ -270,11 +273,9 @@ _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
 _SHARED = f"""
 -- What the fold over a session needs of each reception. granted_by is the server that accepted the
--- join which opened the session; null where the session was there before. waits: it repeats what is
--- still on its way to the upstream.
+-- join which opened the session; null where the session was there before.
 FROM joined |> WHERE several
-|> EXTEND {_AGAIN} AND coalesce(max(if({_NEW}, outcome.t_us, NULL)) OVER (PARTITION BY mic_no, lns,
-     {_SESSION} ORDER BY {_ORDER} {BEFORE}) > t_us, false) AS waits
+|> EXTEND {_WAITS} AS waits
 |> EXTEND {_GRANTED} AS joined_at
 |> EXTEND coalesce(preset, -1L) AS preset_, coalesce(device.f_cnt_bits = 16, false) AS short,
      on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
@@ -301,7 +302,7 @@ _HERE_BEFORE = f"(PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
 _ANYWHERE_BEFORE = f"(PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
 _OF_LIFE = f"PARTITION BY session, lns, lns_life, {_OF_DEVICE} ORDER BY {_ORDER}"
 _FOLLOWED = f"""{_LEVEL2}
-|> EXTEND if({_ACCEPTED}, session, NULL) AS taken,
+|> EXTEND if({_ACCEPTED} AND NOT failed, session, NULL) AS taken,
      -- When this server looked last into the store, unasked.
      aggregate(collect_list(t_us) OVER ({_OF_LIFE} {BEFORE}), begun_us,
        (looked, one) -> if(one - looked >= {_LOOKS_AFTER_US}L, one, looked)) AS looked_us

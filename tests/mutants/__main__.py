@@ -127,6 +127,7 @@ def _judge(mutant: Mutant | None, judges: str) -> Finding:
             broken = _text(mutant).replace(mutant.old, mutant.new)
             (tree / mutant.file).write_text(broken, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", judges, "-q", "-p", "no:cacheprovider"]
+        command += ["-m", ""]  # those that start Spark too
         # Python looks into the tree before it looks for an installed project.
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         ran = subprocess.run(

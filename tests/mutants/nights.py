@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 MORNING = "tests/bench/night/test_morning.py"
+AGREEMENT = "tests/bench/score/test_agreement.py"
 
 MUTANTS = (
     Mutant(
@@ -11,6 +12,20 @@ MUTANTS = (
         "name = ready.pop()",
         "name = ready.pop(0)",
         "tests/bench/score/test_cut.py",
+    ),
+    Mutant(
+        "a copy that waits is older than what came meanwhile",
+        "bench/score/oracle.py",
+        "f_cnt = last OR {_WAITS} AS equal",
+        "f_cnt = last AS equal",
+        AGREEMENT,
+    ),
+    Mutant(
+        "a frame that failed ends the sessions before its own",
+        "bench/score/oracle.py",
+        "|> EXTEND coalesce(max(if({_ACCEPTED} AND NOT failed, session, NULL))",
+        "|> EXTEND coalesce(max(if({_ACCEPTED}, session, NULL))",
+        AGREEMENT,
     ),
     Mutant(
         "what was not provoked is not missed",

@@ -184,7 +184,7 @@ def write(root: Path) -> dict[str, Path]:
     bad = root / "test_good_and_bad.py"
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "slow_backhaul or three_stations or a_replay_a or a_join_heard or new_session"
-    good += " or always_listens"
+    good += " or always_listens or test_explored"
     side_by_side = {
         "bad": _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
         "good": _run(root / "good", "scenarios", "-k", good),
@@ -209,7 +209,7 @@ def test_python_and_spark_agree_on_every_verdict(scored: Scored) -> None:
         assert again == {case: verdict for case, (verdict, _) in shown.items()}
     for name in NAMES[:2]:
         assert _said(scores[f"{name} side by side"]) == _said(scores[name])
-    assert scores["scenarios side by side"]["findings"] == []
+    assert scores["scenarios"]["findings"] == scores["scenarios side by side"]["findings"] == []
     words = {row["verdict"] for row in scores["good and bad"]["verdicts"]}
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
     assert {row["verdict"] for row in scores["scenarios"]["verdicts"]} == {"PASS"}
