@@ -243,9 +243,15 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
         session.seats[row.lns], session.now_us = seat, row.t_us
     else:
         _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
-    doubtful = blind or row.f_cnt <= seat.doubt
+    doubtful = blind or row.f_cnt <= seat.doubt or _is_untold_copy(session, seat, row)
     found = (worth.newer, worth.equal, worth.spends, worth.limited, worth.known)
     return *found, seat.met, answer.level2, doubtful
+
+
+def _is_untold_copy(session: Session, seat: Seat, row: Reception) -> bool:
+    """Whether a copy, of which nobody is asked, meets a server that knows of fewer lives."""
+    is_behind = session.newest is not None and seat.come.lives < session.newest.lives
+    return is_behind and row.status == _SOFT_DUPLICATE and row.strategy != "Drop"
 
 
 def _suffer_faults(session: Session, row: Reception) -> None:

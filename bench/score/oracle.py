@@ -118,7 +118,8 @@ FROM matched |> WHERE heard
        AND (NOT is_join OR device.activation = 'otaa')
        AND NOT coalesce(device.f_cnt_bits = 16 AND f_cnt > 65535, false), false) AS reaches,
      coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
-     coalesce(store_fault AND outcome.reason = 'StoreUnavailable', false) AS lost,
+     coalesce(store_fault AND outcome.reason IN ('StoreUnavailable',
+       if(is_join, NULL, 'UnknownDevice')), false) AS lost,
      coalesce(has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,
      coalesce(outcome.reason IN ('UnknownDevice', 'MicMismatch'), false) AS stranger,
      coalesce(outcome.answer = 'Suppressed'
@@ -266,7 +267,7 @@ FROM joined |> WHERE NOT several
 |> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
      later AND exists(faults, one -> one.is_store AND one.t_us <= t_us) AS doubtful,
-     false AS overlapped
+     false AS overlapped, false AS maybe_read
 |> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps, later"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
@@ -308,14 +309,17 @@ _FOLLOWED = f"""{_LEVEL2}
        (looked, one) -> if(one - looked >= {_LOOKS_AFTER_US}L, one, looked)) AS looked_us
 |> EXTEND coalesce(max(taken) OVER {_HERE_BEFORE} > session
        OR (max(taken) OVER {_ANYWHERE_BEFORE} > session
-         AND count(*) OVER ({_OF_LIFE} {BEFORE}) = 0), false) AS later,
+         AND count_if(NOT is_join OR NOT elsewhere) OVER ({_OF_LIFE} {BEFORE}) = 0), false)
+       AS later,
      coalesce((level2 IN ('Owner', 'NotOwner') AND
          max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session)
        OR (t_us - looked_us >= {_LOOKS_AFTER_US}L
          AND max(taken) OVER {_ANYWHERE_BEFORE} > session), false) AS told_over
 |> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
      OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
-     AS outlived
+     AS outlived,
+     -- With another session of its device it may have read this one, when that was not over.
+     later AND elsewhere AND count_if(NOT is_join) OVER {_HERE_BEFORE} > 0 AS maybe_read
 |> SET doubtful = doubtful OR coalesce(max(if(store_fault, taken, NULL)) OVER {_ANYWHERE_BEFORE}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
@@ -323,7 +327,8 @@ _FOLLOWED = f"""{_LEVEL2}
 |> DROP taken, looked_us, later, told_over, met, preset_, short, closed, observed_level2,
      granted_by, waits"""
 
-_FACT_NAMES = "newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped"
+_FACT_NAMES = """newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped,
+  maybe_read"""
 _WORTH = f"""
 SELECT * EXCEPT ({_FACT_NAMES}), {_FACT_NAMES} FROM counted
 UNION ALL
@@ -412,6 +417,7 @@ FROM worth
        WHEN doubtful OR (stranger AND several AND store_fault AND NOT reaches)
          THEN 'the store was away'
        WHEN overlapped THEN 'it waited while another frame was accepted'
+       WHEN maybe_read THEN 'its server may have read the session before that was over'
        WHEN stranger AND NOT reaches AND NOT is_join AND owner_no IS NULL
          AND max(accepts_join) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})
          THEN 'only the accept tells whose address it is'
