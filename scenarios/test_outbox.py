@@ -150,6 +150,54 @@ async def test_a_full_outbox_refuses_and_has_room_again(rig, strategy, confirmed
     rig.expect_on_air(refused)
 
 
+@pytest.mark.fault("broker", "disk full")
+@pytest.mark.requires("virtual time")
+async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
+    """The broker takes what waited; with room again it leaves the file, and what comes counts on.
+
+    What could not be written was not heard, and is in no count of what waits.
+    """
+    rig.consumer()
+    rig.only("west")
+    rig.cut_upstream()
+    uplinks = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.fill_disk()
+    refused = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_upstream()
+    await rig.wait(seconds(15))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.restart_lns()
+    uplinks.append(await delivered(rig, confirmed=confirmed))
+    expect_in_order(rig, uplinks)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+    for uplink in uplinks:
+        rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.fault("broker", "disk full")
+@pytest.mark.requires("virtual time")
+async def test_what_a_full_disk_does_not_put_aside_is_put_aside_later(rig):
+    """It waits for too long all the same: nobody is sent it before a person lets it go."""
+    rig.consumer()
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.fill_disk()
+    await rig.wait(seconds(8))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [parked], first=3)
+
+
 @pytest.mark.fault("broker", "outbox full")
 @pytest.mark.requires("virtual time")
 async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed):

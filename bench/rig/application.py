@@ -196,10 +196,15 @@ class Outboxes:
 
     def fill_disk(self, lns: str) -> None:
         """Take nothing of a server, until `free_disk`."""
-        self._full.add(lns)
+        if self._on_disk is not None:
+            self.disk(lns).fill()
+        else:
+            self._full.add(lns)
         self._fault("disk full", lns=lns)
 
     def free_disk(self, lns: str) -> None:
+        if self._on_disk is not None:
+            self.disk(lns).free()
         self._full.discard(lns)
         self._fault("disk full", "fault.end", lns=lns)
 

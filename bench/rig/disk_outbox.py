@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
+from sqlite3 import Connection, connect
 from tempfile import mkdtemp
 
 from bench.chance import stream
@@ -67,6 +68,7 @@ class DiskOutbox:
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
+        self._full: Connection | None = None
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -129,6 +131,16 @@ class DiskOutbox:
             await outbox.release(at_us)
         finally:
             outbox.close()
+
+    def fill(self) -> None:
+        """Let nothing more be written, until `free`: somebody else is about to, and never does."""
+        self._full = connect(self._file, isolation_level=None)
+        self._full.execute("BEGIN IMMEDIATE")
+
+    def free(self) -> None:
+        """Let everything be written again."""
+        if self._full is not None:
+            self._full.close()
 
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
