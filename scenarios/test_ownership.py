@@ -118,6 +118,20 @@ async def test_an_owner_that_cannot_deliver_gives_the_frame_back(rig, strategy, 
 
 @pytest.mark.requires("slow application")
 @pytest.mark.fault("upstream", "refuses")
+async def test_a_copy_is_the_first_while_its_frame_is_given_back(rig, strategy, confirmed):
+    """The store takes its time to hear of it: what comes meanwhile waits, and is delivered then."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.slow_store(milliseconds(100), "lns-a")
+    rig.west.repeat_uplinks(milliseconds(150))
+    rig.refuse_upstream(1)
+    uplink = await rig.alpha.send(confirmed=confirmed)
+    rig.expect(uplink, GIVEN_BACK + OWNED, back="west", owned="west")
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("upstream", "refuses")
 async def test_what_is_given_back_takes_nothing_from_the_owner_before(rig, strategy):
     """The frame before it is still another server's, so its copy is one that came from there.
 

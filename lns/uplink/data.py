@@ -218,6 +218,8 @@ class Uplinks:
             raise
         finally:
             del self._undecided[key]
+            if fate.lost and facts.status is NON_DUPLICATE:
+                self._sightings.forget(key)
             fate.decide()
 
     async def _act(self, facts: Facts, fate: Fate | None = None) -> Outcome:
@@ -514,11 +516,9 @@ class Uplinks:
         await self._application.publish(message)
 
     def _roll_back(self, facts: Facts, before: Before | None) -> None:
-        """What was not delivered was not heard: the next copy of it is a first one."""
+        """What was not delivered was not heard."""
         session, f_cnt = facts.match.session, facts.match.f_cnt
         self._give_back(facts)
-        if facts.status is NON_DUPLICATE:
-            self._sightings.forget(facts.key)
         if before is None or not facts.disposition.advances:
             return
         if session.f_cnt_up == f_cnt and session.mic == facts.key.mic:

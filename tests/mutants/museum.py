@@ -79,8 +79,8 @@ MUTANTS = (
     Mutant(
         "museum: a lost message is acknowledged",
         UPLINK,
-        "            self._sightings.forget(facts.key)",
-        "            pass",
+        "                self._sightings.forget(key)",
+        "                pass",
         MUSEUM,
     ),
     Mutant(

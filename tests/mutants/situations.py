@@ -281,8 +281,8 @@ MUTANTS = (
     Mutant(
         "refused repeat is spent",
         UPLINK,
-        "        self._give_back(facts)\n        if facts.status is NON_DUPLICATE:\n",
-        "        if facts.status is NON_DUPLICATE:\n",
+        "        self._give_back(facts)\n        if before is None or",
+        "        if before is None or",
         APPLICATION,
     ),
     Mutant(
