@@ -47,6 +47,8 @@ ASKING = {
     "after-a-status": "06FF0A" + LINK_CHECK,
     "before-an-unknown-one": LINK_CHECK + "80",
     "before-one-that-is-cut": LINK_CHECK + "06FF",
+    "one-behind-the-other": LINK_CHECK + DEVICE_TIME + LINK_CHECK,
+    "the-other-way-round": DEVICE_TIME + LINK_CHECK,
 }
 NOT_ASKING = {
     "behind-an-unknown-one": "80" + LINK_CHECK,

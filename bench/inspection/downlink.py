@@ -40,6 +40,7 @@ F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
 _F_OPTS_MAX = 15
+_ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
@@ -380,10 +381,13 @@ def _commands(
     said = from_network(octets)
     if sum(len(command.octets) for command in said) != len(octets):
         yield check.wrong("FOpts", "whole commands of a network", octets)
-    for cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME):
+    for cid in _ANSWERED:
         due = 1 if cid in requests else 0
         yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
-    answers = [command.cid in (Cid.LINK_CHECK, Cid.DEVICE_TIME) for command in said]
+    told = [command.cid for command in said if command.cid in _ANSWERED and command.cid in requests]
+    if told != sorted(told, key=requests.index):  # LoRaWAN 1.0.4, 5
+        yield check.wrong("FOpts", "answers in the order of the commands", octets)
+    answers = [command.cid in _ANSWERED for command in said]
     if answers != sorted(answers, reverse=True):
         yield check.wrong("FOpts", "what answers the device before what asks it", octets)
     yield from _dwell(said, answered, network.plan, check)
@@ -409,11 +413,11 @@ def _dwell(
         yield from check.same("TxParamSetupReq", int(is_due), times)
 
 
-def _requests(octets: bytes) -> set[int]:
+def _requests(octets: bytes) -> list[int]:
     """The commands of an uplink, those of class B included, to the first that nobody knows."""
-    asked = set()
+    asked = []
     while octets and octets[0] in _UP_OCTETS and len(octets) > _UP_OCTETS[octets[0]]:
-        asked.add(octets[0])
+        asked.append(octets[0])
         octets = octets[1 + _UP_OCTETS[octets[0]] :]
     return asked
 

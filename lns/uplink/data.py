@@ -541,8 +541,7 @@ class Uplinks:
         if facts.status is NON_DUPLICATE:
             said += mac_layer.wishes(asked, device, session, reception, self._region)
             asks_status = statuses.is_due(device)
-            said = mac_layer.that_fit(said + [DevStatusReq()] * asks_status)
-            asks_status = DevStatusReq() in said
+            said = mac_layer.that_fit(said + [DevStatusReq()] * asks_status)  # the last always does
         due = asked.wants_answer or bool(said)
         content = Content(asked.ack, tuple(said), due, facts.claim.f_cnt_down)
         sent = await self._downlinks.answer(reception, session, facts.frame.frame_id, content)

@@ -101,12 +101,16 @@ def apply(asked: Requests, device: EndDevice, session: Session) -> None:
 def answers(
     asked: Requests, reception: Reception, region: Region, gps_us: Callable[[], int]
 ) -> list[MacCommand]:
-    """The commands that answer those of a frame; `gps_us` tells when it ended."""
+    """The commands that answer those of a frame, each once, in their order (LoRaWAN 1.0.4, 5).
+
+    `gps_us` tells when the frame ended.
+    """
     said: list[MacCommand] = []
-    if asked.link_check:
-        said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
-    if asked.device_time:
-        said.append(device_time(gps_us()))
+    for command in dict.fromkeys(asked.commands):
+        if isinstance(command, LinkCheckReq):
+            said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
+        elif isinstance(command, DeviceTimeReq):
+            said.append(device_time(gps_us()))
     return said
 
 

@@ -32,8 +32,8 @@ MUTANTS = (
     Mutant(
         "DeviceTimeReq is not answered",
         "lns/uplink/mac_layer.py",
-        "    if asked.device_time:\n",
-        "    if False:\n",
+        "        elif isinstance(command, DeviceTimeReq):\n",
+        "        elif False:\n",
         MAC,
     ),
     Mutant(

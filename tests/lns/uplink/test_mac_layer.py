@@ -101,7 +101,10 @@ def test_each_request_wants_an_answer(phy: bytes, requests: Requests, session: S
 )
 def test_the_margin_of_a_link_check(dr: int, snr_db: float, margin_db: int) -> None:
     said = mac_layer.answers(
-        structs.replace(NOTHING, link_check=True), reception(dr, snr_db), EU868, LEAP_DAY_GPS_US
+        structs.replace(NOTHING, commands=(LinkCheckReq(),)),
+        reception(dr, snr_db),
+        EU868,
+        LEAP_DAY_GPS_US,
     )
     assert said == [LinkCheckAns(margin_db, gateway_count=1)]
 
@@ -168,7 +171,7 @@ def test_nothing_is_asked_of_a_device_that_would_not_do_it(session: Session) -> 
     ids=["a half", "just before a 256th", "just behind a 256th", "255 of 256", "2116"],
 )
 def test_the_time_is_told_in_256ths_of_a_second(gps_us: int, answer: DeviceTimeAns) -> None:
-    wants = structs.replace(NOTHING, device_time=True)
+    wants = structs.replace(NOTHING, commands=(DeviceTimeReq(),))
     assert mac_layer.answers(wants, reception(), EU868, lambda: gps_us) == [answer]
 
 
