@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST, OWNED
+from scenarios.words import COPY, ELSEWHERE, EXPIRED, FIRST, OWNED, UNVERIFIED
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
 AGAIN = Table("""
@@ -354,3 +354,56 @@ async def test_what_was_granted_too_late_is_known_when_it_comes_again(rig, confi
     rig.expect(before, OWNED, owned="west")
     rig.expect(begun, OWNED, owned="east")
     rig.expect(frame, OLD + KNOWN, old="west", known="west")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "away")
+@pytest.mark.parametrize("learns", ["of its frame", "of a stranger"])
+async def test_a_life_has_the_number_that_all_servers_together_give_it(rig, learns):
+    """One began and was over elsewhere; who learns that later begins none of its number alone."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.cut_store("lns-a")
+    alone = await hear(rig, device, "west", f_cnt=510, confirmed=True)
+    there = [await hear(rig, device, "east", f_cnt=f_cnt) for f_cnt in (0, 505)]
+    await rig.restore_store("lns-a")
+    if learns == "of its frame":
+        await tell(rig, alone, "west")
+        await rig.wait(seconds(3))
+    else:
+        await rig.forge(device, by="west")
+    rig.cut_store("lns-a")
+    begun = await hear(rig, device, "west", f_cnt=0, payload=b"anew")
+    rig.expect(before, OWNED, owned="west")
+    due = UNVERIFIED + AGAIN if learns == "of its frame" else UNVERIFIED
+    rig.expect(alone, due, unverified="west", **({"again": "west"} if due != UNVERIFIED else {}))
+    for frame in there:
+        rig.expect(frame, OWNED, owned="east")
+    rig.expect(begun, UNVERIFIED, unverified="west")
+    rig.expect_upstream(begun, through="west", removeDuplicatesKey=key_of(device, 0, life=2))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "partition")
+async def test_how_far_a_former_life_came_is_known_from_all_servers(rig):
+    """One went on with it alone, the other began the next one without the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", "east")
+    rig.cut_store("lns-a")
+    there = await hear(rig, device, "east", f_cnt=510)
+    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    await rig.restore_store("lns-a")
+    told = await hear(rig, device, "west", f_cnt=2)
+    after = [(505, 1), (511, 0)]
+    rig.expect(before, OWNED + ELSEWHERE, owned="west", elsewhere="east")
+    rig.expect(there, OWNED, owned="east")
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(told, OWNED, owned="west")
+    for f_cnt, life in after:
+        frame = await hear(rig, device, "east", f_cnt=f_cnt, payload=b"later")
+        rig.expect(frame, OWNED, owned="east")
+        key = key_of(device, f_cnt, life=life)
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)

@@ -183,3 +183,37 @@ async def test_a_first_message_that_a_server_claimed_before_its_restart_asks_for
     after = await hear(rig, device, "west", f_cnt=1)
     rig.expect(first, OWNED * 2, owned="west")
     rig.expect(after, WITH_DOWNLINK, first="west")
+
+
+@pytest.mark.fault("store", "away")
+async def test_what_was_heard_without_the_store_is_old_when_a_stranger_repeats_it(rig, strategy):
+    """Another server owns a newer frame, as a forged one makes this server look up."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.cut_store()
+    alone = await hear(rig, device, "west")
+    await rig.restore_store()
+    newer = await hear(rig, device, "north")
+    await rig.forge(device, by="west")
+    await rig.wait(seconds(61))
+    await tell(rig, alone, "west")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(alone, UNVERIFIED + EXPIRED, unverified="west", again="west")
+    rig.expect(newer, OWNED, owned="north")
+
+
+@pytest.mark.fault("store", "away")
+async def test_which_bytes_had_a_counter_is_known_without_the_store(rig):
+    """It was kept without them, and the store has told whose it is: others are another frame."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("veteran", f_cnt=10, relaxed_f_cnt=False)
+    one = await hear(rig, device, "west", f_cnt=9, payload=b"one", confirmed=True)
+    rig.cut_store()
+    two = await hear(rig, device, "east", f_cnt=9, payload=b"two", confirmed=True)
+    rig.expect(one, EXPIRED, again="west")
+    rig.expect(two, UNVERIFIED, unverified="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-9"
+    rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
+    name = f"{key}.{two.phy[-4:].hex().upper()}"
+    rig.expect_upstream(two, through="east", removeDuplicatesKey=name)

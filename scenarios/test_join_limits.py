@@ -252,3 +252,54 @@ async def test_a_session_that_nobody_has_sent_in_is_not_spoken_to(rig):
     for frame in (join, before, unheard, after):
         rig.expect(frame, FIRST, first="west")
     rig.expect_downlink(device, b"on", port=8, window="C")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_join_that_was_not_kept_takes_no_room(rig):
+    """Eight sessions wait for their first frame, and the oldest of them is not given up for it.
+
+    The store stays away, so nobody can look a session up.
+    """
+    device = rig.provision("waiting", activation="otaa", lorawan="1.0.3", server="lns-a")
+    rig.only("west")
+    join = await device.join()
+    frame = await rig.craft(device)
+    *others, unkept = [await rig.craft_join(device, dev_nonce=100 + n) for n in range(8)]
+    for other in others:
+        await rig.say(rig.told(other, by="west"), by="west")
+        await rig.wait(seconds(7))
+    rig.slow_store(milliseconds(100))
+    await rig.say(rig.told(unkept, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    rig.cut_store()
+    await rig.wait(seconds(1))
+    await rig.say(rig.told(frame, by="west"), by="west")
+    for one in (join, *others, frame):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(unkept, NOT_KEPT, unkept="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_join_that_was_not_kept_takes_nothing_from_one_that_was(rig):
+    """The second is accepted while the first still waits for a store that does not answer."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3", server="lns-a")
+    rig.only("west")
+    await rig.start()
+    unkept = await rig.craft_join(device, dev_nonce=777)
+    rig.slow_store(milliseconds(100))
+    await rig.say(rig.told(unkept, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    rig.slow_store(seconds(1))
+    await rig.wait(milliseconds(100))
+    await rig.restore_store()
+    join = await rig.craft_join(device)
+    await rig.say(rig.told(join, by="west"), by="west")
+    await rig.wait(seconds(1))
+    rig.cut_store()
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=1)
+    rig.announce(frame)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    rig.expect(unkept, NOT_KEPT, unkept="west")
+    for one in (join, frame):
+        rig.expect(one, FIRST, first="west")

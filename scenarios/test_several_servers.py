@@ -4,6 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST
 
 JOINED_ELSEWHERE = Table("""
@@ -340,3 +341,17 @@ async def test_the_answers_of_another_server_are_its_own(rig, strategy):
     await rig.wait(seconds(3))
     owned = {"first": "east", "again": ("east",) * 3, "elsewhere": "west"}
     rig.expect(frame, FIRST + AGAIN * 3 + ELSEWHERE, **owned)
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_a_station_that_changes_its_server_brings_no_copy_under_a_name_of_before(
+    rig, strategy
+):
+    """A stranger's frame made that one look the device up: it counts on from the other's copies."""
+    rig.impersonate("east", by="twin")
+    rig.put_on("lns-b", "twin")
+    device = rig.provision("strict", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", "east")
+    await rig.forge(device, by="twin")
+    await tell(rig, frame, "twin")
+    rig.expect(frame, FIRST + COPY + ELSEWHERE, first="west", copy="east", elsewhere="twin")

@@ -7,6 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, REFUSED_AGAIN, TOO_LATE
 
 pytestmark = pytest.mark.requires("slow application")
@@ -200,3 +201,27 @@ async def test_a_key_outlives_what_comes_between(rig):
     await rig.inject(rig.alpha, message_id="x", key="k")
     rig.expect_effects(message, 2)
     rig.expect_ignored(message, by="key")
+
+
+# --- a server that ends meanwhile -------------------------------------------------------------
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+@pytest.mark.fault("lns", "restart")
+@pytest.mark.parametrize("frames", [1, 2])
+async def test_what_the_application_had_not_taken_is_new_after_a_restart(rig, frames):
+    """Something else of the device was kept meanwhile, which does not keep what is under way."""
+    device = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    rig.only("west")
+    before = await device.send()
+    rig.delay_upstream(seconds(60), messages=frames)
+    under_way = [await hear(rig, device, "west", after=seconds(1)) for _ in range(frames)]
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    await rig.wait(seconds(4))
+    await rig.restart_lns()
+    for frame in under_way:
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(1))
+        rig.expect(frame, LOST + FIRST, lost="west", first="west")
+    rig.expect(before, FIRST, first="west")
+    rig.expect_downlink(device, b"on", port=8, window="C")

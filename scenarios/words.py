@@ -58,7 +58,7 @@ EXPIRED = Table("""
 # One resubmission too many for this counter value.
 OVER = Table("""
     strategy kind        | over
-    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed NotAsked
 """)
 
 FORGED = Table("""

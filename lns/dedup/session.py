@@ -265,7 +265,7 @@ class Session(Struct, kw_only=True, gc=False):
             self.take(counter, owner)
         elif not is_later(self, counter):
             self.mic = self.mic or counter.mic  # a store of before knew none
-            self.owner = owner or self.owner  # the one before has given it back
+            self.owner = owner  # the one before has given it back
         self.lives = lives
 
     def take(self, counter: Counter, owner: str | None) -> None:

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "owner of a frame given back not learnt",
         "lns/dedup/session.py",
-        "            self.owner = owner or self.owner  # the one before has given it back\n",
+        "            self.owner = owner  # the one before has given it back\n",
         "",
         OWNER_FAILS,
     ),
