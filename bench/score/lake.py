@@ -11,7 +11,6 @@ rows in one file. What a crash left in both places is taken out of the first one
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from pyspark.sql import functions as F
 
 from bench.night.record import build_of, exit_code
 from bench.score.cut import rows_of
-from bench.score.read import NIGHT, night_of
+from bench.score.read import NIGHT, literal, night_of
 from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
 
@@ -80,20 +79,13 @@ def run_rows(
 
 
 def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
-    inventory = manifest.get("inventory")
-    bench = inventory.get("name") if isinstance(inventory, dict) else None
-    dut = manifest.get("dut")
-    seed = manifest.get("seed")
-    texts = {"bench": bench, "line": manifest.get("line"), "git_commit": manifest.get("git_commit")}
-    texts |= {name: manifest.get(name) for name in ("run_id", "rig", "host", "started", "part")}
-    texts |= {name: manifest.get(name) for name in ("catalogue_sha", "inventory_sha")}
-    ended = manifest.get("ended")
-    texts["ended"] = ended.get("at") if isinstance(ended, dict) else None
-    texts["of_night"] = manifest.get("night")
+    inventory, ended, dut = (manifest.get(name) for name in ("inventory", "ended", "dut"))
     return {
-        **{name: value if isinstance(value, str) else None for name, value in texts.items()},
+        **{name: manifest.get(name) for name in TABLES[RUNS].names},
+        "bench": inventory.get("name") if isinstance(inventory, dict) else None,
+        "ended": ended.get("at") if isinstance(ended, dict) else None,
+        "of_night": manifest.get("night"),
         "dut": None if dut is None else json.dumps(dut, sort_keys=True),
-        "seed": seed if isinstance(seed, int) else None,
         "build": build_of(manifest)[0],
         "explores": manifest.get("explores") is True,
         "cases": len(score["verdicts"]),
@@ -147,7 +139,7 @@ class Lake:
         self._spark = spark
         folder = local_path(uri)
         self.uri = uri if folder is None else f"file:{folder}"
-        self._folders: _OnDisk | _Elsewhere = _OnDisk() if folder else _Elsewhere(spark)
+        self._folders = _Folders(spark)
         self.shared = f"{self.uri}/_unfinished/{spark.sparkContext.applicationId}"
 
     def put_aside(self, name: str, table: DataFrame, runs: Collection[str]) -> None:
@@ -268,36 +260,8 @@ class Lake:
         return folder
 
 
-class _OnDisk:
-    """The folders of a lake that is one of this host's."""
-
-    def exists(self, uri: str) -> bool:
-        return self._path(uri).exists()
-
-    def delete(self, uri: str) -> None:
-        shutil.rmtree(self._path(uri), ignore_errors=True)
-
-    def move(self, uri: str, place: str) -> None:
-        """Put a folder in the place of what is there."""
-        self.delete(place)
-        self._path(place).parent.mkdir(parents=True, exist_ok=True)
-        self._path(uri).rename(self._path(place))
-
-    def copy(self, uri: str, place: str) -> None:
-        """Put the files of a folder in the place of what is there."""
-        self.delete(place)
-        shutil.copytree(self._path(uri), self._path(place))
-
-    def like(self, uri: str, pattern: str) -> list[str]:
-        """The folders below this one with such names."""
-        return [str(folder) for folder in self._path(uri).glob(pattern)]
-
-    def _path(self, uri: str) -> Path:
-        return Path(uri.removeprefix("file:"))
-
-
-class _Elsewhere:
-    """The same anywhere else, as Hadoop's file systems do it."""
+class _Folders:
+    """The folders of a lake, wherever it is, as Hadoop's file systems have them."""
 
     def __init__(self, spark: SparkSession) -> None:
         # Looked up once: each part of the name costs a search through all jars.
@@ -312,17 +276,20 @@ class _Elsewhere:
         self._files(uri).delete(self._path(uri), True)
 
     def move(self, uri: str, place: str) -> None:
+        """Put a folder in the place of what is there."""
         self.delete(place)
         self._files(place).mkdirs(self._path(place).getParent())
         assert self._files(place).rename(self._path(uri), self._path(place)), place
 
     def copy(self, uri: str, place: str) -> None:
+        """Put the files of a folder in the place of what is there."""
         self.delete(place)
         files = self._files(place)
         self._copy(files, self._path(uri), files, self._path(place), False, self._configuration)
 
     def like(self, uri: str, pattern: str) -> list[str]:
-        found = self._files(uri).globStatus(self._path(f"{uri}/{pattern}"))
+        """The folders below this one with such names."""
+        found = self._files(uri).globStatus(self._path(f"{literal(uri)}/{pattern}"))
         return [str(status.getPath()) for status in found or ()]
 
     def _files(self, uri: str) -> Any:
