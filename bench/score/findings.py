@@ -12,13 +12,15 @@ from bench.capture.wholeness import Wholeness
 from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
+from bench.score.read import columns_of
+from bench.score.schema import KINDS
+from bench.score.tables import TABLES
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
-_FACTS = {
-    "frame_id": "STRING", "station": "STRING", "n": "INT", "expected": "STRING",
-    "observed": "STRING", "t_us": "BIGINT",
-}  # fmt: skip
-_COLUMNS = ", ".join(("run", "case", "owner", "rule", *_FACTS, "text", "result", "phase", "place"))
+# Those of the lake, and where it stands among the reasons of its verdict.
+_TYPES = {name: type_ for name, type_, _ in TABLES["findings"].columns}
+_TYPES |= {"phase": "INT", "place": "BIGINT"}
+_COLUMNS = ", ".join(("run", *_TYPES))
 _REASONS_MAX = 20
 # A station in a text, until its name for people takes the place of this.
 _MARK = "char(1)"
@@ -29,17 +31,13 @@ def finding(
 ) -> str:
     """The findings that these rows of run and case are, as a query; all in words of SQL.
 
-    The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are those of
-    frame_id, station, n, expected, observed and t_us that a finding of this kind has.
+    The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are what else
+    of `findings` (bench/score/tables.py) a finding of this kind has.
     """
-    columns = {
-        "owner": (owner, "STRING"), "rule": (rule, "STRING"),
-        **{name: (facts.get(name, "NULL"), type_) for name, type_ in _FACTS.items()},
-        "text": (text, "STRING"), "result": (result, "STRING"),
-        "phase": (str(place[0]), "INT"), "place": (place[1], "BIGINT"),
-    }  # fmt: skip
-    filled = (f"CAST({one} AS {type_}) AS {name}" for name, (one, type_) in columns.items())
-    return f"SELECT run, case, {', '.join(filled)} FROM {rows}"
+    values = {"case": "case", "owner": owner, "rule": rule, "text": text, "result": result}
+    values |= {"phase": str(place[0]), "place": place[1], **facts}
+    filled = (f"CAST({values.get(name, 'NULL')} AS {_TYPES[name]}) AS {name}" for name in _TYPES)
+    return f"SELECT run, {', '.join(filled)} FROM {rows}"
 
 
 def _own(*names: str) -> dict[str, str]:
@@ -196,6 +194,7 @@ _MISSED = finding(
     "stimulus_missed", "coalesce(owner, 'air')", "'stimulus'", INCONCLUSIVE, (-2, "t_us"),
     "reason", t_us="t_us",
 )  # fmt: skip
+_HOLES = finding("holes", "'bench'", "rule", "NULL", (6, "place"), "text", case="NULL")
 _FINDINGS = f"""
 -- The findings; where a stimulus was missed or the host stalled nothing fails, and what is missing
 -- of the run itself is the bench's.
@@ -207,14 +206,7 @@ FROM disagreements
      WHERE expect = 'finding') USING ({_DECLARED})
 |> SELECT {_COLUMNS}, coalesce(provoked AND result IS NULL, false) AS provoked
 UNION ALL
-SELECT *, false FROM ({_UNPROVOKED})
-UNION ALL
-SELECT *, false FROM ({_STALLED})
-UNION ALL
-SELECT *, false FROM ({_MISSED})
-UNION ALL
-SELECT run, CAST(NULL AS STRING), 'bench', rule, NULL, NULL, NULL, NULL, NULL, NULL, text,
-  NULL, 6, place, false FROM holes"""
+SELECT *, false FROM ({_UNPROVOKED} UNION ALL {_STALLED} UNION ALL {_MISSED} UNION ALL {_HOLES})"""
 
 _REASONS = f"""slice(sort_array(collect_list(struct(phase, place, n, text, owner))
     FILTER (WHERE result = %s)), 1, {_REASONS_MAX})"""
@@ -244,42 +236,29 @@ FROM case_begin |> SELECT run, case, scenario, file, group, title, strategy, con
      coalesce(repeated, false) AND verdict IN ('INCONCLUSIVE', 'ERROR') AS superseded,
      first_us AS begin_us, end_us, coalesce(receptions, 0) AS receptions
 UNION ALL
-SELECT run, case, scenario, file, group, title, strategy, confirmed, 'ERROR', array(reason),
-  'bench', 1, false, begin_us, NULL, 0 FROM withheld"""
+SELECT run, case, coalesce(scenario, case), file, group, title, strategy, confirmed, 'ERROR',
+  array(reason), 'bench', 1, false, coalesce(t_us, 0), NULL, 0 FROM withheld"""
 
 QUERIES = {"disagreements": _DISAGREEMENTS, "findings": _FINDINGS, "verdicts": _VERDICTS}
 
 HOLES = "run STRING, rule STRING, text STRING, place BIGINT"
-_TEXTS = ("scenario", "file", "group", "title", "strategy")
-WITHHELD = (
-    "run STRING, case STRING, scenario STRING, file STRING, group STRING,"
-    " title STRING, strategy STRING, confirmed BOOLEAN, reason STRING, begin_us BIGINT"
-)
+WITHHELD = "run STRING, case STRING, reason STRING, t_us BIGINT, "
+WITHHELD += columns_of(KINDS["case.begin"].split())
 
 
 def holes(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
     """A row for each hole in the books of these runs."""
     return [
-        {"run": run, "rule": hole.rule.value, "text": hole.text,
-         "place": place}
+        {"run": run, "rule": hole.rule, "text": hole.text, "place": place}
         for run, book in books.items()
         for place, hole in enumerate(book.holes)
-    ]  # fmt: skip
+    ]
 
 
 def withheld(books: Mapping[str, Wholeness]) -> list[dict[str, Any]]:
     """A row for each case that is not whole, with what its beginning says."""
-    rows = []
-    for run, book in books.items():
-        for one in book.withheld:
-            texts = {name: one.begin.get(name) for name in _TEXTS}
-            texts = {name: text if isinstance(text, str) else None for name, text in texts.items()}
-            texts["scenario"] = texts["scenario"] or one.case
-            confirmed = one.begin.get("confirmed")
-            confirmed = confirmed if isinstance(confirmed, bool) else None
-            rows.append(
-                {"run": run, "case": one.case, **texts,
-                 "confirmed": confirmed, "reason": one.reason,
-                 "begin_us": one.begin.get("t_us") or 0}
-            )  # fmt: skip
-    return rows
+    return [
+        {**one.begin, "run": run, "case": one.case, "reason": one.reason}
+        for run, book in books.items()
+        for one in book.withheld
+    ]

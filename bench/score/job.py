@@ -6,8 +6,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from bench.capture.reading import capture_files
 from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
+from bench.night.record import manifest_of
 from bench.score import (
     deliveries,
     expectations,
@@ -22,19 +24,16 @@ from bench.score import (
 from bench.score.cut import Queries, Tables
 from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
 from bench.score.summary import summaries, summary_queries
+from bench.score.tables import OF_NIGHTS, RUNS, TABLES
 from bench.spark import Profile, session
 
 # Below this, a better compiler of Java takes longer than it saves.
 _QUICK_BYTES_MAX = 64 << 20
 # Below this, compiling the queries takes longer than running them.
 _INTERPRETED_BYTES_MAX = 512 << 20
-# The tables of the lake, each with one that has as many rows.
-_LAKE = {
-    "receptions": "oracle", "outcomes": "outcomes", "expectations": "expectations",
-    "scores": "scores", "answers": "answers", "verdicts": "verdicts", "findings": "findings",
-    "margins": "margins", "ledger": "ledger", "stimuli": "stimuli",
-    "margin_nights": "margin_nights", "lab_nights": "lab_nights",
-}  # fmt: skip
+# The tables of the lake that are made of captures, each with one that has as many rows.
+_LAKE = {name: name for name in TABLES if name not in (RUNS, *OF_NIGHTS)}
+_LAKE["receptions"] = "oracle"
 # What is worked out once, beside these; the others are worked out where they are read.
 _KEPT = {
     *_LAKE.values(), "lines", "case_expect", "radio_transmit", "station_text", "lns_claim",
@@ -64,7 +63,9 @@ def score(
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
-    files = [file for folder in folders for file in _captures(folder)]
+    files = [file for folder in folders for file in capture_files(folder)]
+    if empty := [folder for folder in folders if not capture_files(folder)]:
+        raise FileNotFoundError(f"{empty[0]}: no capture (*.jsonl) in this folder")
     runs = [folder.name for folder in folders]
     if len(set(runs)) < len(runs):
         raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")
@@ -98,7 +99,7 @@ def score(
 
         rows = tables.make(_QUERIES, _KEPT, _LAKE, into_lake, summary_queries(_LAKE))
         found = summaries(rows, runs, _LAKE)
-        manifests = {folder.name: _manifest(folder) for folder in folders}
+        manifests = {folder.name: manifest_of(folder) for folder in folders}
         for run, score_object in found.items():
             score_object |= {name: manifests[run].get(name) for name in _OF_MANIFEST}
             score_object["wholeness"] = books[run].as_json()
@@ -124,21 +125,3 @@ def _profile(size_bytes: int) -> Profile:
         return Profile.QUICK_START
     interpreted = size_bytes <= _INTERPRETED_BYTES_MAX
     return Profile.MANY_TABLES if interpreted else Profile.THROUGHPUT
-
-
-def _captures(folder: Path) -> list[Path]:
-    # A stream that is there in both forms was being compressed when something died.
-    packed = {path.stem: path for path in folder.glob("*.jsonl.gz")}
-    plain = {path.name: path for path in folder.glob("*.jsonl")}
-    files = [path for _, path in sorted((packed | plain).items())]
-    if not files:
-        raise FileNotFoundError(f"{folder}: no capture (*.jsonl) in this folder")
-    return files
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return manifest if isinstance(manifest, dict) else {}

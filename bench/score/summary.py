@@ -9,22 +9,16 @@ from pyspark.sql import Row
 
 from bench.score.margins import RX2_AFTER_RX1_US
 from bench.score.read import STALL_US_MAX, unpacked
+from bench.score.tables import TABLES
 
 SCHEMA = 1
 Found = dict[str, Any]
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
-_FINDING = (
-    "case", "owner", "rule", "frame_id", "station", "n", "expected", "observed", "t_us", "text",
-)  # fmt: skip
-_VERDICT = (
-    "case", "scenario", "file", "group", "title", "strategy", "confirmed", "verdict", "reasons",
-    "owner", "attempt", "begin_us", "end_us", "receptions",
-)  # fmt: skip
+_FINDING = [name for name in TABLES["findings"].names if name != "result"]
+_VERDICT = [name for name in TABLES["verdicts"].names if name != "superseded"]
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
 _CONSUMED = ("p50_us", "p95_us", "p99_us", "max_us")
-_LAB = (
-    "opportunities", "missed", "repeats", "inconclusive", "errors", "rssi_p50", "snr_p50", "sick",
-)  # fmt: skip
+_LAB = TABLES["lab_nights"].names[2:]
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
 _COUNTED = {
