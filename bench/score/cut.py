@@ -89,10 +89,9 @@ class Tables:
             query = tables[name]
             if isinstance(query, Fold):
                 self._fold(name, query)
-            elif name in kept:
-                self.put(name, self._cut(name, self._spark.sql(query)))
             else:
-                self.put(name, self._spark.sql(query))
+                table = self._spark.sql(query)
+                self.put(name, self._cut(name, table) if name in kept else table)
             if name in wanted:
                 written.append(writer.submit(write, name))
             return []

@@ -39,13 +39,6 @@ _RACE = "PARTITION BY race, frame_id, run, case"
 _SCORES = f"""
 -- One row per reception that is due or that a frame with expectations had, with its grade. The word
 -- of level 2 counts only where one is due.
-SELECT run, case, frame_id, copy, due_station,
-  heard_station, told, race, due, due_status, due_words,
-  concat_ws(' ', observed, if(due_words.level2 IS NULL, NULL, observed_words.level2)) AS observed,
-  observed_words.status AS observed_status,
-  struct({", ".join(f"observed_words.{word}" for word in WORDS)},
-    if(due_words.level2 IS NULL, NULL, coalesce(observed_words.level2, '-')) AS level2)
-    AS observed_words, seen.t_us, due_seq
 FROM (
   SELECT run, case, frame_id, copy, station AS due_station, race, seq AS due_seq,
     concat_ws(' ', {sentence(*WORDS)}, level2) AS due, status AS due_status,
@@ -58,6 +51,8 @@ FULL JOIN (
   FROM matched LEFT SEMI JOIN expectations USING (run, case, frame_id)
   WHERE heard) AS seen
 USING (run, case, frame_id, copy)
+|> EXTEND if(due_words.level2 IS NULL, NULL, observed_words.level2) AS level2
+|> SET observed = concat_ws(' ', observed, level2)
 |> EXTEND
      coalesce(race IS NOT NULL AND sort_array(collect_list(heard_station) OVER ({_RACE}))
        = sort_array(collect_list(due_station) OVER ({_RACE})), false) AS is_settled,
@@ -67,12 +62,13 @@ USING (run, case, frame_id, copy)
 |> SET due_station = if(is_settled, heard_station, due_station),
      {", ".join(f"{one} = if(is_settled, settled.{one}, {one})" for one in _DUE)}
 |> SELECT run, case, frame_id, copy, due_station, heard_station, due, due_status,
-     if(told, observed, NULL) AS observed, if(told, observed_status, NULL) AS observed_status,
+     if(told, observed, NULL) AS observed, observed_words.status AS observed_status,
      CASE WHEN due IS NULL THEN '{Grade.NOT_EXPECTED}'
        WHEN heard_station IS NULL THEN '{Grade.NOT_DELIVERED}'
        WHEN heard_station != due_station THEN '{Grade.OTHER_STATION}'
        WHEN NOT told THEN '{Grade.NO_OUTCOME}'
-       WHEN due_words <=> observed_words THEN '{Grade.AGREES}'
+       WHEN due_words <=> struct({", ".join(f"observed_words.{word}" for word in WORDS)}, level2)
+         THEN '{Grade.AGREES}'
        ELSE '{Grade.DIFFERS}' END AS grade,
      t_us, due_seq"""
 

@@ -214,8 +214,8 @@ class Session:
     newest: Come | None = None
     owner: str | None = None
     claimed_us: int | None = None
-    before: int | None = None
-    maybe: int | None = None
+    before: int = NOBODY
+    maybe: int = NOBODY
     maybe_of: str | None = None
     frames: dict[tuple[int, int], Claimed] = field(default_factory=dict)
 
@@ -513,13 +513,13 @@ def _is_unsure(session: Session, row: Reception, due: bool) -> bool:
     f_cnt = row.f_cnt
     if due:
         elsewhere = session.maybe_of not in (None, row.lns)
-        lost = elsewhere and (f_cnt <= _or(session.maybe) or row.first_message)
+        lost = elsewhere and (f_cnt <= session.maybe or row.first_message)
         return bool(lost or row.overtaken)
     if not row.raced or session.claimed_us is None or session.newest is None:
         return False
     at_once = row.t_us - session.claimed_us <= row.race_bound_us
     overtook = at_once and session.owner != row.lns and f_cnt < session.newest.last
-    return bool(overtook and _or(session.before) < f_cnt)
+    return bool(overtook and session.before < f_cnt)
 
 
 def _seat_after(seat: Seat, worth: Worth, answer: Answer, row: Reception) -> Seat:
@@ -565,13 +565,13 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
     elif keeps and seat.come.last >= session.unsaved:
         session.unsaved = NOBODY
     if level2 == UNAVAILABLE:
-        session.maybe, session.maybe_of = max(f_cnt, _or(session.maybe)), row.lns
-    elif answer.granted and answer.moves and session.maybe is not None and f_cnt >= session.maybe:
+        session.maybe, session.maybe_of = max(f_cnt, session.maybe), row.lns
+    elif answer.granted and answer.moves and f_cnt >= session.maybe:
         session.maybe_of = None
     if answer.granted:
         session.claimed_us = row.t_us
         if answer.moves:
-            session.before = None if session.newest is None else session.newest.last
+            session.before = NOBODY if session.newest is None else session.newest.last
         session.newest, session.owner = answer.come, answer.owner
     if answer.come is not None:
         seen = _seen(session, row)
@@ -584,7 +584,3 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
         session.kept_spent = seat.spent
     session.seats[row.lns] = seat
     session.now_us = row.t_us
-
-
-def _or(counter: int | None) -> int:
-    return NOBODY if counter is None else counter

@@ -56,8 +56,7 @@ def with_status(
     """
     of_key = f"PARTITION BY {key} ORDER BY {order}"
     anew = f" OR coalesce({life} != lag({life}) OVER of_key, true)" if life else ""
-    kept = f", count_if(NOT {lost}) OVER (of_key_before) AS kept" if lost else ""
-    kept = kept.replace("of_key_before", f"{of_key} {BEFORE}")
+    kept = f", count_if(NOT {lost}) OVER ({of_key} {BEFORE}) AS kept" if lost else ""
     again = f"""
 |> SET is_first = kept = last(if(is_first, kept, NULL)) IGNORE NULLS OVER ({of_key} {SO_FAR})
 |> DROP kept""" if lost else ""  # fmt: skip
@@ -170,8 +169,7 @@ UNION ALL (
          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) > f_cnt, false) AS overtaken,
        min(t_us) OVER (PARTITION BY {_SENDER}, race_no) AS race_us
   |> EXTEND coalesce(CAST(winner != lns AS INT), 0) AS race_rank
-  |> SELECT * EXCEPT (begins, race_no, owners, others, raced, winner, overtaken, race_us,
-       race_rank), raced, winner, overtaken, race_us, race_rank)"""
+  |> DROP begins, race_no, owners, others)"""
 
 # What reaches level 1; a join is known there by JoinEUI, DevEUI and DevNonce.
 _STATUSES = (
@@ -276,18 +274,16 @@ _SHARED = f"""
 -- What the fold over a session needs of each reception. granted_by is the server that accepted the
 -- join which opened the session; null where the session was there before.
 FROM joined |> WHERE several
-|> EXTEND {_WAITS} AS waits
-|> EXTEND {_GRANTED} AS joined_at
-|> EXTEND coalesce(preset, -1L) AS preset_, coalesce(device.f_cnt_bits = 16, false) AS short,
-     on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
+|> EXTEND {_WAITS} AS waits, {_GRANTED} AS joined_at
+|> EXTEND coalesce(device.f_cnt_bits = 16, false) AS short, on_outage = 'closed' AS closed,
+     outcome.level2 AS observed_level2,
      if(preset IS NOT NULL OR coalesce(device.activation = 'abp', false), NULL, first(joined_at)
        OVER (PARTITION BY {_SENDER} ORDER BY {_RACE_ORDER} {SO_FAR})) AS granted_by
-|> DROP joined_at"""
+|> SET preset = coalesce(preset, -1L) |> DROP joined_at"""
 
 _GROUPS = f"""
-SELECT transform(sort_array(collect_list(struct({_ORDER}, struct(row_id,
-    {", ".join(name if name != "preset" else "preset_ AS preset" for name in FACTS)}) AS row))),
-  one -> one.row) AS rows
+SELECT transform(sort_array(collect_list(struct({_ORDER},
+    struct(row_id, {", ".join(FACTS)}) AS row))), one -> one.row) AS rows
 FROM shared WHERE reaches AND NOT is_join GROUP BY dev_eui_no, session, run, case"""
 
 _LEVEL2 = """
@@ -324,8 +320,8 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, looked_us, later, told_over, met, preset_, short, closed, observed_level2,
-     granted_by, waits"""
+|> DROP taken, looked_us, later, told_over, met, short, closed, observed_level2, granted_by,
+     waits"""
 
 _FACT_NAMES = """newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped,
   maybe_read"""
@@ -382,14 +378,6 @@ _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'ope
          THEN 'due'
        WHEN requests_answer THEN 'Suppressed' WHEN NOT requests_answer THEN 'NotAsked' END"""
 _OF_RECEPTION = "row_id, run, case, station, t_us, frame_id, copy, told, outcome"
-_OF_ORACLE = ", ".join(
-    (
-        "lns_life, session, f_cnt, dev_eui_no",
-        "unknowable, status_agrees, disposition_agrees, level2_agrees",
-        *(f"oracle_{word}" for word in ORACLE_WORDS),
-        *(f"observed_{word}" for word in WORDS),
-    )
-)
 _ORACLE = f"""
 -- One row per reception: the words that are due, why they cannot be told where that is so, and
 -- whether the network server agrees. oracle_status is "-" where level 1 is not reached,
@@ -431,9 +419,10 @@ FROM worth
      coalesce({told("upstream")} = oracle_upstream AND {told("reason")} = oracle_reason
        AND ({told("answer")} = oracle_answer OR oracle_answer = 'open' OR (oracle_answer = 'due'
          AND outcome.answer IN ('RX1', 'RX2', 'TooLate'))), false) AS disposition_agrees,
-     told AND coalesce(outcome.level2, 'NotAsked') = oracle_level2 AS level2_agrees,
-     {", ".join(f"{told(word)} AS observed_{word}" for word in WORDS)}
-|> SELECT {_OF_RECEPTION}, {_OF_ORACLE}"""
+     told AND coalesce(outcome.level2, 'NotAsked') = oracle_level2 AS level2_agrees
+|> SELECT {_OF_RECEPTION}, lns_life, session, f_cnt, dev_eui_no, unknowable, status_agrees,
+     disposition_agrees, level2_agrees, {", ".join(f"oracle_{word}" for word in ORACLE_WORDS)},
+     {", ".join(f"{told(word)} AS observed_{word}" for word in WORDS)}"""
 
 _RECEPTIONS = f"""
 -- One row per reception: all that is known of it.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.score.schema import CAPTURE, KINDS
@@ -29,18 +29,16 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     `text` is the whole line; `unpacked` tells what else stands in it. One that is torn has nothing
     but its text. The files are these and no others, whatever characters their names have.
     """
-    said = F.from_json("text", columns_of(_HEAD))
     folder = F.substring_index(F.substring_index("_metadata.file_path", "/", -2), "/", 1)
+    # Spark writes a path as a URL, in which "+" stands for itself.
+    run = F.url_decode(F.replace(folder, F.lit("+"), F.lit("%2B")))
+    said = F.from_json("value", columns_of(_HEAD))
     whole = reduce(and_, (F.col(f"said.{name}").isNotNull() for name in _HEAD[1:]))
     return (
         spark.read.text([literal(file) for file in files])
         .where("trim(value) != ''")
-        .select(
-            _unquoted(folder).alias("run"),
-            F.col("value").alias("text"),
-        )
-        .select("*", said.alias("said"))
-        .select("run", "text", F.when(whole, F.col("said")).alias("said"))
+        .select(run.alias("run"), F.col("value").alias("text"), said.alias("said"))
+        .select("run", F.when(whole, F.col("said")).alias("said"), "text")
         .select("run", "said.*", "text")
     )
 
@@ -54,11 +52,6 @@ def night_of(run: str) -> str:
     """The date at the head of a run's name; "undated" where there is none."""
     found = re.match(r"(\d{4})(\d{2})(\d{2})T", run)
     return "-".join(found.groups()) if found else "undated"
-
-
-def _unquoted(part: Column) -> Column:
-    # Spark writes a path as a URL, in which "+" stands for itself.
-    return F.url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))
 
 
 def columns_of(names: Iterable[str]) -> str:
@@ -77,25 +70,17 @@ _NEXT_BEGIN = """min(begin_us) OVER (PARTITION BY run ORDER BY begin_us DESC
      RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
 
 
-def _windows(rows: str) -> str:
-    """A case without an end is open until another one begins; the last one has no open_until_us."""
-    return f"""
-FROM ({rows}) |> WHERE begin_us IS NOT NULL
-|> EXTEND coalesce(end_us, {_NEXT_BEGIN} - 1) AS open_until_us"""
-
-
 _LINES = f"""
 -- The whole lines of the cases that are whole. A line belongs to the case it names; one that names
--- none to the case that was open then, if it was the only one: cases may run side by side.
+-- none to the case that was open then, if it was the only one: cases may run side by side. A case
+-- without an end is open until another one begins; the last one has no open_until_us.
 WITH whole AS (FROM read |> WHERE kind IS NOT NULL),
   numbered AS (
-    {
-    _windows('''
-      FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL
-      |> AGGREGATE max(t_us) FILTER (WHERE kind = 'case.begin') AS begin_us,
-           max(t_us) FILTER (WHERE kind = 'case.end') AS end_us GROUP BY run, case''')
-}
-    |> SELECT run, case, begin_us, open_until_us,
+    FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL
+    |> AGGREGATE max(t_us) FILTER (WHERE kind = 'case.begin') AS begin_us,
+         max(t_us) FILTER (WHERE kind = 'case.end') AS end_us GROUP BY run, case
+    |> WHERE begin_us IS NOT NULL
+    |> SELECT run, case, begin_us, coalesce(end_us, {_NEXT_BEGIN} - 1) AS open_until_us,
          row_number() OVER (PARTITION BY run ORDER BY begin_us, case) AS number),
   events AS (
     SELECT run, number, NULL AS line, inline(array(
