@@ -57,6 +57,7 @@ _SIZE = "no history is as long or as large as this takes"
 _GIVEN_BACK = "given back, gone up elsewhere, and begun again: of 50 000 histories two or none"
 _RIGHT_BEHIND = "it takes what waits for a device right behind a frame that was given back"
 _ALONE = "a server is alone with a life that another began: one of 18 700 histories showed it"
+_NEVER_SEEN = "of 60 000 histories none showed it; the contract of the stores does"
 BEYOND = {
     "more lives take a life back": "what follows of a life that one server saw alone is unknowable",
     "key without DevEUI": "no two devices of a history have frames with one MIC",
@@ -83,6 +84,11 @@ BEYOND = {
     "name of what was given back is free for who forgot it": _GIVEN_BACK,
     "of what is nobody's nobody takes a downlink counter": _RIGHT_BEHIND,
     "former life continued by a frame it had come past": _ALONE,
+    "refused claim keeps the state alive": "a state is remembered for a day",
+    "DevEui plain": "stations of histories do not read whose downlink it is",
+    "only more repetitions": "the record of a device does not change in a history",
+    "who began a life alone takes those before it back": _NEVER_SEEN,
+    "what was given back under no name keeps one": _NEVER_SEEN,
     "claimed and never sent taken for a retry": "no server of a history is killed in mid claim",
 }
 
