@@ -88,6 +88,7 @@ BEYOND = {
     "DevEui plain": "stations of histories do not read whose downlink it is",
     "only more repetitions": "the record of a device does not change in a history",
     "who began a life alone takes those before it back": _NEVER_SEEN,
+    "FCntDown without a claim for anybody": _NEVER_SEEN,
     "what was given back under no name keeps one": _NEVER_SEEN,
     "claimed and never sent taken for a retry": "no server of a history is killed in mid claim",
 }
