@@ -57,6 +57,12 @@ _DUE_TIMES, _TIMES = (f"format_string('%d times', {one})" for one in ("due", "ob
 _DUE_TEXT, _TEXT = (f"coalesce({one}, 'null')" for one in ("due", "observed"))
 # fmt: off
 _PARTS = (
+    # What the bench found wrong while it had the keys: fields of downlinks, joins, messages. What
+    # is wrong before the antenna comes first: what a device then does is no fault of its own.
+    finding(
+        "case_finding WHERE case IS NOT NULL", "owner", "rule", FAIL, (-1, "seq"), "text",
+        **_own("frame_id", "station", "expected", "observed", "t_us"),
+    ),
     # Receptions whose words differ from what was due, and stimuli that were not delivered.
     finding(
         f"scores WHERE grade != '{Grade.AGREES}'",

@@ -7,7 +7,7 @@ _TYPES = {
     "STRING": "kind source case scenario file title group strategy expect frame_id station status"
     " upstream reason answer dev_eui line verdict owner name eui activation lorawan join_eui server"
     " lns event seam fault origin detail text direction phy cause dev_addr level2 stage window key"
-    " body on_outage decision consumer message_id by region rule",
+    " body on_outage decision consumer message_id by region rule expected observed",
     "BIGINT": "t_us seq dev_status_s join_nonce_min f_cnt_up retention_us transmission f_cnt"
     " airtime_us held_us xtime diid f_cnt_down late_us position first_position",
     "INT": "n attempt f_cnt_bits nb_trans session race count",
@@ -23,6 +23,7 @@ KINDS = {
     " dev_status_s lorawan join_eui join_nonce_min server",
     "case.expect": "expect frame_id n station status upstream reason answer level2 race windows"
     " dev_eui dev_addr line f_cnt body consumer message_id by count owner rule",
+    "case.finding": "owner rule text frame_id station expected observed",
     "stimulus.missed": "owner reason",
     "host.stalled": "late_us",
     "radio.transmit": "transmission direction dev_eui session f_cnt frame_id genuine phy"

@@ -28,6 +28,20 @@ MUTANTS = (
         AGREEMENT,
     ),
     Mutant(
+        "what the bench found while it had the keys is not scored",
+        "bench/score/findings.py",
+        "case_finding WHERE case IS NOT NULL",
+        "case_finding WHERE false",
+        AGREEMENT,
+    ),
+    Mutant(
+        "what is wrong before the antenna comes last",
+        "bench/score/findings.py",
+        'FAIL, (-1, "seq"), "text"',
+        'FAIL, (9, "seq"), "text"',
+        AGREEMENT,
+    ),
+    Mutant(
         "what was not provoked is not missed",
         "bench/verdict/expectation.py",
         "        if due.rule == TOO_LATE_RULE and due not in evidence.provoked",

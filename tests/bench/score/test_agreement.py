@@ -15,6 +15,9 @@ from tests.bench.score.conftest import Scored, captures
 ROOT = Path(__file__).resolve().parents[3]
 
 GOOD_AND_BAD = '''
+import msgspec
+
+from lns.station import protocol
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 
@@ -99,6 +102,21 @@ async def test_the_device_hears_something_else(rig):
     uplink = await rig.alpha.send(confirmed=True)
     rig.expect(uplink, NEW, first="west")
     rig.expect_downlink(rig.alpha, b"on", port=8)
+
+
+async def test_the_server_names_another_data_rate(rig):
+    """An answer that the device cannot hear: what it does not say then is no fault of its own."""
+    rig.only("west")
+    right = protocol.dnmsg_text
+    protocol.dnmsg_text = lambda down: right(msgspec.structs.replace(
+        down, rx1_dr=3, rx2_dr=None, rx2_freq_hz=None))
+    try:
+        uplink = await rig.alpha.send(confirmed=True)
+        await rig.settle()
+    finally:
+        protocol.dnmsg_text = right
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_reply(uplink)
 
 
 async def test_one_effect(rig):
