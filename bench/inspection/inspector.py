@@ -118,6 +118,8 @@ class Inspector:
                 case "lns.evicted":
                     told = [uplink for heard in self._heard.values() for uplink in heard]
                     self._found += forgotten(event, told)
+                case "case.lns" if "retention_us" in event:
+                    self._frame_names.retention_us = event["retention_us"]
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
 from bench.inspection.downlink import Answered
@@ -48,11 +49,13 @@ def addressed(topic: str, word: str, body: dict[str, Any], check: Scrutiny) -> I
 class Names:
     """The keys of the frames so far: all messages of one have one, and no other frame has it.
 
-    But for the life of a relaxed device, which is part of the key.
+    But for the life of a relaxed device, which is part of the key, and for the MIC in it:
+    `retention_us` after a frame was told, nobody knows which bytes had its counter.
     """
 
     def __init__(self) -> None:
-        self._name_of: dict[str, str] = {}
+        self.retention_us: float = inf
+        self._name_of: dict[str, tuple[str, int]] = {}
         self._frame_of: dict[str, str] = {}
 
     def compare(
@@ -74,8 +77,9 @@ class Names:
             return  # two frames have this counter: nobody can say which of them it is
         frame_id = frames.pop()
         # A device that begins again may send the same bytes once more: in another life.
-        due = self._name_of.setdefault(frame_id, found[2])
-        yield from check.same("removeDuplicatesKey", frame + due, frame + found[2])
+        due, told_us = self._name_of.setdefault(frame_id, (found[2], check.t_us))
+        if check.t_us - told_us < self.retention_us:
+            yield from check.same("removeDuplicatesKey", frame + due, frame + found[2])
         first = self._frame_of.setdefault(key, frame_id)
         if first != frame_id:
             yield check.wrong("removeDuplicatesKey", "one of this frame", f"{key} of {first}")

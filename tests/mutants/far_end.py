@@ -268,4 +268,11 @@ MUTANTS = (
         "if is_sure and key in self._sent and since_us > _TOLD_AFTER_US:",
         "tests/bench/inspection/test_accounts.py",
     ),
+    Mutant(
+        "a name is held against a server that could have forgotten the frame",
+        "bench/inspection/message.py",
+        "if check.t_us - told_us < self.retention_us:",
+        "if told_us >= 0:",
+        "scenarios/test_explored.py",
+    ),
 )
