@@ -7,25 +7,10 @@ number and its id, however often the way to it is lost.
 import pytest
 
 from bench.clock import minutes, seconds
+from scenarios.delivering import delivered, expect_in_order
 from scenarios.words import FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("outbox")
-
-
-async def delivered(rig, *, confirmed=True):
-    """A frame whose message the broker has."""
-    uplink = await rig.alpha.send(confirmed=confirmed)
-    await rig.until_published(uplink)
-    return uplink
-
-
-def expect_in_order(rig, uplinks, first=1):
-    """Each is delivered under the next number of its topic, and has one effect."""
-    for n, uplink in enumerate(uplinks, first):
-        rig.expect(uplink, FIRST, first="west")
-        rig.expect_reply(uplink)
-        rig.expect_upstream(uplink, through="west", sequenceNumber=n)
-        rig.expect_effects(uplink)
 
 
 @pytest.mark.fault("lns", "broker away")
@@ -148,54 +133,6 @@ async def test_a_full_outbox_refuses_and_has_room_again(rig, strategy, confirmed
     expect_in_order(rig, waiting)
     rig.expect(refused, REFUSED, refused="west")
     rig.expect_on_air(refused)
-
-
-@pytest.mark.fault("broker", "disk full")
-@pytest.mark.requires("virtual time")
-async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
-    """The broker takes what waited; with room again it leaves the file, and what comes counts on.
-
-    What could not be written was not heard, and is in no count of what waits.
-    """
-    rig.consumer()
-    rig.only("west")
-    rig.cut_upstream()
-    uplinks = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
-    await rig.fill_disk()
-    refused = await rig.alpha.send(confirmed=confirmed)
-    await rig.restore_upstream()
-    await rig.wait(seconds(15))
-    await rig.free_disk()
-    await rig.wait(seconds(3))
-    await rig.restart_lns()
-    uplinks.append(await delivered(rig, confirmed=confirmed))
-    expect_in_order(rig, uplinks)
-    rig.expect(refused, REFUSED, refused="west")
-    rig.expect_on_air(refused)
-    for uplink in uplinks:
-        rig.expect_ignored(uplink, by="window", times=0)
-
-
-@pytest.mark.fault("broker", "disk full")
-@pytest.mark.requires("virtual time")
-async def test_what_a_full_disk_does_not_put_aside_is_put_aside_later(rig):
-    """It waits for too long all the same: nobody is sent it before a person lets it go."""
-    rig.consumer()
-    rig.park_after(seconds(5))
-    rig.only("west")
-    before = await delivered(rig)
-    rig.cut_upstream()
-    parked = await rig.alpha.send(confirmed=True)
-    await rig.fill_disk()
-    await rig.wait(seconds(8))
-    await rig.free_disk()
-    await rig.wait(seconds(3))
-    await rig.restore_upstream()
-    await rig.wait(seconds(10))
-    await rig.release_parked()
-    await rig.until_published(parked)
-    expect_in_order(rig, [before])
-    expect_in_order(rig, [parked], first=3)
 
 
 @pytest.mark.fault("broker", "outbox full")
@@ -350,22 +287,26 @@ async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent
     await rig.wait(silent)
     await rig.find_broker()
     await rig.wait(seconds(31))
+    await rig.until_published(uplink, 1 + again)
     expect_in_order(rig, [before, uplink])
     rig.expect_ignored(uplink, by="window", times=again)
 
 
 @pytest.mark.fault("broker", "slow path")
 @pytest.mark.requires("virtual time")
-async def test_a_broker_that_acknowledges_late_and_again_and_again_is_not_left(rig):
+@pytest.mark.parametrize("refusals", [0, 3])
+async def test_a_broker_that_answers_late_and_again_and_again_is_not_left(rig, refusals):
     """Twenty seconds are counted from its last word, while one message after another waits."""
     rig.consumer()
     rig.only("west")
     alpha, charlie = [await delivered(rig)], [await rig.charlie.send(confirmed=True)]
     await rig.delay_pubacks(seconds(8))
+    for device in (rig.alpha, rig.charlie):
+        await rig.refuse_messages(refusals, of=device)
     for _ in range(4):
         alpha.append(await rig.alpha.send(confirmed=True))
         charlie.append(await rig.charlie.send(confirmed=True))
-    await rig.wait(seconds(40))
+    await rig.wait(minutes(2))
     await rig.find_broker()
     for uplinks in (alpha, charlie):
         expect_in_order(rig, uplinks)
@@ -400,6 +341,9 @@ async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
     before = await delivered(rig)
     await rig.refuse_messages(refusals)
     uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.wait(minutes(1))
+    await rig.refuse_messages(1)
+    uplinks.append(await rig.alpha.send(confirmed=True))
     await rig.wait(minutes(1))
     uplinks.append(await delivered(rig))
     expect_in_order(rig, [before, *uplinks])
@@ -546,6 +490,27 @@ async def test_a_server_tells_how_far_its_messages_have_come(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
         rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_is_sent_no_more_at_once_than_it_takes(rig):
+    """Three messages wait for it, what the server tells of itself included; the rest waits here."""
+    rig.consumer()
+    rig.only("west")
+    await rig.bravo.join()
+    devices = rig.alpha, rig.bravo, rig.charlie
+    for device in devices:
+        await rig.until_published(await device.send(confirmed=True))
+    await rig.delay_pubacks(seconds(15))
+    uplinks = [await device.send(confirmed=True) for _ in range(4) for device in devices]
+    await rig.wait(minutes(3))
+    await rig.find_broker()
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_effects(uplink)
+        rig.expect_ignored(uplink, by="window", times=0)
 
 
 @pytest.mark.fault("broker", "message refused")

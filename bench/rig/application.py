@@ -194,13 +194,24 @@ class Outboxes:
         self._delays_us += [(lns, us)] * messages
         self._fault("delay", us=us, messages=messages, **_of(lns))
 
-    def fill_disk(self, lns: str) -> None:
-        """Take nothing of a server, until `free_disk`."""
-        if self._on_disk is not None:
+    def fill_disk(self, lns: str, breaks_after: int = 0) -> None:
+        """Take nothing of a server, until `free_disk`.
+
+        With `breaks_after` take so many messages more, and neither take nor give anything then.
+        """
+        if breaks_after:
+            self.disk(lns).breaks_after = breaks_after
+        elif self._on_disk is not None:
             self.disk(lns).fill()
         else:
             self._full.add(lns)
-        self._fault("disk full", lns=lns)
+        later: dict[str, int | str] = {"breaks_after": breaks_after} if breaks_after else {}
+        self._fault("disk full", "fault.begin", lns=lns, **later)
+
+    def step_wall_clock(self, lns: str, us: int) -> None:
+        """Set the wall clock that an outbox looks at forward or back."""
+        if self._on_disk is not None:
+            self.disk(lns).step_wall_clock(us)
 
     def free_disk(self, lns: str) -> None:
         if self._on_disk is not None:

@@ -4,10 +4,11 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
-from sqlite3 import Connection, connect
+from sqlite3 import Connection, OperationalError, connect
 from tempfile import mkdtemp
 
 from bench.chance import stream
@@ -30,6 +31,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _URL = "mqtt://broker"
 _IN_MEMORY = Path("/dev/shm")
 _TELL_US = 10_000_000
+_KEEP_ALIVE_S = 30
+_WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
+_SENT_WITHIN_US = 100_000
+_REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = UpstreamSection().retry_max_s
 Body = dict[str, object]
 Took = Callable[[str, Body, Mapping[str, str]], None]
@@ -55,12 +60,15 @@ class DiskOutbox:
         self.lns = lns
         self._folder = Path(mkdtemp(prefix="lorabench-outbox-", dir=memory_of_this_host()))
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
+        self.broker.refused = self._refuse
         self.retry_s = RETRY_S
         self.messages_max: int | None = None
+        self.breaks_after: int | None = None
         self._setup = setup
         self._file = self._folder / "outbox"
         self._took = took
-        self._utc_us = utc_us
+        self._clock_us = utc_us
+        self._stepped_us = 0
         self._starts = 0
         self._waiting = 0
         self._known: set[str] = set()
@@ -68,6 +76,8 @@ class DiskOutbox:
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
+        self._gone_us: dict[tuple[object, object], int] = {}
+        self._refused: dict[str, tuple[int, int]] = {}  # how often in a row, and when last
         self._full: Connection | None = None
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
@@ -92,11 +102,18 @@ class DiskOutbox:
         await begun
 
     async def kill(self) -> None:
-        """End it at once: nobody waits for what is on its way."""
+        """End it at once: nobody waits for what is on its way, and nothing more is written."""
         self._look_at_connections()
         if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(_Killed())
-        await self._until_over()
+            with closing(connect(self._file, timeout=0, isolation_level=None)) as held:
+                while self._full is None and not _is_held(held):  # noqa: ASYNC110
+                    await asyncio.sleep(0)  # a commit is under way
+                self._ended.set_exception(_Killed())
+                await self._until_over()
+        self._refused.clear()
+        # What was removed just before is not sure, and nothing is of a disk that took nothing.
+        sure_us = 0 if self._full or self.breaks_after == 0 else now_us() - _REMOVED_US
+        self._gone_us = {what: us for what, us in self._gone_us.items() if us < sure_us}
 
     async def end(self) -> None:
         """End it as a server does that is stopped."""
@@ -118,6 +135,10 @@ class DiskOutbox:
         except UpstreamUnavailable:
             self._waiting -= 1
             raise
+        if self.breaks_after:
+            self.breaks_after -= 1
+            if self.breaks_after == 0:
+                self._rename("message", "away")
 
     async def release(self) -> None:
         """Let what is put aside be sent after all; the server must not run."""
@@ -138,13 +159,31 @@ class DiskOutbox:
         self._full.execute("BEGIN IMMEDIATE")
 
     def free(self) -> None:
-        """Let everything be written again."""
+        """Let everything be written and read again."""
         if self._full is not None:
             self._full.close()
+            self._full = None
+        self._gone_us = dict.fromkeys(self._gone_us, now_us())
+        if self.breaks_after == 0:
+            self._rename("away", "message")
+            self._told_us = now_us()  # a server knows nothing of what it cannot read
+        self.breaks_after = None
+
+    def step_wall_clock(self, us: int) -> None:
+        """Set the server's wall clock forward or back: what it has said was by another one."""
+        self._stepped_us += us
+        self._oldest = None
+
+    def _utc_us(self) -> int:
+        return self._clock_us() + self._stepped_us
+
+    def _rename(self, name: str, other: str) -> None:
+        with closing(connect(self._file, isolation_level=None)) as db:
+            db.execute(f"ALTER TABLE {name} RENAME TO {other}")
 
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
-        self._known, self._parked = set(), set()
+        self._known, self._parked, self._gone_us = set(), set(), {}
         self._waiting = 0
         for file in self._folder.glob("outbox*"):
             file.unlink()
@@ -180,10 +219,13 @@ class DiskOutbox:
                 f"{event.message_id}: expected {self._waiting}, observed {event.waiting}"
                 " messages wait"
             )
+        if isinstance(event, Acknowledged):
+            self._gone_us[event.topic, event.sequence_number] = now_us()
         if isinstance(event, Parked):
             if event.message_id in self._parked:
                 self._wrong(f"{event.message_id} was put aside before")
             self._parked.add(event.message_id)
+            self._refused.pop(event.topic, None)
 
     def _take(self, message: Published) -> None:
         try:
@@ -200,8 +242,35 @@ class DiskOutbox:
             )
         if message.client != self.lns:
             self._wrong(f"client id: expected {self.lns}, observed {message.client}")
+        if self.broker.keep_alive_s != _KEEP_ALIVE_S:
+            said_s = self.broker.keep_alive_s
+            self._wrong(f"keep alive: expected {_KEEP_ALIVE_S} s, observed {said_s} s")
+        self._look_at_wait(message.topic)
+        self._refused.pop(message.topic, None)
+        if (message.topic, body.get("sequenceNumber")) in self._gone_us:
+            self._wrong(f"{body.get('messageId')} was acknowledged, and is sent again")
         self._look_at_time(body)
         self._took(message.topic, body, dict(message.properties))
+
+    def _refuse(self, topic: str) -> None:
+        self._look_at_wait(topic)
+        in_a_row, _ = self._refused.get(topic, (0, 0))
+        self._refused[topic] = in_a_row + 1, now_us() + self.broker.puback_us
+
+    def _look_at_wait(self, topic: str) -> None:
+        """What was refused is tried again after a wait that doubles, half of which is chance."""
+        in_a_row, since_us = self._refused.get(topic, (0, 0))
+        if not in_a_row:
+            return
+        most_us = min(_WAIT_US << in_a_row - 1, _WAIT_MAX_US)
+        served_us, waited_us = self.broker.well_since_us, now_us() - since_us
+        is_late = waited_us > most_us + _SENT_WITHIN_US
+        is_late &= served_us is not None and served_us <= since_us
+        if is_late or waited_us < most_us // 2:
+            self._wrong(
+                f"{topic}: after {in_a_row} refusals: expected {most_us // 2} to {most_us} us until"
+                f" it is tried again, observed {waited_us}"
+            )
 
     def _look_at_time(self, body: Body) -> None:
         """Nothing is new that is older than what the server has said of itself.
@@ -234,19 +303,25 @@ class DiskOutbox:
         """How far its messages have come is told again and again while the broker is there."""
         since_us = self.broker.well_since_us
         if since_us is not None:
-            silent_us = now_us() - max(since_us, self._told_us)
+            silent_us = now_us() - max(since_us, self._told_us, self.broker.full_us)
             if silent_us > _TELL_US:
                 self._wrong(f"statement: expected every {_TELL_US} us, none for {silent_us} us")
 
     def _look_at_connections(self) -> None:
         """A server that runs stays with a broker that serves it; this one is about to end."""
-        self.broker.well_since_us = None
-        if self.broker.deserted:
-            self._wrong(f"a broker that serves it: expected 0 times left, {self.broker.deserted}")
-            self.broker.deserted = 0
+        deserted = self.broker.let_go()
+        if deserted:
+            self._wrong(f"a broker that serves it: expected 0 times left, {deserted}")
 
     def _wrong(self, text: str) -> None:
         self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
+
+
+def _is_held(db: Connection) -> bool:
+    """Whether nobody else can write to a file until its connection is closed."""
+    with suppress(OperationalError):
+        db.execute("BEGIN IMMEDIATE")
+    return db.in_transaction
 
 
 def _time(text: object) -> datetime:

@@ -357,12 +357,12 @@ class ServerFaults(Protocol):
         """Let it stand still as soon as it has asked its store for something."""
         return None
 
-    def fill_disk(self) -> None:
-        """Let its disk take nothing more that it promises the application."""
+    def fill_disk(self, breaks_after: int = 0) -> None:
+        """Let its disk take nothing it promises, or break so many messages later (`break_disk`)."""
         return None
 
     def free_disk(self) -> None:
-        """Give it room again."""
+        """Let it take and give everything again."""
         return None
 
     def park_after(self, us: int) -> None:

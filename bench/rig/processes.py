@@ -167,7 +167,8 @@ class ProcessServer(NetworkServer):
         await self.own_program().to_store.hold_after_next()
         self.pause()
 
-    def fill_disk(self) -> None:
+    def fill_disk(self, breaks_after: int = 0) -> None:
+        assert not breaks_after, "that takes an outbox of this process"
         self.own_program().fill_disk()
         self._note("fault.begin", "disk full")
 

@@ -318,6 +318,7 @@ class Rig(Expectations):
     delay_upstream = verb("outages", Outages.delay_upstream)
     refuse_upstream = verb("outages", Outages.refuse_upstream)
     fill_disk = verb("outages", Outages.fill_disk)
+    break_disk = verb("outages", Outages.break_disk)
     free_disk = verb("outages", Outages.free_disk)
     park_after = verb("outages", Outages.park_after)
     limit_outbox = verb("outages", Outages.limit_outbox)

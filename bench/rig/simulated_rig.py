@@ -270,11 +270,12 @@ class MemoryServer(NetworkServer):
 
     def step_wall_clock(self, us: int) -> None:
         self._stepped_us += us
+        self._outboxes.step_wall_clock(self.lns, us)
         fields = fault_fields("clock", "step", {"us": us}, server=self.lns)
         self._setup.record("bench", "fault.begin", fields)
 
-    def fill_disk(self) -> None:
-        self._outboxes.fill_disk(self.lns)
+    def fill_disk(self, breaks_after: int = 0) -> None:
+        self._outboxes.fill_disk(self.lns, breaks_after)
 
     def free_disk(self) -> None:
         self._outboxes.free_disk(self.lns)

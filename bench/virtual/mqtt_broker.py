@@ -6,6 +6,7 @@ keeps what is retained. What is against the specification it tells, and ends the
 
 import asyncio
 import os
+import select
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -142,6 +143,8 @@ class _Client:
         self._name = ""
         self._numbers = 0
         self._taken: set[tuple[str, bytes]] = set()
+        self._waiting = 0
+        self.answered_us: int | None = None
         self.filters: list[str] = []
 
     def listen(self, *, listening: bool) -> None:
@@ -154,6 +157,13 @@ class _Client:
     def leave(self) -> None:
         self.listen(listening=False)
         self._line.close()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended the connection, heard or not."""
+        line = select.poll()
+        line.register(self._line, 0)
+        return any(told & select.POLLHUP for _, told in line.poll(0))
 
     def bring(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send it a message (QoS 1); what it acknowledges is not sent again."""
@@ -172,7 +182,12 @@ class _Client:
             return self._broker.goodbye(self)
         self._said += octets
         try:
-            for first, body in packets(self._said):
+            said = list(packets(self._said))
+            # All of it was sent before anything of it is answered.
+            self._waiting += sum(first >> 4 == _PUBLISH for first, _ in said)
+            if self._waiting > self._broker.receive_max:
+                raise Violation(f"{self._waiting} messages at once, not {self._broker.receive_max}")
+            for first, body in said:
                 self._take(first >> 4, first & 0xF, body)
         except Violation as violation:
             self._broker.wrong(f"{self._name or 'a client'}: {violation}")
@@ -198,11 +213,11 @@ class _Client:
                 raise Violation(f"a packet of type {kind}")
 
     def _connect(self, reader: _Reader) -> None:
-        protocol, level, flags, _ = (
+        protocol, level, flags, self._broker.keep_alive_s = (
             reader.text(),
             reader.number(1),
             reader.number(1),
-            reader.take(2),
+            reader.number(2),
         )
         reader.take(reader.length())
         self._name = reader.text()
@@ -244,6 +259,11 @@ class _Client:
 
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
+            if first >> 4 == _PUBACK:
+                if self._waiting >= self._broker.receive_max:
+                    self._broker.full_us = now_us()
+                self._waiting -= 1
+            self.answered_us = now_us()
             with suppress(OSError):
                 self._line.send(_packet(first, body))
 
@@ -253,10 +273,11 @@ class MqttBroker:
 
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4). `refusals`: so many of the next
-    messages are refused, `refusals_on`: so many on a topic. `receive_max`: so many may wait for
-    their PUBACK (3.2.2.3.3), which comes `puback_us` after its message.
+    messages are refused, `refusals_on`: so many on a topic; `refused` is told the topic.
+    `receive_max`: so many may wait for their PUBACK (3.2.2.3.3), which comes `puback_us` after its
+    message; `full_us`: when last so many did.
     `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
-    then.
+    or has waited for less than `patience_us`.
     """
 
     def __init__(
@@ -267,9 +288,12 @@ class MqttBroker:
         self.is_mute = False
         self.refusals = 0
         self.refusals_on: Counter[str] = Counter()
+        self.refused: Callable[[str], None] = lambda topic: None
+        self.keep_alive_s = self.full_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0
-        self.receive_max = 20
+        self.receive_max = 3
+        self.patience_us = 20_000_000
         self.puback_us = 0
         self._took = took
         self._is_deaf = False
@@ -321,6 +345,9 @@ class MqttBroker:
         if self._is_deaf:
             self._is_deaf = False
             for client in self._clients:
+                if client.is_gone:
+                    self.deserted += self._is_early(client)
+                    client.answered_us = None
                 client.listen(listening=True)
 
     def came(self, client: _Client, name: str, *, begins_anew: bool) -> bool:
@@ -337,8 +364,16 @@ class MqttBroker:
         """A client ends its connection; one that had left before it was heard deserts nobody."""
         since_us = self.well_since_us
         served = since_us is not None and since_us < now_us()
-        self.deserted += served and client in self._clients
+        self.deserted += client in self._clients and (served or self._is_early(client))
         self.left(client)
+
+    def let_go(self) -> int:
+        """Clients may leave from now on; how often one has left until now, and should not have."""
+        deserted, self.deserted = self.deserted, 0
+        self.well_since_us = None
+        for client in self._clients:
+            client.answered_us = None
+        return deserted
 
     def left(self, client: _Client) -> None:
         """A connection is over."""
@@ -347,13 +382,20 @@ class MqttBroker:
             client.leave()
             self.well_since_us = self.well_since_us if self._clients else None
 
+    def _is_early(self, client: _Client) -> bool:
+        """Whether a client that leaves was answered, so lately that it has to wait for more."""
+        said_us = client.answered_us
+        return said_us is not None and 0 < now_us() - said_us < self.patience_us
+
     def take(self, message: Published) -> int:
         """Take one message; the reason code of its PUBACK."""
         if self.refusals_on[message.topic] > 0:
             self.refusals_on[message.topic] -= 1
+            self.refused(message.topic)
             return _NOT_AUTHORIZED
         if self.refusals:
             self.refusals -= 1
+            self.refused(message.topic)
             return _QUOTA_EXCEEDED
         self._took(message)
         return 0

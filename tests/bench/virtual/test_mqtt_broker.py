@@ -12,7 +12,7 @@ from bench.clock import run
 from bench.virtual.mqtt_broker import MqttBroker, Published
 
 CONNECT = bytes.fromhex("100e 0004 4d515454 05 02 001e 00 0001 61".replace(" ", ""))
-CONNACK = bytes.fromhex("2006 00 00 03 21 0014".replace(" ", ""))
+CONNACK = bytes.fromhex("2006 00 00 03 21 0003".replace(" ", ""))
 # PUBLISH, QoS 1, topic "t", packet identifier 7, user property a = b, payload "hi".
 PUBLISH = bytes.fromhex("320f 0001 74 0007 07 26 0001 61 0001 62 6869".replace(" ", ""))
 OTHER, THIRD = PUBLISH.replace(b"hi", b"ho"), PUBLISH.replace(b"\x01t", b"\x01s")
@@ -110,11 +110,30 @@ def test_a_mute_broker_takes_and_a_deaf_one_does_not(tmp_path: Path) -> None:
     assert len(played(tmp_path, talk_to_the_deaf)) == 1
 
 
+@pytest.mark.parametrize("silence", [MqttBroker.be_mute, MqttBroker.be_deaf])
+@pytest.mark.parametrize("waits_s, deserted", [(19, 1), (21, 0)])
+def test_who_leaves_a_silent_broker_early_deserts_it(
+    tmp_path: Path, silence: Callable[[MqttBroker], None], waits_s: int, deserted: int
+) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        silence(broker)
+        await asyncio.sleep(waits_s)
+        line.close()
+        await asyncio.sleep(0.001)
+        broker.be_well()
+        await asyncio.sleep(0.001)
+        assert broker.let_go() == deserted
+
+    assert played(tmp_path, talk) == []
+
+
 @pytest.mark.parametrize(
     "octets, why",
     [
         (PUBLISH, "CONNECT is the first packet"),
         (CONNECT + CONNECT, "CONNECT is the first packet"),
+        (CONNECT + PUBLISH * 4, "4 messages at once, not 3"),
         (CONNECT + b"\x30" + PUBLISH[1:], "QoS 0"),
         (CONNECT + PUBLISH.replace(b"\x26", b"\x01"), "no user property"),
         (CONNECT + PUBLISH.replace(b"t", b"#"), "a message on '#'"),

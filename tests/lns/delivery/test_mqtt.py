@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 
@@ -360,6 +362,22 @@ def test_no_more_is_on_its_way_than_the_broker_allows(tmp_path: Path) -> None:
 
     asyncio.run(body())
     assert len({published.topic for published in took}) == 5
+
+
+def test_a_message_that_is_refused_is_waited_for_no_more(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with way("mqtt://127.0.0.1:1", tmp_path) as upstream:
+            with closing(connect(tmp_path / "lns-a.outbox", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                refused = asyncio.create_task(upstream.publish(message(1)))
+                await asyncio.sleep(0)
+                assert upstream.waiting == 1
+                async with asyncio.timeout(5):
+                    await upstream.drained()
+        with pytest.raises(UpstreamUnavailable, match="cannot be written"):
+            await refused
+
+    asyncio.run(body())
 
 
 def test_names_of_any_length_arrive(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""What becomes of what waits for the broker when the disk of a server is full, or fails."""
+
+import pytest
+
+from bench.clock import seconds
+from scenarios.delivering import delivered, expect_in_order
+from scenarios.words import REFUSED
+
+pytestmark = [pytest.mark.requires("outbox"), pytest.mark.requires("virtual time")]
+
+
+@pytest.mark.fault("broker", "disk full")
+async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
+    """The broker takes what waited; with room again it leaves the file, and what comes counts on.
+
+    What could not be written was not heard, and is in no count of what waits.
+    """
+    rig.consumer()
+    rig.only("west")
+    rig.cut_upstream()
+    uplinks = [await rig.alpha.send(confirmed=confirmed) for _ in range(2)]
+    await rig.fill_disk()
+    refused = await rig.alpha.send(confirmed=confirmed)
+    await rig.restore_upstream()
+    await rig.wait(seconds(15))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.restart_lns()
+    uplinks.append(await delivered(rig, confirmed=confirmed))
+    expect_in_order(rig, uplinks)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+    for uplink in uplinks:
+        rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.fault("broker", "disk full")
+async def test_what_a_full_disk_does_not_put_aside_is_put_aside_later(rig):
+    """It waits for too long all the same: nobody is sent it before a person lets it go."""
+    rig.consumer()
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.fill_disk()
+    await rig.wait(seconds(8))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [parked], first=3)
+
+
+@pytest.mark.fault("broker", "disk broken")
+async def test_what_a_broken_disk_keeps_to_itself_is_sent_when_it_works_again(rig, confirmed):
+    """The device was answered, so nobody but the server itself would look for it once more."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig, confirmed=confirmed)]
+    await rig.break_disk(after=1)
+    uplinks.append(await rig.alpha.send(confirmed=confirmed))
+    await rig.wait(seconds(5))
+    refused = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(2))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.until_published(uplinks[-1])
+    expect_in_order(rig, uplinks)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_waits_for_too_long_is_put_aside_though_the_clock_is_set_back(rig):
+    """It was found too old while it could not be put aside, and stays so by any clock."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.fill_disk()
+    await rig.wait(seconds(5))
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+    rig.step_wall_clock(-seconds(3_600))
+    await rig.free_disk()
+    await rig.wait(seconds(2))
+    after = await delivered(rig)
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [after, parked], first=3)
