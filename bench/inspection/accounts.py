@@ -321,6 +321,8 @@ class Clocks:
 
     named: dict[str, frozenset[int]] = field(default_factory=dict)
     due_us: dict[str, int] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set)
+    """Who has been asked, and not answered yet: what it tells of before is no reason to ask."""
     in_vain: dict[str, int] = field(default_factory=dict)
     """How often each station was asked since it named its session, without any reason."""
     showed_none_us: dict[str, int] = field(default_factory=dict)
@@ -341,9 +343,11 @@ class Clocks:
             if '"router_config"' in text:
                 self.named.pop(station, None)
                 self.due_us.pop(station, None)
+                self.asking.discard(station)
                 self.showed_none_us.pop(station, None)
             elif '"getxtime"' in text:
                 was_due = self.due_us.pop(station, None) is not None
+                self.asking.add(station)
                 self._asked(station, event["t_us"])
                 if self.named.get(station) and not was_due:
                     self.in_vain[station] = self.in_vain.get(station, 0) + 1
@@ -354,6 +358,7 @@ class Clocks:
             shown = [one for one in told if type(one) is int] if isinstance(told, list) else []
             self.named[station] = frozenset(one >> _SESSION_SHIFT for one in shown if one > 0)
             self.showed_none_us.pop(station, None)
+            self.asking.discard(station)
             if self.named[station]:
                 self.waits[station] = 0
                 self.asked_us.pop(station, None)
@@ -364,7 +369,7 @@ class Clocks:
             if not self.named.get(station):
                 return
             uplink = uplink_of(station, 0, 0, text)
-            if uplink is None or not uplink.xtime:
+            if uplink is None or not uplink.xtime or station in self.asking:
                 return
             if uplink.xtime >> _SESSION_SHIFT not in self.named[station]:
                 self.due_us.setdefault(station, event["t_us"])
@@ -388,6 +393,7 @@ class Clocks:
     def forget(self) -> None:
         """A link or a server has ended: whoever comes back says what its clock shows."""
         self.named.clear()
+        self.asking.clear()
         self.due_us.clear()
         self.showed_none_us.clear()
         self.waits.clear()

@@ -46,7 +46,7 @@ FACTS = (
 """The columns of a reception that the fold looks at."""
 JUDGED = (
     "newer BOOLEAN, equal BOOLEAN, spends BOOLEAN, limited BOOLEAN, known BOOLEAN, met BOOLEAN,"
-    " level2 STRING, doubtful BOOLEAN"
+    " level2 STRING, doubtful BOOLEAN, retried BOOLEAN"
 )
 """What it says of each: see `bench.score.sharing.with_ownership`."""
 
@@ -149,7 +149,8 @@ class Worth:
     """What the counter of a reception is worth at its server.
 
     `passes`: it is accepted here; `asks`: level 2 is asked; `looks`: it is asked about a frame that
-    is refused here, which others may know better. The others: see `bench.score.counters`.
+    is refused here, which others may know better; `retried`: a first message that its server was
+    granted before, and takes for one that is sent anew. The others: see `oracle.py`.
     """
 
     newer: bool
@@ -160,6 +161,7 @@ class Worth:
     passes: bool
     asks: bool
     looks: bool
+    retried: bool = False
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
         _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
     doubtful = blind or row.f_cnt <= seat.doubt or _is_untold_copy(session, seat, row)
     found = (worth.newer, worth.equal, worth.spends, worth.limited, worth.known)
-    return *found, seat.met, answer.level2, doubtful
+    return *found, seat.met, answer.level2, doubtful, worth.retried
 
 
 def _is_untold_copy(session: Session, seat: Seat, row: Reception) -> bool:
@@ -496,7 +498,7 @@ def _known_before(worth: Worth, answer: Answer, row: Reception) -> Worth:
     if not again or answer.moves or not answer.granted:
         return worth
     if row.first_message:
-        return replace(worth, spends=row.confirmed)
+        return replace(worth, spends=row.confirmed, retried=True)
     return replace(worth, newer=False, equal=True, spends=row.confirmed, passes=row.confirmed)
 
 
@@ -580,7 +582,9 @@ def _remember(session: Session, seat: Seat, worth: Worth, answer: Answer, row: R
         claimed = Claimed(answer.life, owner, row.t_us, own, answer.odd)
         session.frames[f_cnt, row.mic_no] = claimed
     if keeps:
+        before = session.kept_spent if seat.come.rank == session.kept.rank else {}
+        known = {one: max(spent, before.get(one, 0)) for one, spent in seat.spent.items()}
         session.kept, session.kept_owner = seat.come, seat.owner
-        session.kept_spent = seat.spent
+        session.kept_spent = before | known
     session.seats[row.lns] = seat
     session.now_us = row.t_us

@@ -265,7 +265,7 @@ FROM joined |> WHERE NOT several
 |> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
      later AND exists(faults, one -> one.is_store AND one.t_us <= t_us) AS doubtful,
-     false AS overlapped, false AS maybe_read
+     false AS overlapped, false AS maybe_read, false AS retried
 |> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps, later"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
@@ -290,8 +290,10 @@ _LEVEL2 = """
 -- The facts of their counters and level2, the word that is due; what reaches no counter has none.
 -- outlived: this server does not know the session any more, or never did. A frame of a later
 -- session was accepted here; or anywhere, before this server heard of this one, asked whose this
--- frame is, or looked because it had not done so for nearly a day. overlapped: a repetition that
--- waited for the upstream while another frame was accepted.
+-- frame is, looked because it had not done so for nearly a day, or because the counter of a frame
+-- was too far; or before a join was heard here, for which a server looks as well. overlapped: a
+-- repetition that waited for the upstream while another frame was accepted. retried: a first
+-- message that its server was granted before it began anew; only a confirmed one is answered again.
 SELECT s.*, j.* EXCEPT (row_id) FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
 # Ten minutes before claims are forgotten (lns/README.md).
 _LOOKS_AFTER_US = 85_800_000_000
@@ -309,9 +311,14 @@ _FOLLOWED = f"""{_LEVEL2}
        AS later,
      coalesce((level2 IN ('Owner', 'NotOwner') AND
          max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session)
-       OR (t_us - looked_us >= {_LOOKS_AFTER_US}L
-         AND max(taken) OVER {_ANYWHERE_BEFORE} > session), false) AS told_over
+       OR ((t_us - looked_us >= {_LOOKS_AFTER_US}L OR ({_NEW} AND NOT pinned AND f_cnt > {MAX_GAP} +
+           greatest(max(if(newer, f_cnt, NULL)) OVER (PARTITION BY session, {_OF_DEVICE}
+             ORDER BY {_ORDER} {BEFORE}), preset, 0)))
+         AND max(taken) OVER {_ANYWHERE_BEFORE} > session), false) AS told_over,
+     if(is_join AND {_NEW} AND NOT (pinned OR lost), max(taken) OVER {_ANYWHERE_BEFORE}, NULL)
+       AS newest_told
 |> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
+     OR coalesce(max(newest_told) OVER {_HERE_BEFORE} > session, false)
      OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
      AS outlived,
      -- With another session of its device it may have read this one, when that was not over.
@@ -320,11 +327,11 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, looked_us, later, told_over, met, short, closed, observed_level2, granted_by,
-     waits"""
+|> DROP taken, looked_us, later, told_over, newest_told, met, short, closed, observed_level2,
+     granted_by, waits"""
 
 _FACT_NAMES = """newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped,
-  maybe_read"""
+  maybe_read, retried"""
 _WORTH = f"""
 SELECT * EXCEPT ({_FACT_NAMES}), {_FACT_NAMES} FROM counted
 UNION ALL
@@ -373,7 +380,7 @@ _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'ope
        WHEN is_join AND refusal IS NULL THEN 'due' WHEN is_join THEN 'Suppressed'
        WHEN may_ask OR (NOT requests_answer AND {_WANTS} AND {_NEW} AND {_MAY} AND refusal IS NULL)
          THEN 'open'
-       WHEN requests_answer AND ({_NEW} OR ({_AGAIN} AND confirmed))
+       WHEN requests_answer AND (({_NEW} AND NOT retried) OR (({_NEW} OR {_AGAIN}) AND confirmed))
          AND (refusal IS NULL OR (refusal = 'ResubmissionSuppressed' AND confirmed)) AND {_MAY}
          THEN 'due'
        WHEN requests_answer THEN 'Suppressed' WHEN NOT requests_answer THEN 'NotAsked' END"""

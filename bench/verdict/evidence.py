@@ -283,6 +283,9 @@ class Evidence:
     sent: set[str] = field(default_factory=set)
     forged: set[str] = field(default_factory=set)
     published: list[dict[str, Any]] = field(default_factory=list)
+    ids_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When each message id was used; not of unverified messages: another server sends them too."""
+    retention_us: int = 60_000_000
     statuses: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     downlinks: list[Event] = field(default_factory=list)
     handed_over_to: set[str] = field(default_factory=set)
@@ -496,7 +499,15 @@ def _read_line(evidence: Evidence, event: Event) -> None:
     evidence.lines[event["dev_eui"]].append(without_signal(event["text"]))
 
 
+def _read_published(evidence: Evidence, event: Event) -> None:
+    body = event["body"]
+    evidence.published.append(body)
+    if not body.get("unverified", False):
+        evidence.ids_us[body.get("messageId", "")].append(event["t_us"])
+
+
 def _read_lns(evidence: Evidence, event: Event) -> None:
+    evidence.retention_us = event.get("retention_us", evidence.retention_us)
     if event["event"] == "restart":
         evidence.lns_restarts += 1
         evidence.lns_restarted_us = evidence.lns_restarted_us or event["t_us"]
@@ -531,5 +542,5 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
     "case.finding": lambda ev, event: ev.found.append((event["owner"], event["text"])),
     "upstream.status": _read_status,
-    "upstream.published": lambda evidence, event: evidence.published.append(event["body"]),
+    "upstream.published": _read_published,
 }

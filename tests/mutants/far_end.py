@@ -275,4 +275,18 @@ MUTANTS = (
         "if told_us >= 0:",
         "scenarios/test_explored.py",
     ),
+    Mutant(
+        "an id is used once in a case, says Python",
+        "bench/verdict/expectation.py",
+        "1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))",
+        "len(used_us)",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
+        "a station that is asked for its clock has to be asked",
+        "bench/inspection/accounts.py",
+        " or station in self.asking:",
+        ":",
+        "scenarios/test_explored.py",
+    ),
 )
