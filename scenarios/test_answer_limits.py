@@ -461,6 +461,25 @@ async def test_class_c_waits_for_a_station_that_is_away(rig):
     rig.expect(after, WITH_DOWNLINK, first="west")
 
 
+@pytest.mark.fault("tap", "cut")
+async def test_class_c_waits_for_an_acknowledgement_as_long_as_its_station_is_there(rig):
+    """Nobody heard it, and the station went away: it goes with the next answer, not by itself."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8, confirmed=True)
+    await rig.wait(seconds(1))
+    rig.west.cut()
+    await rig.wait(seconds(1))
+    rig.west.restore()
+    await rig.wait(seconds(20))
+    after = await always.send()
+    rig.expect_downlink(always, b"on", port=8)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
+
+
 async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):
     """RX2 is DR0, and takes 51 octets; the answer to its next uplink takes more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -6,6 +6,7 @@ owes has its effect exactly once; what it sends again is recognised.
 
 import pytest
 
+from bench.clock import seconds
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
 from scenarios.words import COPY, ELSEWHERE, FIRST, REFUSED
@@ -263,3 +264,22 @@ async def test_nothing_is_answered_that_a_full_disk_did_not_take(rig, strategy, 
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
         rig.expect_upstream(uplink, through="west", fCnt=uplink.f_cnt)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("earlier", [0, 300])
+async def test_frames_that_wait_keep_a_station_from_nothing_else(rig, earlier):
+    """They wait for the application; of more than 256 some are read when others are done."""
+    rig.only("west")
+    frames = []
+    for count in (earlier, 20):
+        rig.delay_upstream(seconds(9), messages=count)
+        for _ in range(count):
+            frames.append(await rig.craft(rig.alpha))
+            await rig.say(rig.told(frames[-1], by="west"), by="west")
+        await rig.wait(seconds(1 if count == 20 else 20))
+    frames.append(await rig.charlie.send(confirmed=True))
+    await rig.wait(seconds(9))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_reply(frames[-1])

@@ -33,6 +33,7 @@ NO_UPLINKS = {
     "half a text": '{"msgtype":"updf","MHdr":64',
     "no number": '{"msgtype":"updf","MHdr":NaN}',
     "nothing": "",
+    "depths without end": "[" * 60_000,
     "only its name": '{"msgtype":"updf"}',
     "only the name of a join": '{"msgtype":"jreq"}',
 }
@@ -243,6 +244,17 @@ async def test_what_cannot_be_sent_is_refused(rig):
         rig.expect(one, FIRST, first="west")
         rig.expect_answer(one, f_port=port, f_pending=False)
     rig.expect_downlink(rig.alpha, b"." * 222, port=1)
+
+
+async def test_a_device_of_this_server_alone_is_sent_what_waits_for_it(rig):
+    """It belongs to one of several, and that is this one."""
+    own = rig.provision("own", f_cnt=10, server="lns-a")
+    rig.only("west")
+    await rig.queue_downlink(own, payload=b"on", port=1)
+    uplink = await own.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(uplink, f_port=1, f_pending=False)
+    rig.expect_downlink(own, b"on", port=1)
 
 
 # --- frames ---------------------------------------------------------------------------------------

@@ -171,6 +171,31 @@ async def test_with_sessions_a_session_is_a_partition(rig):
         rig.expect_effects(message, 0, consumer="sessions")
 
 
+@pytest.mark.requires("user properties")
+async def test_a_session_may_be_named_by_user_properties(rig):
+    """Where the body names none; the other one is no partition."""
+    rig.consumer(partitioned=True, sessions=True)
+    fits = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "p"})
+    other = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "q"})
+    rig.expect_effects(fits)
+    rig.expect_effects(other, 0)
+
+
+@pytest.mark.parametrize(("length", "effects"), [(256, 1), (257, 0)])
+async def test_a_name_has_at_most_256_characters(rig, length, effects):
+    """Whatever it names: with one more the message cannot be told from others."""
+    rig.consumer(keys=True, partitioned=True)
+    name = "x" * length
+    messages = [
+        await rig.inject(rig.alpha, message_id=name),
+        await rig.inject(rig.alpha, message_id="a", key=name),
+        await rig.inject(rig.alpha, message_id="b", partition=name),
+        await rig.inject(rig.alpha, message_id="c", session=name),
+    ]
+    for message in messages:
+        rig.expect_effects(message, effects)
+
+
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize(("later", "effects"), [(minutes(10), 1), (SHORT, 2)])
 async def test_the_window_may_have_another_length_later(rig, later, effects):

@@ -151,6 +151,34 @@ async def test_of_seventeen_clocks_the_newest_are_known(rig):
     await knows_of(rig, clocks=17, which=(16, 15))
 
 
+async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(rig):
+    """What the other has shown was under way for long when it comes: it says nothing new."""
+    rig.only("west")
+    await says(rig, FIRST)
+    shown = await now(rig)
+    await reports(rig, (3 << 56) + SESSION)
+    await rig.wait(seconds(5))
+    await reports(rig, shown)
+    await says(rig, TOO_LATE, older_us=seconds(5))
+    await says(rig, FIRST)
+
+
+async def test_a_clock_that_is_forgotten_may_be_shown_anew(rig):
+    """Sixteen were heard of since it ended: whoever names it ten seconds later is believed."""
+    rig.only("west")
+    await says(rig, FIRST)
+    began = await now(rig)
+    ended = began ^ (SESSION * 0x80)
+    await reports(rig, ended)
+    await reports(rig, await now(rig))
+    for session in range(1, 17):
+        await says(rig, TOO_LATE, xtime=began ^ (SESSION * 0x40) ^ (SESSION * session))
+    rig.west.reconnect_without_version()
+    await rig.wait(seconds(12))  # it is back after one second
+    await says(rig, FIRST, xtime=ended + await now(rig) - began)
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
 async def test_a_report_ends_the_second_that_a_new_connection_has(rig):
     """A station that does not introduce itself shows its clock: it is answered at once."""
     rig.only("west")
@@ -219,5 +247,18 @@ async def test_who_cannot_be_answered_is_named_with_the_reason(rig, cause):
             await says(rig, TOO_LATE, older_us=seconds(5))
         else:
             await says(rig, TOO_LATE, xtime=0 if cause == "no clock" else moment ^ (SESSION * 0x80))
+    await says(rig, FIRST)
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
+async def test_who_cannot_be_answered_for_long_is_named_less_and_less_often(rig):
+    """After 5, 10 and 20 in a row; an answer in RX2 ends it as one in RX1 does."""
+    rig.only("west")
+    await says(rig, FIRST)
+    for _ in range(20):
+        await says(rig, TOO_LATE, older_us=seconds(5))
+    await says(rig, IN_RX2, older_us=milliseconds(1_200))
+    for _ in range(4):
+        await says(rig, TOO_LATE, older_us=seconds(5))
     await says(rig, FIRST)
     rig.expect_finding("too late", owner="gateway", about="west")

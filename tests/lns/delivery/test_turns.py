@@ -73,6 +73,20 @@ def test_any_history_agrees_with_a_list(seed: int) -> None:
         assert turns.ahead == sum(one.topic not in model.refused for one in model.waiting)
 
 
+def test_what_is_put_back_goes_in_the_order_it_had() -> None:
+    turns = Turns()
+    turns.add([entry(n, "a") for n in range(5)])
+    turns.put_back(reversed([_next(turns) for _ in range(3)]))
+    assert [_next(turns).position for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def _next(turns: Turns) -> Entry:
+    one = turns.take()
+    assert one is not None
+    turns.let_go(one.topic)
+    return one
+
+
 def test_a_long_queue_of_one_topic_is_not_looked_through_for_each_message() -> None:
     """Looked through each time, 40 000 would take minutes."""
     turns, began_s = Turns(), process_time()
