@@ -54,7 +54,7 @@ class Kept:
 
 @dataclass(slots=True)
 class _Heard:
-    """What became of the frames of one session, in order."""
+    """What became of the frames of one session, in order; `repeated` since the newest of them."""
 
     accepted: list[int] = field(default_factory=list)
     repeated: Counter[int] = field(default_factory=Counter)
@@ -107,8 +107,12 @@ class StoreInspection:
         is_newest = not heard.accepted or f_cnt != heard.accepted[-1]
         if event["upstream"] != "dropped":
             heard.forwarded[f_cnt] += 1
-        if status == _FIRST and reason is None and is_owned and is_newest:
+        goes_on = status == _AGAIN and f_cnt not in heard.accepted  # what was refused at first
+        if (status == _FIRST and reason is None and is_owned and is_newest) or (
+            goes_on and reason in _REPEATED and is_owned
+        ):
             heard.accepted.append(f_cnt)
+            heard.repeated.clear()
         elif status in (_FIRST, _AGAIN) and event["confirmed"] and reason in _REPEATED:
             heard.repeated[f_cnt] += 1
 
@@ -166,9 +170,8 @@ class StoreInspection:
             return  # 0 and 1 may be those of another life
         if newest == known.f_cnt_up:
             return  # what is accepted repeats a counter of before
-        repeated, copies = heard.repeated[newest], max(0, heard.forwarded[newest] - 1)
-        due = {newest: repeated} if repeated else {}
-        yield from check.same("repeated answers", due, dict(kept.resubmissions))
+        copies = max(0, heard.forwarded[newest] - 1)
+        yield from check.same("repeated answers", dict(heard.repeated), dict(kept.resubmissions))
         yield from check.same("copies of the newest frame", copies, kept.copies.get(newest, 0))
 
 

@@ -33,16 +33,17 @@ def _law(rule: str, text: str, rows: str, **facts: str) -> str:
 def _by_two_servers(rows: str, frame: str) -> str:
     """Rows of one frame after one of an `other` server, before anything failed.
 
-    A claim is forgotten after a day, and FCnt 0 or 1 may be another frame of a device that began
-    again, but for the first minute.
+    A claim is forgotten after a day. Of a relaxed device the counter may be that of another frame,
+    of a life that began since, but for the first minute.
     """
     of_frame = f"(PARTITION BY {frame}, run, case ORDER BY t_us)"
     return f"""
 {rows} |> WHERE case IS NOT NULL
 |> EXTEND lag(lns) OVER {of_frame} AS other, t_us - lag(t_us) OVER {of_frame} AS silence_us
-|> WHERE other != lns AND silence_us < if(f_cnt <= 1, {RETENTION_US}, {STATE_US})
-|> LEFT JOIN (SELECT run, case, failed_us FROM cases) USING (run, case)
-|> WHERE coalesce(t_us < failed_us, true)"""
+|> LEFT JOIN (SELECT run, case, failed_us, relaxed FROM cases) USING (run, case)
+|> WHERE other != lns AND coalesce(t_us < failed_us, true)
+|> WHERE silence_us < if(coalesce(array_contains(relaxed, dev_eui), false),
+     {RETENTION_US}, {STATE_US})"""
 
 
 _KEY = "run, case, dev_eui, station, f_cnt, marked"

@@ -246,6 +246,9 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
     else:
         _remember(session, _seat_after(seat, worth, answer, row), worth, answer, row)
     doubtful = blind or row.f_cnt <= seat.doubt or _is_untold_copy(session, seat, row)
+    # Of a frame of its own a server may learn then that the session is another one's by now.
+    others = worth.spends and answer.level2 == OWNER and answer.owner != row.lns
+    doubtful = doubtful or (others and not row.first_message)
     found = (worth.newer, worth.equal, worth.spends, worth.limited, worth.known)
     return *found, seat.met, answer.level2, doubtful, worth.retried
 

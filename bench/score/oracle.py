@@ -309,20 +309,21 @@ _FOLLOWED = f"""{_LEVEL2}
        OR (max(taken) OVER {_ANYWHERE_BEFORE} > session
          AND count_if(NOT is_join OR NOT elsewhere) OVER ({_OF_LIFE} {BEFORE}) = 0), false)
        AS later,
-     coalesce((level2 IN ('Owner', 'NotOwner') AND
-         max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session)
-       OR ((t_us - looked_us >= {_LOOKS_AFTER_US}L OR ({_NEW} AND NOT pinned AND f_cnt > {MAX_GAP} +
-           greatest(max(if(newer, f_cnt, NULL)) OVER (PARTITION BY session, {_OF_DEVICE}
-             ORDER BY {_ORDER} {BEFORE}), preset, 0)))
-         AND max(taken) OVER {_ANYWHERE_BEFORE} > session), false) AS told_over,
-     if(is_join AND {_NEW} AND NOT (pinned OR lost), max(taken) OVER {_ANYWHERE_BEFORE}, NULL)
-       AS newest_told
+     coalesce(level2 IN ('Owner', 'NotOwner') AND
+       max(if(level2 = 'Owner', taken, NULL)) OVER {_ANYWHERE_BEFORE} > session, false)
+       AS told_over,
+     if((is_join AND {_NEW} AND NOT (pinned OR lost)) OR t_us - looked_us >= {_LOOKS_AFTER_US}L
+         OR ({_NEW} AND NOT pinned AND f_cnt > {MAX_GAP} + greatest(max(if(newer, f_cnt, NULL))
+           OVER (PARTITION BY session, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}), preset, 0)),
+       max(taken) OVER {_ANYWHERE_BEFORE}, NULL) AS newest_told
 |> EXTEND later OR NOT coalesce(met, true) OR max(told_over) OVER ({_OF_LIFE} {SO_FAR})
-     OR coalesce(max(newest_told) OVER {_HERE_BEFORE} > session, false)
+     OR coalesce(max(newest_told) OVER (PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {SO_FAR})
+       > session, false)
      OR ({_FORGOTTEN} AND NOT array_contains(collect_set(taken) OVER {_ANYWHERE_BEFORE}, session))
      AS outlived,
      -- With another session of its device it may have read this one, when that was not over.
-     later AND elsewhere AND count_if(NOT is_join) OVER {_HERE_BEFORE} > 0 AS maybe_read
+     elsewhere AND coalesce(max(taken) OVER {_ANYWHERE_BEFORE} > session, false)
+       AND count_if(NOT is_join) OVER {_HERE_BEFORE} > 0 AS maybe_read
 |> SET doubtful = doubtful OR coalesce(max(if(store_fault, taken, NULL)) OVER {_ANYWHERE_BEFORE}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY

@@ -116,20 +116,20 @@ _PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'ef
 _OF_CASES = (
     "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated expect"
 )
-_OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason"
+_OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason relaxed_f_cnt"
 _CASES = f"""
 -- One row per case: how it began and ended, its network servers and stations, and what befell them.
--- own_lns: the first of its servers, begun_us when they began (one that several cases share was
--- there before), retention_us that of level 1, on_outage what becomes of a frame whose owner nobody
--- can name, dwells: devices are told dwell times, asks: level 2 is asked at all, had_outage: some
--- server says that it had no store.
+-- relaxed: devices that may begin again, own_lns: the first of its servers, begun_us when they
+-- began (one that several cases share was there before), retention_us that of level 1, on_outage
+-- what becomes of a frame whose owner nobody can name, dwells: devices are told dwell times, asks:
+-- level 2 is asked at all, had_outage: some server says that it had no store.
 -- faults: of servers and of their store (one without lns concerns all); orphans: claims of a server
 -- that is none of this case; stall: the longest of the host while the case was open, where no
 -- stimulus was missed; missed: stimuli that the bench itself did not deliver.
 FROM lines
 |> WHERE case IS NOT NULL AND kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
-     'case.expect', 'fault.begin', 'lns.claim', 'lns.outcome', 'lns.request', 'upstream.failed',
-     'stimulus.missed', {_CONSUMED})
+     'case.device', 'case.expect', 'fault.begin', 'lns.claim', 'lns.outcome', 'lns.request',
+     'upstream.failed', 'stimulus.missed', {_CONSUMED})
 |> EXTEND {unpacked(_OF_CASES)} AS rest
 |> EXTEND if(kind = 'case.lns', struct(t_us, rest.lns), NULL) AS begun,
      if({_OF_STORE}, from_json(rest.detail,
@@ -144,6 +144,7 @@ FROM lines
      max(rest.owner) FILTER (WHERE {_BROKE}) AS breaker,
      count_if(kind = 'case.expect' AND rest.expect IN ({_PROMISES})) AS promises,
      collect_list(struct(rest.eui, rest.name)) FILTER (WHERE kind = 'case.station') AS stations,
+     collect_set(rest.dev_eui) FILTER (WHERE rest.relaxed_f_cnt) AS relaxed,
      min_by(rest.lns, begun) AS own_lns,
      size(collect_set(rest.lns) FILTER (WHERE kind = 'case.lns')) AS lns_count,
      min(t_us) FILTER (WHERE kind = 'case.lns') AS begun_us,

@@ -289,4 +289,18 @@ MUTANTS = (
         ":",
         "scenarios/test_explored.py",
     ),
+    Mutant(
+        "repeated answers are those of the newest frame",
+        "bench/inspection/kept.py",
+        "dict(heard.repeated), dict(kept.resubmissions)",
+        "{n: k for n, k in heard.repeated.items() if n == newest}, dict(kept.resubmissions)",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
+        "a life that goes on has not come farther",
+        "bench/inspection/kept.py",
+        "goes_on = status == _AGAIN and f_cnt",
+        "goes_on = status == _FIRST and f_cnt",
+        "scenarios/test_explored.py",
+    ),
 )

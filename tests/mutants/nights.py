@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "a join tells no server that a session is over",
         "bench/score/oracle.py",
-        "coalesce(max(newest_told) OVER {_HERE_BEFORE} > session, false)",
-        "false",
+        "OR coalesce(max(newest_told) OVER",
+        "OR false AND coalesce(max(newest_told) OVER",
         AGREEMENT,
     ),
     Mutant(
@@ -137,6 +137,34 @@ MUTANTS = (
         "bench/score/laws.py",
         "1 + count_if(since_us < retention_us)",
         "count(*)",
+        AGREEMENT,
+    ),
+    Mutant(
+        "what a server reads of one session tells it nothing of another",
+        "bench/score/oracle.py",
+        "max(newest_told) OVER (PARTITION BY lns, {_OF_DEVICE}",
+        "max(newest_told) OVER (PARTITION BY lns, session, {_OF_DEVICE}",
+        AGREEMENT,
+    ),
+    Mutant(
+        "a frame of a relaxed device has one owner for a day",
+        "bench/score/laws.py",
+        "coalesce(array_contains(relaxed, dev_eui), false)",
+        "f_cnt <= 1",
+        AGREEMENT,
+    ),
+    Mutant(
+        "a server answers its own frame in a session of another one",
+        "bench/score/level2.py",
+        "doubtful or (others and not row.first_message)",
+        "doubtful",
+        AGREEMENT,
+    ),
+    Mutant(
+        "what another server reads is known",
+        "bench/score/oracle.py",
+        "elsewhere AND coalesce(max(taken) OVER {_ANYWHERE_BEFORE} > session, false)\n",
+        "later AND elsewhere\n",
         AGREEMENT,
     ),
 )
