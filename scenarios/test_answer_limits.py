@@ -480,6 +480,24 @@ async def test_class_c_waits_for_an_acknowledgement_as_long_as_its_station_is_th
     rig.expect(after, WITH_DOWNLINK, first="west")
 
 
+@pytest.mark.fault("store", "cut")
+async def test_class_c_waits_for_a_store_that_is_away(rig):
+    """No counter can be taken; what waits goes with an answer once there is one again."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await always.send()
+    rig.cut_store("lns-a")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    await rig.restore_store("lns-a")
+    await rig.wait(seconds(5))
+    after = await always.send()
+    rig.expect_downlink(always, b"on", port=8)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
+
+
 async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):
     """RX2 is DR0, and takes 51 octets; the answer to its next uplink takes more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -39,6 +39,7 @@ NO_UPLINKS = {
 }
 WRONG_FIELDS = {
     "a downlink": {"MHdr": 0x60},
+    "a proprietary frame": {"MHdr": 0xE0},
     "another version": {"MHdr": 0x41},
     "FOpts longer than FCtrl says": {"FOpts": "0202"},
     "FOpts shorter than FCtrl says": {"FCtrl": 0x02},
@@ -80,8 +81,15 @@ async def test_an_uplink_with_a_field_that_cannot_be_is_malformed(rig, fields):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"MHdr": 0x20}, {"MHdr": 1}, {"DevNonce": 1 << 16}, {"DevEui": "1-2"}, {"JoinEui": None}],
-    ids=["an accept", "another version", "nonce of 17 bits", "half an EUI", "no JoinEUI"],
+    [
+        {"MHdr": 0x20},
+        {"MHdr": 1},
+        {"DevNonce": 1 << 16},
+        {"DevEui": "1-2"},
+        {"DevEui": True},
+        {"JoinEui": None},
+    ],
+    ids=["an accept", "another version", "nonce of 17 bits", "half an EUI", "yes", "no JoinEUI"],
 )
 async def test_a_join_with_a_field_that_cannot_be_is_malformed(rig, fields):
     """Its DevNonce is not used up: the same request joins next."""
@@ -207,6 +215,7 @@ REQUESTS = {
     "port 224": b'{"fPort": 224, "payload": "00"}',
     "port as text": b'{"fPort": "2", "payload": "00"}',
     "half an octet": b'{"fPort": 2, "payload": "000"}',
+    "octets with a blank": b'{"fPort": 2, "payload": "00 00"}',
     "no payload": b'{"fPort": 2}',
     "a misspelt key": b'{"fPort": 2, "payload": "00", "confirm": true}',
     "no status": b'{"devStatus": false}',

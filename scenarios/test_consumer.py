@@ -182,6 +182,52 @@ async def test_a_topic_waits_for_its_own_failures_and_for_no_others(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("crash in a transaction")
+async def test_failures_of_several_topics_are_counted_each(rig):
+    """They come together, and each is tried five times."""
+    rig.consumer(refuses="x")
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.kill_consumer()
+    failing = [await rig.inject(device, message_id="x") for device in (rig.alpha, rig.charlie)]
+    await rig.start_consumer()
+    await rig.wait(seconds(30))
+    rig.expect_effects(before)
+    for message in failing:
+        rig.expect_effects(message, 0)
+
+
+@pytest.mark.requires("user properties")
+async def test_user_properties_may_name_number_and_partition(rig):
+    """Where the body names none."""
+    rig.consumer(partitioned=True)
+    first = await rig.inject(rig.alpha, message_id="a", properties={"sequenceNumber": "7"})
+    old = await rig.inject(rig.alpha, message_id="b", number=7)
+    for partition in ("p", "q"):
+        named = {"partitionKey": partition}
+        both = await rig.inject(rig.charlie, message_id="c", properties=named)
+    rig.expect_effects(first)
+    rig.expect_effects(old, 0)
+    rig.expect_ignored(old, by="sequence")
+    rig.expect_effects(both, 2)
+
+
+@pytest.mark.parametrize(("number", "effects"), [(2**63 - 1, 1), (2**63, 0)])
+async def test_a_number_has_at_most_63_bits(rig, number, effects):
+    """One more cannot be read, and neither can the message."""
+    rig.consumer()
+    message = await rig.inject(rig.alpha, message_id="x", number=number)
+    rig.expect_effects(message, effects)
+
+
+async def test_of_several_detectors_the_first_one_decides(rig):
+    """By its id, then by its number, then by its key."""
+    rig.consumer(keys=True)
+    first = await rig.inject(rig.alpha, message_id="a", number=2, key="k")
+    by_number = await rig.inject(rig.alpha, message_id="b", number=2, key="k")
+    rig.expect_effects(first)
+    rig.expect_ignored(by_number, by="sequence")
+
+
 @pytest.mark.requires("user properties")
 async def test_a_message_may_be_named_by_its_user_properties(rig):
     """What the body does not say they say; where both do, they must agree."""

@@ -407,3 +407,16 @@ async def test_how_far_a_former_life_came_is_known_from_all_servers(rig):
         rig.expect(frame, OWNED, owned="east")
         key = key_of(device, f_cnt, life=life)
         rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_tells_its_status_in_each_life(rig):
+    """A consumer would take the later one for the same message, had it the same id."""
+    device = rig.provision("relaxed", f_cnt=0)
+    rig.only("west")
+    lives = [(f_cnt, payload) for payload in (b"old", b"new") for f_cnt in (0, 1)]
+    for f_cnt, payload in lives:
+        facts = {"f_cnt": f_cnt, "payload": payload, "f_opts": b"\x06\xff\x20"}
+        frame = await hear(rig, device, "west", **facts)
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_status(device, times=4)

@@ -181,7 +181,17 @@ async def test_a_session_may_be_named_by_user_properties(rig):
     rig.expect_effects(other, 0)
 
 
-@pytest.mark.parametrize(("length", "effects"), [(256, 1), (257, 0)])
+async def test_an_empty_name_is_a_mistake(rig):
+    """Nobody can say what it was to be: there is none where it is left out."""
+    rig.consumer(keys=True)
+    for message in (
+        await rig.inject(rig.alpha, message_id="a", key=""),
+        await rig.inject(rig.alpha, message_id="b", session=""),
+    ):
+        rig.expect_effects(message, 0)
+
+
+@pytest.mark.parametrize(("length", "effects"), [(1, 1), (256, 1), (257, 0)])
 async def test_a_name_has_at_most_256_characters(rig, length, effects):
     """Whatever it names: with one more the message cannot be told from others."""
     rig.consumer(keys=True, partitioned=True)

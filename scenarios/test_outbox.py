@@ -6,7 +6,7 @@ number and its id, however often the way to it is lost.
 
 import pytest
 
-from bench.clock import minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from scenarios.delivering import delivered, expect_in_order
 from scenarios.words import FIRST, REFUSED
 
@@ -112,6 +112,24 @@ async def test_a_broker_that_is_back_is_found_within_half_a_minute(rig, away):
     await rig.start_broker()
     await rig.wait(min(away + seconds(1), seconds(11)))
     await rig.until_published(uplink)
+    expect_in_order(rig, [uplink])
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_that_was_there_for_long_is_found_again_at_once(rig):
+    """Also when nothing was sent meanwhile: how long it was away before that counts no more."""
+    rig.consumer()
+    rig.park_after(seconds(9))
+    rig.only("west")
+    await rig.stop_broker()
+    await rig.wait(minutes(5))
+    await rig.start_broker()
+    await rig.wait(minutes(2))
+    await rig.stop_broker()
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.start_broker()
+    await rig.wait(seconds(10))
     expect_in_order(rig, [uplink])
 
 
@@ -276,6 +294,26 @@ async def test_what_may_be_with_the_broker_is_not_put_aside(rig):
 
 @pytest.mark.fault("broker", "slow path")
 @pytest.mark.requires("virtual time")
+async def test_what_is_put_aside_lets_nothing_overtake_what_may_be_with_the_broker(rig):
+    """Of a topic one message is on its way at a time, also when those between are put aside."""
+    rig.consumer()
+    rig.park_after(seconds(6))
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.hold_messages()
+    sent, parked = [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    await rig.wait(seconds(8))
+    behind = await rig.alpha.send(confirmed=True)
+    await rig.find_broker()
+    await rig.until_published(behind)
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [before, sent])
+    expect_in_order(rig, [behind, parked], first=4)
+
+
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("silent, again", [(seconds(15), 0), (seconds(23), 1), (seconds(47), 1)])
 async def test_a_broker_that_says_nothing_for_twenty_seconds_is_left(rig, silent, again):
     """Before that it may only be slow, and what it was told is not told again."""
@@ -389,6 +427,23 @@ async def test_a_topic_that_is_refused_holds_up_no_other(rig):
             rig.expect_ignored(uplink, by="window", times=0)
 
 
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_what_is_refused_waits_its_time_on_the_next_connection_too(rig):
+    """A broker that comes back has not changed its mind for that."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    await rig.refuse_messages(5)
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.wait(seconds(5))
+    await rig.stop_broker()
+    await rig.start_broker()
+    await rig.wait(minutes(1))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
 @pytest.mark.fault("lns", "killed")
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
@@ -428,6 +483,24 @@ async def test_a_broker_that_comes_and_goes_is_found_again_at_once(rig):
         await rig.start_broker()
         await rig.wait(seconds(12))
     expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
+async def test_what_a_broker_has_is_not_sent_again_however_soon_it_goes(rig):
+    """It has said so, and the server keeps nothing for longer unless it is asked to."""
+    rig.consumer()
+    rig.only("west")
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(200))
+    await rig.stop_broker()
+    await rig.start_broker()
+    await rig.wait(seconds(5))
+    after = await delivered(rig)
+    expect_in_order(rig, [after], first=2)
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_ignored(frame, by="window", times=0)
 
 
 @pytest.mark.fault("broker", "PUBACK lost")

@@ -51,6 +51,15 @@ async def test_two_clocks_drift_apart_by_fifty_millionths_at_most(rig):
     await says(rig, IN_RX2, older_us=milliseconds(1_150))
 
 
+async def test_a_clock_that_is_fast_is_followed_for_hours(rig):
+    """Its moments seem to come from ahead; none of them is of an earlier session."""
+    rig.only("west")
+    await says(rig, FIRST)
+    for hour in range(1, 5):
+        await rig.wait(seconds(3_600))
+        await says(rig, FIRST, older_us=-milliseconds(180) * hour)
+
+
 async def knows_of(rig, *, clocks, which):
     """So many radios show their clocks; by each of `which` it is known how late a frame is."""
     rig.only("west")
@@ -144,6 +153,19 @@ async def test_a_session_that_is_drawn_again_soon_has_a_clock_of_its_own(rig):
     began = await now(rig)
     await says(rig, TOO_LATE, xtime=clock + seconds(100))
     await says(rig, FIRST, xtime=clock + seconds(5) + await now(rig) - began)
+
+
+async def test_a_session_that_is_drawn_again_is_told_from_a_late_frame_of_before(rig):
+    """Nobody had heard of it, and its frame comes before the radio shows that it began anew."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = (3 << 56) + 7 * SESSION
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(seconds(1))
+    await says(rig, TOO_LATE, xtime=clock + seconds(100))
+    await reports(rig, clock + seconds(2))
+    began = await now(rig)
+    await says(rig, FIRST, xtime=clock + seconds(2) + await now(rig) - began)
 
 
 async def test_of_seventeen_clocks_the_newest_are_known(rig):

@@ -132,16 +132,17 @@ async def test_a_downlink_that_is_reported_twice_was_sent_once(rig, confirmed_do
 async def test_a_report_may_spell_its_device_in_more_than_one_way(rig):
     """Octets with dashes or without, of either case: it is the same device.
 
-    Some stations call the number of what they have sent `seqno`.
+    Some stations call the number of what they have sent `seqno`, or the device `DevEUI`.
     """
     rig.only("west")
-    rig.west.suppress_downlinks(3)
-    for separator, number in (("-", "diid"), ("", "diid"), ("-", "seqno")):
+    rig.west.suppress_downlinks(4)
+    ways = (("-", "diid", "DevEui"), ("", "diid", "DevEui"), ("-", "seqno", "DevEui"))
+    for separator, number, name in (*ways, ("-", "diid", "DevEUI")):
         uplink = await rig.craft(rig.alpha, confirmed=True)
         await rig.say(rig.told(uplink, by="west"), by="west")
         await rig.wait(seconds(1))
         said = json.loads(rig.sent(by="west"))
-        said["DevEui"] = said["DevEui"].lower().replace("-", separator)
+        said[name] = said.pop("DevEui").lower().replace("-", separator)
         said.pop("seqno", None)
         said[number] = said.pop("diid")
         await rig.say(json.dumps(said), by="west")

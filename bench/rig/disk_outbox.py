@@ -58,9 +58,10 @@ class DiskOutbox:
 
     def __init__(self, setup: CaseSetup, utc_us: Callable[[], int], lns: str, took: Took) -> None:
         self.lns = lns
+        self._own_topic = f"lorawan/{lns}/min_msg_time"
         self._folder = Path(mkdtemp(prefix="lorabench-outbox-", dir=memory_of_this_host()))
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
-        self.broker.refused = self._refuse
+        self.broker.refused, self.broker.crowded = self._refuse, self._crowd
         self.retry_s = RETRY_S
         self.messages_max: int | None = None
         self.breaks_after: int | None = None
@@ -257,6 +258,11 @@ class DiskOutbox:
         in_a_row, _ = self._refused.get(topic, (0, 0))
         self._refused[topic] = in_a_row + 1, now_us() + self.broker.puback_us
 
+    def _crowd(self, topic: str) -> None:
+        """Of a topic one message is on its way at a time: the broker may refuse it."""
+        if topic != self._own_topic:
+            self._wrong(f"{topic}: expected one message on its way, observed more")
+
     def _look_at_wait(self, topic: str) -> None:
         """What was refused is tried again after a wait that doubles, half of which is chance."""
         in_a_row, since_us = self._refused.get(topic, (0, 0))
@@ -289,7 +295,7 @@ class DiskOutbox:
     def _take_statement(self, topic: str, body: Body) -> None:
         self._look_at_silence()
         self._told_us = now_us()
-        due = f"lorawan/{self.lns}/min_msg_time", self.lns, self.retry_s
+        due = self._own_topic, self.lns, self.retry_s
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
             self._wrong(f"statement: expected {_all(due)}, observed {_all(said)}")

@@ -480,6 +480,8 @@ class Consumption:
         fields |= {name: value for name, value in optional.items() if value is not None}
         if message_id is None and named is not None:
             del fields["messageId"]
+        if partition is None and "partitionKey" in (properties or {}):
+            del fields["partitionKey"]
         fields |= {"devEui": dev_eui, "payload": body}
         fields["payload"] = body + "0" * (octets - len(json.dumps(fields)))
         await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields, properties)

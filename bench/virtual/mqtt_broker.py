@@ -143,7 +143,7 @@ class _Client:
         self._name = ""
         self._numbers = 0
         self._taken: set[tuple[str, bytes]] = set()
-        self._waiting = 0
+        self._unanswered: list[str] = []
         self.answered_us: int | None = None
         self.filters: list[str] = []
 
@@ -184,9 +184,7 @@ class _Client:
         try:
             said = list(packets(self._said))
             # All of it was sent before anything of it is answered.
-            self._waiting += sum(first >> 4 == _PUBLISH for first, _ in said)
-            if self._waiting > self._broker.receive_max:
-                raise Violation(f"{self._waiting} messages at once, not {self._broker.receive_max}")
+            self._count([body for first, body in said if first >> 4 == _PUBLISH])
             for first, body in said:
                 self._take(first >> 4, first & 0xF, body)
         except Violation as violation:
@@ -227,6 +225,14 @@ class _Client:
         told = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
         self._say(_CONNACK << 4, bytes([known, 0, len(told)]) + told)
 
+    def _count(self, published: list[bytes]) -> None:
+        topics = self._unanswered
+        topics += [_Reader(body).text() for body in published]
+        if len(topics) > self._broker.receive_max:
+            raise Violation(f"{len(topics)} messages at once, not {self._broker.receive_max}")
+        for topic in sorted({one for one in topics if topics.count(one) > 1}):
+            self._broker.crowded(topic)
+
     def _publish(self, flags: int, body: bytes) -> None:
         number, message = _published(self._name, flags, body)
         what = message.topic, message.payload
@@ -238,9 +244,16 @@ class _Client:
         body = number.to_bytes(2, "big") + (bytes([said, 0]) if said else b"")
         if self._broker.puback_us:
             delay_s = self._broker.puback_us / 1_000_000
-            asyncio.get_running_loop().call_later(delay_s, self._say, _PUBACK << 4, body)
+            asyncio.get_running_loop().call_later(delay_s, self._answer, message.topic, body)
         else:
-            self._say(_PUBACK << 4, body)
+            self._answer(message.topic, body)
+
+    def _answer(self, topic: str, body: bytes) -> None:
+        if not self._broker.is_mute:
+            if len(self._unanswered) >= self._broker.receive_max:
+                self._broker.full_us = now_us()
+            self._unanswered.remove(topic)
+        self._say(_PUBACK << 4, body)
 
     def _subscribe(self, kind: int, reader: _Reader) -> None:
         number = reader.take(2)
@@ -259,10 +272,6 @@ class _Client:
 
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
-            if first >> 4 == _PUBACK:
-                if self._waiting >= self._broker.receive_max:
-                    self._broker.full_us = now_us()
-                self._waiting -= 1
             self.answered_us = now_us()
             with suppress(OSError):
                 self._line.send(_packet(first, body))
@@ -273,9 +282,9 @@ class MqttBroker:
 
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4). `refusals`: so many of the next
-    messages are refused, `refusals_on`: so many on a topic; `refused` is told the topic.
-    `receive_max`: so many may wait for their PUBACK (3.2.2.3.3), which comes `puback_us` after its
-    message; `full_us`: when last so many did.
+    messages are refused, `refusals_on`: so many on a topic; `refused` is told the topic, `crowded`
+    one of which two messages wait at a time. `receive_max`: so many may wait for their PUBACK
+    (3.2.2.3.3), which comes `puback_us` after its message; `full_us`: when last so many did.
     `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
     or has waited for less than `patience_us`.
     """
@@ -289,6 +298,7 @@ class MqttBroker:
         self.refusals = 0
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
+        self.crowded: Callable[[str], None] = lambda topic: None
         self.keep_alive_s = self.full_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0

@@ -432,3 +432,23 @@ def test_what_a_station_has_reported_its_server_tells(
     assert said(books, event("case.note", t_us=9_000_000)) == []
     told = [found.text for found in books.end() if "transmitted" in found.text]
     assert len(told) == wrong
+
+
+def test_a_request_of_which_nothing_is_said_is_wrong_after_a_moment() -> None:
+    books = accounts()
+    later = {**event("lns.claimed"), "t_us": 1_600_000}
+    assert said(books, asks(), later) == []
+    assert [found.text for found in books.end()] == [
+        f"requests for {ALPHA}: 1 more than were queued or refused"
+    ]
+    books = accounts()
+    assert said(books, asks()) == []
+    assert list(books.end()) == []
+
+
+def test_an_internal_error_is_always_wrong() -> None:
+    failure = event("lns.failure", during="downlink", error="KeyError at downlink.py:1")
+    assert said(accounts(), failure) == [
+        f"downlink under way of lns-a, {WEST}: internal error: expected none,"
+        " observed KeyError at downlink.py:1"
+    ]

@@ -80,6 +80,23 @@ def test_a_message_comes_twice_only_in_two_connections(tmp_path: Path) -> None:
     assert violation == "a: a message on t twice in one connection"
 
 
+def test_two_messages_of_a_topic_at_a_time_are_told(tmp_path: Path) -> None:
+    crowded: list[str] = []
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.crowded = crowded.append
+        await said(line, CONNECT)
+        assert await said(line, PUBLISH) == PUBACK
+        assert await said(line, OTHER + THIRD) == PUBACK * 2
+        assert crowded == []
+        broker.puback_us = 1_000_000
+        await said(line, OTHER.replace(b"ho", b"he"))
+        await said(line, OTHER.replace(b"ho", b"hu"))
+
+    played(tmp_path, talk)
+    assert crowded == ["t"]
+
+
 def test_a_refused_message_is_not_taken(tmp_path: Path) -> None:
     async def talk(line: socket.socket, broker: MqttBroker) -> None:
         await said(line, CONNECT)
