@@ -185,6 +185,21 @@ async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(r
     await says(rig, FIRST)
 
 
+@pytest.mark.parametrize("radio", [1, 3])
+async def test_a_session_that_another_has_ended_is_over_on_every_radio(rig, radio):
+    """Whoever names it ten seconds after the link came back only makes the server ask."""
+    rig.only("west")
+    await says(rig, FIRST)
+    ended, running = ((radio << 56) + session * SESSION for session in (9, 10))
+    began = await now(rig)
+    for session in (ended, running):
+        await reports(rig, session + seconds(1))
+    rig.west.reconnect_without_version()
+    await rig.wait(seconds(12))  # it is back after one second
+    for session, words in ((ended, TOO_LATE), (running, FIRST)):
+        await says(rig, words, xtime=session + seconds(1) + await now(rig) - began)
+
+
 async def test_a_clock_that_is_forgotten_may_be_shown_anew(rig):
     """Sixteen were heard of since it ended: whoever names it ten seconds later is believed."""
     rig.only("west")

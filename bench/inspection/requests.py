@@ -62,9 +62,9 @@ class Requests:
                 was_sent = any(_kind_of(one) == this for one in self.devices[dev_eui].handed)
                 reason = "NotProven" if was_sent else "TooLong"
                 yield from check.same("reason", reason, event.get("reason"))
-        if event.get("wants") != "status" and dev_eui and "waiting" in event:
+        if event.get("wants") != "status" and dev_eui:
             due = len(self.waiting[event.get("lns", ""), dev_eui])
-            yield from check.same("waiting", due, event["waiting"])
+            yield from check.same("waiting", due, event.get("waiting"))
 
     def untold(self, until_us: int) -> Iterator[str]:
         """Of which requests, made until then, no server has said what becomes of them."""

@@ -39,7 +39,7 @@ def asks(**fields: object) -> dict[str, Any]:
 
 
 def tells(stage: str, **fields: object) -> dict[str, Any]:
-    due = {"dev_eui": ALPHA, "f_port": 2, "confirmed": False, "payload_bytes": 1}
+    due = {"dev_eui": ALPHA, "f_port": 2, "confirmed": False, "payload_bytes": 1, "waiting": 0}
     return event("lns.request", stage=stage, **{**due, **fields})
 
 
