@@ -386,27 +386,81 @@ async def test_a_life_has_the_number_that_all_servers_together_give_it(rig, lear
 
 @pytest.mark.requires("virtual time")
 @pytest.mark.fault("store", "partition")
-async def test_how_far_a_former_life_came_is_known_from_all_servers(rig):
-    """One went on with it alone, the other began the next one without the store."""
+async def test_a_life_that_began_and_was_over_without_the_store_is_counted_there(rig):
+    """What it knows is newer than what the server brings that was alone, but for the number."""
     rig.put_on("lns-b", "east")
     device = rig.provision("relaxed", f_cnt=500)
     before = await hear(rig, device, "west", "east")
     rig.cut_store("lns-a")
+    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 505)]
     there = await hear(rig, device, "east", f_cnt=510)
-    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    await rig.restore_store("lns-a")
+    told = await hear(rig, device, "west", f_cnt=511)
+    begun = await hear(rig, device, "east", f_cnt=0, payload=b"anew")
+    rig.expect(before, OWNED + ELSEWHERE, owned="west", elsewhere="east")
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(told, OWNED, owned="west")
+    for frame in (there, begun):
+        rig.expect(frame, OWNED, owned="east")
+    rig.expect_upstream(begun, through="east", removeDuplicatesKey=key_of(device, 0, life=2))
+
+
+HISTORIES = {
+    "one": ((500,), (510,), (0, 1), ((505, 1), (511, 0))),
+    "farther here": ((500,), (510,), (520, 0, 1), ((515, 1), (521, 0))),
+    "the middle one": ((1_000, 0, 600, 0, 300), (610,), (0, 1), ((305, 2), (1_001, 0))),
+    "two there": ((1_000,), (1_010, 0, 5), (1, 0, 1), ((1_005, 1), (1_011, 0))),
+}
+"""What both servers hear, then one of them, then the other; then what, and of which life it is."""
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "partition")
+@pytest.mark.parametrize(("both", "there", "alone", "after"), HISTORIES.values(), ids=HISTORIES)
+async def test_how_far_a_former_life_came_is_known_from_all_servers(rig, both, there, alone, after):
+    """One went on with it alone, the other began the next one without the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=both[0])
+    payloads = (bytes([number]) for number in range(99))
+    for f_cnt in both:
+        frame = await hear(rig, device, "west", "east", f_cnt=f_cnt, payload=next(payloads))
+        rig.expect(frame, OWNED + ELSEWHERE, owned="west", elsewhere="east")
+    rig.cut_store("lns-a")
+    for station, f_cnts, word in (("east", there, OWNED), ("west", alone, UNVERIFIED)):
+        for f_cnt in f_cnts:
+            frame = await hear(rig, device, station, f_cnt=f_cnt, payload=next(payloads))
+            rig.expect(frame, word, **{"owned" if word is OWNED else "unverified": station})
     await rig.restore_store("lns-a")
     told = await hear(rig, device, "west", f_cnt=2)
-    after = [(505, 1), (511, 0)]
+    rig.expect(told, OWNED, owned="west")
+    for f_cnt, life in after:
+        frame = await hear(rig, device, "east", f_cnt=f_cnt, payload=next(payloads))
+        rig.expect(frame, OWNED, owned="east")
+        key = key_of(device, f_cnt, life=life)
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "partition")
+async def test_a_life_that_came_less_far_than_the_next_one_is_over(rig):
+    """It went on at another server meanwhile: what lies between them is old."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=1)
+    before = await hear(rig, device, "west", "east", payload=b"old")
+    rig.cut_store("lns-a")
+    there = await hear(rig, device, "east", f_cnt=300)
+    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (1, 400)]
+    await rig.restore_store("lns-a")
+    told = await hear(rig, device, "west", f_cnt=401)
+    between = await hear(rig, device, "west", f_cnt=350)
+    rig.expect_upstream(told, through="west", removeDuplicatesKey=key_of(device, 401, life=1))
     rig.expect(before, OWNED + ELSEWHERE, owned="west", elsewhere="east")
     rig.expect(there, OWNED, owned="east")
     for frame in alone:
         rig.expect(frame, UNVERIFIED, unverified="west")
     rig.expect(told, OWNED, owned="west")
-    for f_cnt, life in after:
-        frame = await hear(rig, device, "east", f_cnt=f_cnt, payload=b"later")
-        rig.expect(frame, OWNED, owned="east")
-        key = key_of(device, f_cnt, life=life)
-        rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+    rig.expect(between, EXPIRED, again="west")
 
 
 @pytest.mark.requires("virtual time")

@@ -217,3 +217,20 @@ async def test_which_bytes_had_a_counter_is_known_without_the_store(rig):
     rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
     name = f"{key}.{two.phy[-4:].hex().upper()}"
     rig.expect_upstream(two, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_frame_that_is_refused_again_and_again_is_one_that_was_missed(rig):
+    """The store has forgotten the counter: all know of one answer; four more may have gone."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", "north", confirmed=True)
+    for _ in range(2):
+        await rig.wait(seconds(61))
+        await tell(rig, frame, "north")
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "north", confirmed=True)
+    rig.expect(frame, OWNED + LOST * 3, owned="west", lost="north")
+    rig.expect(after, OWNED, owned="north")
+    rig.expect_answer(after, f_cnt=5)

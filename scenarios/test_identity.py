@@ -1,7 +1,10 @@
 """Which fields make two frames the same: ADR 007, "DevEui, Mic and frame counter"."""
 
+import pytest
+
+from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
-from scenarios.words import FIRST
+from scenarios.words import FIRST, FORGED, STRANGE
 
 # Two devices, one counter (10), one MIC: found by birthday search under these keys.
 ONE = ("01020304", SessionKeys(
@@ -29,3 +32,26 @@ async def test_equal_mics_of_two_devices_are_two_frames(rig, strategy, confirmed
     theirs = await rig.hear(second, of=other, f_cnt=10, by="east")
     rig.expect(ours, FIRST, first="west")
     rig.expect(theirs, FIRST, first="east")
+
+
+BEFORE = {
+    "both": (OTHER, STRANGE),
+    "address": ((OTHER[0], ONE[1]), STRANGE),
+    "keys": ((ONE[0], OTHER[1]), FORGED),
+}
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+@pytest.mark.parametrize(("before", "words"), BEFORE.values(), ids=BEFORE)
+async def test_a_device_that_was_personalised_anew_is_known_as_it_is_now(rig, before, words):
+    """The store has a session with what it had before: nobody sends in that any more."""
+    device = rig.provision("anew", dev_addr_text=ONE[0], keys=ONE[1], before=before)
+    rig.only("west")
+    uplinks = [await device.send(confirmed=True) for _ in range(2)]
+    old = crafted.data(device.dev_eui, *before, 501)
+    rig.announce(old)
+    await rig.say(rig.told(old, by="west"), by="west")
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+    rig.expect(old, words, **{"strange" if words is STRANGE else "forged": "west"})

@@ -304,3 +304,16 @@ async def test_each_copy_of_a_frame_has_the_next_number(rig, strategy):
                 continue
             eui = rig.setup.station(station).eui
             rig.expect_upstream(frame, through=station, messageId=f"{key}-{eui}-{number}")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_server_that_begins_anew_numbers_its_downlinks_beyond_those_of_before(rig):
+    """However many it had sent a moment ago: a station may tell of them yet."""
+    before = [
+        await hear(rig, rig.alpha, "west", after=milliseconds(50), confirmed=True)
+        for _ in range(40)
+    ]
+    await rig.restart_lns()
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    for frame in (*before, after):
+        rig.expect(frame, FIRST, first="west")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.clock import milliseconds, seconds
+from scenarios.telling import hear
 from scenarios.words import FIRST, IN_RX2, TOO_LATE
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
@@ -299,3 +300,16 @@ async def test_who_cannot_be_answered_for_long_is_named_less_and_less_often(rig)
         await says(rig, TOO_LATE, older_us=seconds(5))
     await says(rig, FIRST)
     rig.expect_finding("too late", owner="gateway", about="west")
+
+
+@pytest.mark.requires("twin stations")
+async def test_a_connection_that_was_replaced_has_no_say_in_the_clock(rig):
+    """It tells of a radio that nobody sends through: answers go on through the newer connection."""
+    rig.impersonate("west", by="impostor")
+    await rig.start()
+    await rig.wait(seconds(5))
+    before = await hear(rig, rig.alpha, "impostor", confirmed=True)
+    await reports(rig, await now(rig))
+    after = await hear(rig, rig.alpha, "impostor", confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="impostor")

@@ -41,6 +41,7 @@ _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
 _TIME_LATE_US, _TIME_EARLY_US = 10_000_000, 200_000
+_TIMES_APART_S = 0.000_01
 """A server tells the time before it passes the tap, and may be late; it cannot be early."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
@@ -270,6 +271,11 @@ class Inspector:
                 if not -_TIME_LATE_US <= told.get("gpstime", 0) - due_us <= _TIME_EARLY_US:
                     yield check.wrong("gpstime", f"about {due_us}", told.get("gpstime"))
             yield from mux_time(told, now_s, check)
+            said, began = told.get("MuxTime"), self._network.began
+            if began is not None and isinstance(said, int | float):  # both are of one moment
+                due_s = gps_us(began) / 1_000_000 + said - began.timestamp()
+                if abs(told.get("gpstime", 0) / 1_000_000 - due_s) > _TIMES_APART_S:
+                    yield check.wrong("gpstime", f"that of MuxTime {said}", told.get("gpstime"))
         elif asked:
             yield check.wrong("txtime", next(iter(asked)), None)
 

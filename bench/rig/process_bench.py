@@ -382,7 +382,7 @@ def _device_of(topic: str) -> Eui:
 
 async def begin(program: FollowedLns, devices: Sequence[Provisioned]) -> None:
     """Start a network server with devices and the sessions that they begin with."""
-    sessions = [session for device in devices if (session := device.session())]
+    sessions = [session for device in devices if (session := device.stored)]
     await program.start_with([device.record for device in devices], sessions)
 
 

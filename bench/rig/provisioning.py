@@ -40,7 +40,10 @@ _OF_DEVICE = frozenset(field.name for field in fields(EndDevice))
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """A device and the counter the server has of it; `known` is False for a stranger."""
+    """A device and the counter the server has of it; `known` is False for a stranger.
+
+    `before`: the session that the store has, of the device as it was personalised once.
+    """
 
     record: EndDevice
     dev_addr: DevAddr
@@ -53,6 +56,7 @@ class Provisioned:
     f_cnt_down: int = 0
     dr: int | None = None
     adr: bool = False
+    before: Session | None = None
 
     @property
     def dev_eui(self) -> Eui:
@@ -61,6 +65,11 @@ class Provisioned:
     @property
     def join_eui(self) -> Eui:
         return self.record.join_eui or JOIN_EUI
+
+    @property
+    def stored(self) -> Session | None:
+        """The session that a server finds in its store."""
+        return self.before or self.session()
 
     @property
     def identity(self) -> Identity:
@@ -103,6 +112,7 @@ def provision(
     dev_eui: str | None = None,
     join_eui: str | None = None,
     app_key: str | None = None,
+    before: tuple[str, SessionKeys] | None = None,
     **facts: Any,
 ) -> Provisioned:
     """A device with keys of its own, drawn from the seed.
@@ -112,8 +122,9 @@ def provision(
     downlink, `dr` its data rate (SF7 by default), `adr` whether it obeys LinkADRReq (if it is to be
     told to repeat, by default). `rx1_dr_offset`, `rx_delay_s` and `rx2_dr` are what its join
     accepts are to say. `dev_eui`, `join_eui` and `app_key` (hex) are those of a device that exists,
-    in place of drawn ones. Other facts are those of `EndDevice`. ScenarioMistake for what is none
-    of them, and for what cannot be.
+    in place of drawn ones; `before`: DevAddr and keys that it was personalised with once, and
+    that the store knows still. Other facts are those of `EndDevice`. ScenarioMistake for what is
+    none of them, and for what cannot be.
     """
     for fact in facts.keys() - _OF_DEVICE:
         own = {
@@ -161,6 +172,8 @@ def provision(
         preset_session=preset_session,
         known=known,
         stack=stack,
+        before=before
+        and Session(dev_eui=own_eui, dev_addr=dev_addr(before[0]), keys=before[1], f_cnt_up=500),
     )
 
 

@@ -230,9 +230,8 @@ class MemoryServer(NetworkServer):
         devices = [device.provisioned for device in self._setup.devices.values()]
         self._provisioned = [device for device in devices if device.known]
         for device in self._provisioned:
-            session = device.session()
-            if session is not None:
-                self._store.of(self.lns).preset(device.dev_eui, (session,))
+            if device.stored is not None:
+                self._store.of(self.lns).preset(device.dev_eui, (device.stored,))
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
