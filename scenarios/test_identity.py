@@ -34,6 +34,7 @@ async def test_equal_mics_of_two_devices_are_two_frames(rig, strategy, confirmed
     rig.expect(theirs, FIRST, first="east")
 
 
+NOBODY = "70B3D57ED000FFFF"
 BEFORE = {
     "both": (OTHER, STRANGE),
     "address": ((OTHER[0], ONE[1]), STRANGE),
@@ -48,8 +49,10 @@ async def test_a_device_that_was_personalised_anew_is_known_as_it_is_now(rig, be
     device = rig.provision("anew", dev_addr_text=ONE[0], keys=ONE[1], before=before)
     rig.only("west")
     uplinks = [await device.send(confirmed=True) for _ in range(2)]
-    old = crafted.data(device.dev_eui, *before, 501)
-    rig.announce(old)
+    # Of an address that no device has, nobody can say whose it is.
+    sender = device.dev_eui if before[0] == ONE[0] else NOBODY
+    old = crafted.data(sender, *before, 501)
+    rig.announce(old, genuine=False)
     await rig.say(rig.told(old, by="west"), by="west")
     for uplink in uplinks:
         rig.expect(uplink, FIRST, first="west")
