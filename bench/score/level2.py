@@ -233,6 +233,9 @@ def _step(session: Session, row: Reception) -> tuple[object, ...]:
     _suffer_faults(session, row)
     seat = _looked(session, _seat(session, row), row)
     worth = _worth(seat, row)
+    if seat.blind and worth.asks and row.observed_level2 in (None, NOT_ASKED):
+        # It could not look, says it, and makes nothing of the frame.
+        worth = replace(worth, newer=False, spends=False, passes=False, asks=False, looks=False)
     answer = _claim(session, seat, worth, row)
     blind = seat.blind or (worth.looks and row.store_fault)
     if answer.too_far:

@@ -167,4 +167,11 @@ MUTANTS = (
         "later AND elsewhere\n",
         AGREEMENT,
     ),
+    Mutant(
+        "who could not look claims nevertheless",
+        "bench/score/level2.py",
+        "if seat.blind and worth.asks and",
+        "if False and worth.asks and",
+        AGREEMENT,
+    ),
 )
