@@ -13,11 +13,13 @@ from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
 from bench.score.read import columns_of
-from bench.score.schema import KINDS, TABLES
+from bench.score.schema import KINDS
+from bench.score.tables import TABLES
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
 # Those of the lake, and where it stands among the reasons of its verdict.
-_TYPES = TABLES["findings"] | {"phase": "INT", "place": "BIGINT"}
+_TYPES = {name: type_ for name, type_, _ in TABLES["findings"].columns}
+_TYPES |= {"phase": "INT", "place": "BIGINT"}
 _COLUMNS = ", ".join(("run", *_TYPES))
 _REASONS_MAX = 20
 # A station in a text, until its name for people takes the place of this.
@@ -30,7 +32,7 @@ def finding(
     """The findings that these rows of run and case are, as a query; all in words of SQL.
 
     The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are what else
-    of `findings` (bench/score/README.md) a finding of this kind has.
+    of `findings` (bench/score/tables.py) a finding of this kind has.
     """
     values = {"case": "case", "owner": owner, "rule": rule, "text": text, "result": result}
     values |= {"phase": str(place[0]), "place": place[1], **facts}

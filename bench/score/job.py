@@ -23,8 +23,8 @@ from bench.score import (
 )
 from bench.score.cut import Queries, Tables
 from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
-from bench.score.schema import OF_NIGHTS, RUNS, TABLES
 from bench.score.summary import summaries, summary_queries
+from bench.score.tables import OF_NIGHTS, RUNS, TABLES
 from bench.spark import Profile, session
 
 # Below this, a better compiler of Java takes longer than it saves.

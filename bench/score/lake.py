@@ -22,9 +22,10 @@ from pyspark.sql import functions as F
 from bench.night.record import build_of, exit_code
 from bench.score.cut import rows_of
 from bench.score.read import NIGHT, literal, night_of
-from bench.score.schema import PARTITIONS, RUNS, TABLES, spelled
+from bench.score.tables import RUNS, TABLES
 from bench.spark import is_local
 
+_PARTITIONS = ("night", "run")
 _LOCK = ".lock"
 _UNDATED = "undated"
 
@@ -73,14 +74,14 @@ def run_rows(
 ) -> DataFrame:
     """One row per run for the table of runs, from its manifest and its score."""
     rows = [_run_row(run, manifests[run], score) for run, score in scores.items()]
-    found = rows_of(spark, f"{spelled(TABLES[RUNS])}, run STRING", rows)
+    found = rows_of(spark, f"{TABLES[RUNS].types}, run STRING", rows)
     return found.withColumn("scored_at", F.current_timestamp()).coalesce(1)
 
 
 def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
     inventory, ended, dut = (manifest.get(name) for name in ("inventory", "ended", "dut"))
     return {
-        **{name: manifest.get(name) for name in TABLES[RUNS]},
+        **{name: manifest.get(name) for name in TABLES[RUNS].names},
         "bench": inventory.get("name") if isinstance(inventory, dict) else None,
         "ended": ended.get("at") if isinstance(ended, dict) else None,
         "of_night": manifest.get("night"),
@@ -143,13 +144,13 @@ class Lake:
 
     def put_aside(self, name: str, table: DataFrame, runs: Collection[str]) -> None:
         """Write a table of these runs where no reader looks, until `commit` moves it."""
-        names, aside = TABLES[name], self._aside(name)
+        names, aside = TABLES[name].names, self._aside(name)
         if len(runs) == 1:  # straight to where it belongs, without a sort by run
             [run] = runs
             table.select(*names).write.mode("overwrite").parquet(f"{aside}/{_of_run(run)}")
         else:
             table = table.select(*names, F.expr(NIGHT).alias("night"), "run")
-            table.write.mode("overwrite").partitionBy(*PARTITIONS).parquet(aside)
+            table.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(aside)
 
     def commit(self, names: Iterable[str], run_rows: DataFrame, runs: Collection[str]) -> None:
         """Put what stands aside in the place of what the lake holds of these runs."""
@@ -197,7 +198,7 @@ class Lake:
                 f"{root}/{of_run}" for of_run in fresh if self._folders.exists(f"{root}/{of_run}")
             ]
             rows = self._spark.read.option("basePath", root).parquet(*places)
-            rows = rows.select(*TABLES[name], *PARTITIONS)
+            rows = rows.select(*TABLES[name].names, *_PARTITIONS)
             if known:
                 closed = self._closed(name, month)
                 rows = rows.unionByName(closed.where(F.col("run").isin(*known)))
@@ -254,7 +255,7 @@ class Lake:
         """A folder with the columns of a table, and no row."""
         folder = f"{self.shared}/empty/{name}"
         if not self._folders.exists(folder):
-            empty = rows_of(self._spark, spelled(TABLES[name]), [])
+            empty = rows_of(self._spark, TABLES[name].types, [])
             empty.coalesce(1).write.parquet(folder)
         return folder
 

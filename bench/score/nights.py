@@ -17,7 +17,7 @@ from bench.night.record import manifest_of
 from bench.score.cut import rows_of
 from bench.score.expectations import Grade
 from bench.score.lake import Lake
-from bench.score.schema import TABLES, spelled
+from bench.score.tables import TABLES
 
 _Z = 1.959963984540054
 _RATE = "sum(missed) / sum(planned)"
@@ -104,7 +104,7 @@ def remember(
             if night.proves and any(run.run in names for run in night.runs):
                 progress(f"comparing {night.night} with the nights before")
                 tables = {
-                    name: rows_of(spark, spelled(TABLES[name]), rows)
+                    name: rows_of(spark, TABLES[name].types, rows)
                     for name, rows in newest_night(line).items()
                 }
                 series = F.xxhash64("bench", "rig", "line", "case")

@@ -8,7 +8,7 @@ from operator import and_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.score.schema import CAPTURE, KINDS, spelled
+from bench.score.schema import CAPTURE, KINDS
 
 STALL_US_MAX = 50_000
 """A host that stood still for longer than this, in µs, has disturbed what it played."""
@@ -56,7 +56,7 @@ def night_of(run: str) -> str:
 
 def columns_of(names: Iterable[str]) -> str:
     """These fields of a line with their types, in words of SQL."""
-    return spelled({name: CAPTURE[name] for name in names})
+    return ", ".join(f"`{name}` {CAPTURE[name]}" for name in names)
 
 
 def unpacked(names: str) -> str:

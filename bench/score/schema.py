@@ -1,12 +1,7 @@
-"""What may stand in a capture line, in a station's text and in a table of the lake?
+"""What may stand in a capture line, a station's text and an upstream body, as explicit schemas?
 
-In the words of SQL, because those need no running session. The tables of the lake are those of its
-page, README.md: their columns are written down there and nowhere else.
+In the words of SQL, because those need no running session.
 """
-
-import re
-from collections.abc import Mapping
-from pathlib import Path
 
 _TYPES = {
     "STRING": "kind source case scenario file title group strategy expect frame_id station status"
@@ -61,24 +56,3 @@ DOWN_TEXT = """
     msgtype STRING, DevEui STRING, diid BIGINT, dC INT, xtime BIGINT, RxDelay INT, RX1DR INT,
     RX1Freq BIGINT, RX2DR INT, RX2Freq BIGINT, rctx BIGINT, pdu STRING
 """
-
-PAGE = Path(__file__).with_name("README.md")
-_SECTION = re.compile(r"^## (\w+)\n\nOne row: .*\n\n((?:\|.*\n)+)", re.MULTILINE)
-_COLUMN = re.compile(r"^\| `(\w+)` \| (\S+) \|", re.MULTILINE)
-PARTITIONS = ("night", "run")
-TABLES = {
-    name: {column: type_ for column, type_ in _COLUMN.findall(rows) if column not in PARTITIONS}
-    for name, rows in _SECTION.findall(PAGE.read_text("utf-8"))
-}
-"""The tables of the lake: the type of each column, in the order in which they are written.
-
-`night` and `run` follow, as partitions.
-"""
-RUNS = "runs"
-OF_NIGHTS = ("trends", "changes", "comparisons")
-"""What is written of the newest night of a line, after the rows of its runs."""
-
-
-def spelled(columns: Mapping[str, str]) -> str:
-    """These columns with their types."""
-    return ", ".join(f"`{name}` {type_}" for name, type_ in columns.items())

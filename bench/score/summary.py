@@ -9,16 +9,16 @@ from pyspark.sql import Row
 
 from bench.score.margins import RX2_AFTER_RX1_US
 from bench.score.read import STALL_US_MAX, unpacked
-from bench.score.schema import TABLES
+from bench.score.tables import TABLES
 
 SCHEMA = 1
 Found = dict[str, Any]
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
-_FINDING = [name for name in TABLES["findings"] if name != "result"]
-_VERDICT = [name for name in TABLES["verdicts"] if name != "superseded"]
+_FINDING = [name for name in TABLES["findings"].names if name != "result"]
+_VERDICT = [name for name in TABLES["verdicts"].names if name != "superseded"]
 _FIGURES = ("min_us", "p1_us", "p50_us", "p99_us")
 _CONSUMED = ("p50_us", "p95_us", "p99_us", "max_us")
-_LAB = [*TABLES["lab_nights"]][2:]
+_LAB = TABLES["lab_nights"].names[2:]
 _LEFT_OUT = ("case", "scenario", "file", "group", "title", "missing")
 _STORE_CALLS = ("strategy", "status", "uplinks", "receptions", "asked")
 _COUNTED = {

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from bench.score.job import score
 from bench.score.read import NIGHT
-from bench.score.schema import RUNS, TABLES
+from bench.score.tables import RUNS, TABLES
 from bench.spark import Profile, session
 from tests.bench.score.conftest import write_run
 from tests.bench.score.test_job import case, good
@@ -37,8 +37,8 @@ def make(spark: SparkSession, lake: Path) -> None:
     """Write the nights before the last one; of each run `ROWS` rows in every table, all null."""
     days = [LAST - timedelta(ago) for ago in range(NIGHTS, 0, -1)]
     names = [f"{day:%Y%m%d}T02000{number}Z-7f3a" for day in days for number in range(RUNS_A_NIGHT)]
-    for table, types in TABLES.items():
-        columns = ", ".join(f"CAST(NULL AS {type_}) `{name}`" for name, type_ in types.items())
+    for table, about in TABLES.items():
+        columns = ", ".join(f"CAST(NULL AS {type_}) `{name}`" for name, type_, _ in about.columns)
         rows = spark.sql(
             f"SELECT {columns}, explode(:runs) AS run FROM range({1 if table == RUNS else ROWS})",
             args={"runs": names},

@@ -1,6 +1,5 @@
 """The lake: what its page says is what lies in it, and what a crash leaves is healed."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -13,20 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.score.lake import Lake, LakeBusy, writing
-from bench.score.schema import OF_NIGHTS, PAGE, PARTITIONS, RUNS, TABLES
-from bench.verdict.owner import Owner
+from bench.score.tables import OF_NIGHTS, PAGE, RUNS, TABLES, document
 from tests.bench.score.conftest import Rescored, Scored
 
 _SPELLED = {"VARCHAR": "STRING", "INTEGER": "INT", "VARCHAR[]": "ARRAY<STRING>",
             "MAP(VARCHAR, BIGINT)": "MAP<STRING,BIGINT>"}  # fmt: skip
 
 
-def test_the_tables_of_the_page_are_read_to_the_last_column() -> None:
-    prose, *sections = re.split(r"^## (?=[a-z])", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-    assert not re.search(r"^\| `", prose, re.MULTILINE)
-    found = {text.partition("\n")[0]: re.findall(r"^\| `(\w+)`", text, re.M) for text in sections}
-    assert found == {name: [*columns, *PARTITIONS] for name, columns in TABLES.items()}
-    assert f"| `owner` | STRING | {', '.join(Owner)}: LNS is the network server |" in sections[7]
+def test_the_page_is_made_from_the_tables() -> None:
+    assert PAGE.read_text("utf-8") == document(), "python -m bench.score.tables"
 
 
 @pytest.mark.spark
@@ -37,7 +31,7 @@ def test_a_table_has_the_columns_that_its_page_names(scored: Scored, name: str) 
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", [files]
     ).fetchall()
     spelled = [(row[0], _SPELLED.get(row[1], row[1].partition(" WITH")[0])) for row in found]
-    assert spelled == [*TABLES[name].items()]
+    assert spelled == [(column, type_) for column, type_, _ in TABLES[name].columns]
 
 
 @pytest.mark.spark
@@ -62,9 +56,7 @@ def test_every_run_has_a_row_that_counts_its_rows(rescored: Rescored) -> None:
 
 @pytest.mark.spark
 def test_the_examples_of_the_page_are_queries(scored: Scored, spark: SparkSession) -> None:
-    in_duckdb, in_spark, _ = (
-        part.partition("```")[0] for part in PAGE.read_text("utf-8").split("```sql")[1:]
-    )
+    in_duckdb, in_spark, _ = (part.partition("```")[0] for part in document().split("```sql")[1:])
     query = in_duckdb.replace("'lake/", f"'{scored.lake}/")
     rows = duckdb.execute(query).fetchall()
     by_spark = spark.sql(in_spark.strip().rstrip(";").replace("`lake/", f"`{scored.lake}/"))
@@ -75,7 +67,7 @@ def rows_of(spark: SparkSession, table: str, run: str, **values: str) -> DataFra
     """One row of a table of the lake: null where no value is given as SQL."""
     given = ", ".join(
         f"CAST({values.get(name, 'NULL')} AS {type_}) `{name}`"
-        for name, type_ in TABLES[table].items()
+        for name, type_, _ in TABLES[table].columns
     )
     return spark.sql(f"SELECT {given}, '{run}' run")
 
