@@ -1,5 +1,6 @@
 """How did the run go: as a number for a shell, as a sentence for a person, by how many causes?"""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -265,6 +266,9 @@ def what(finding: Finding) -> str:
 _STATUSES = _COPIES | {"NonDuplicate", "DuplicateDueToResubmission"}
 
 
+_FIELD = re.compile(r": ([^:]+): expected ")
+
+
 def _words(text: str | None) -> list[str]:
     return text.split() if text else []
 
@@ -275,6 +279,9 @@ def _sort(status: str) -> str:
 
 
 def _of_rule(finding: Finding) -> str:
+    field = _FIELD.search(finding.text) if finding.expected and finding.observed else None
+    if field is not None:  # its values may differ from case to case
+        return f"breaks “{finding.rule}”: {field[1]} is another than is due"
     short = [text for text in (finding.expected, finding.observed) if text and len(text) < 60]
     if len(short) == 2:
         return f"breaks “{finding.rule}”: {short[0]} is due, {short[1]} observed"

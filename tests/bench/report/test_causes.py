@@ -42,6 +42,23 @@ def test_what_differs_is_said_in_words(
     assert what(finding("a", expected=expected, observed=observed)) == told
 
 
+def test_a_field_with_another_value_in_each_case_is_one_cause() -> None:
+    found = [
+        finding(
+            case, rule="dnmsg", expected=f"more than {case}", observed="4",
+            text=f"dnmsg for west to {case}: FCntDown: expected more than {case}, observed 4",
+        )
+        for case in ("6", "7")
+    ]  # fmt: skip
+    score = Score(schema=1, run="20261120T020003Z-7f3a", verdicts=(), findings=tuple(found))
+    [cause] = causes(score, {})
+    assert cause.sentence == "The network server breaks “dnmsg”: FCntDown is another than is due"
+    assert [(kind.expected, kind.observed) for kind in cause.kinds] == [
+        ("more than 6", "4"),
+        ("more than 7", "4"),
+    ]
+
+
 def red() -> Score:
     """Two failed cases with one cause, of which the device's finding is a consequence."""
     wrong = {"expected": DUE, "observed": "Duplicate dropped(Duplicate) Suppressed"}
