@@ -240,15 +240,18 @@ async def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(rig,
 
 
 @POLICY
-async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, strategy):
-    """Sent three times, each time under a new counter; what waits behind it comes then."""
+async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, strategy, confirmed):
+    """Sent three times, each time under a new counter; what waits behind it comes then.
+
+    A frame that asks for an acknowledgement is none.
+    """
     rig.only("west")
     await rig.queue_downlink(rig.alpha, payload=b"unheard", port=7, confirmed=True)
     await rig.queue_downlink(rig.alpha, payload=b"next", port=8)
     rig.west.suppress_downlinks(3)
     tries = []
     for _ in range(3):
-        tries.append(await rig.alpha.send())
+        tries.append(await rig.alpha.send(confirmed=confirmed))
         await rig.wait(seconds(3))
     after = await rig.alpha.send()
     await rig.wait(seconds(3))

@@ -9,6 +9,7 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
+from bench.virtual import crafted
 from scenarios.words import ASKED, FIRST, IN_RX2, LATE, OWNED, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
@@ -131,6 +132,19 @@ async def test_an_accept_may_name_fewer_channels_than_five(rig):
         asking = await heard(rig, device, dr=5, adr=True)
         rig.expect(join, FIRST, first="west")
         rig.expect(asking, ASKED, asked="west")
+
+
+async def test_a_channel_that_no_accept_has_named_is_none_of_a_device(rig):
+    """Its record names one by now; it has joined before, and is not told to send there."""
+    facts = {"activation": "otaa", "nb_trans": 2, "preset_session": True}
+    device = rig.provision("before", f_cnt=10, more_channels_hz=(867_100_000,), **facts)
+    known = device.provisioned
+    asking = crafted.data(device.dev_eui, known.dev_addr, known.keys, 10, adr=True)
+    rig.announce(asking)
+    await rig.start()
+    await rig.wait(seconds(1))
+    await rig.say(rig.told(asking, by="west"), by="west")
+    rig.expect(asking, ASKED, asked="west")
 
 
 async def test_rx2_may_be_slower_than_its_region_has_it(rig):

@@ -14,8 +14,10 @@ from scenarios.words import (
     EXPIRED,
     FIRST,
     LOST,
+    LOST_UPSTREAM,
     OVER,
     OWNED,
+    TAKEN_OVER,
     UNVERIFIED,
     WITH_DOWNLINK,
 )
@@ -38,16 +40,6 @@ FAR_COPY = Table("""
 DROPPED = Table("""
     strategy kind        | dropped
     *        unconfirmed | NonDuplicate dropped(StoreUnavailable) NotAsked Unavailable
-""")
-LOST_UPSTREAM = Table("""
-    strategy kind        | back
-    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
-    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
-""")
-# Whose frame this server was refused before: nobody else has it any more.
-TAKEN_OVER = Table("""
-    strategy kind        | taken
-    *        confirmed   | DuplicateDueToResubmission forwarded RX1 Owner
 """)
 LOST_AGAIN = Table("""
     strategy kind        | lost2
@@ -369,16 +361,19 @@ async def test_what_a_closed_server_dropped_has_not_advanced_its_counter(rig):
 @pytest.mark.fault("store", "slow")
 async def test_a_copy_takes_the_place_of_a_first_one_that_the_store_lost(rig, strategy):
     """Nobody can say whose the frame is in time: each of its copies is a first one."""
+    rig.put_on("lns-a", "south")
     rig.put_on("lns-b", "north")
     rig.on_outage("closed")
     device = rig.provision("slow", f_cnt=10, strategy=strategy)
     await rig.start()
     rig.slow_store(seconds(1), "lns-a")
     frame = await rig.craft(device, confirmed=True)
-    await tell(rig, frame, "west", "east")
+    stations = ("west", "east", "south")
+    for station in stations:
+        await rig.say(rig.told(frame, by=station), by=station)
     await rig.wait(seconds(2))
     await rig.restore_store("lns-a")
-    rig.expect(frame, REFUSED * 2, refused=("west", "east"))
+    rig.expect(frame, REFUSED * 3, refused=stations)
 
 
 @pytest.mark.fault("store", "slow")

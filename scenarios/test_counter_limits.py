@@ -4,7 +4,8 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, OVER, OWNED
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER, OWNED, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -16,7 +17,8 @@ LATE = Table("""
 """)
 OLD = Table("""
     strategy kind        | old
-    *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 UNTAKEN = Table("""
     strategy kind        | untaken
@@ -26,6 +28,11 @@ UNTAKEN = Table("""
 ASKED = Table("""
     strategy kind        | asked
     *        unconfirmed | NonDuplicate forwarded RX1
+""")
+# One answer too many, where servers share the device.
+TOO_MANY = Table("""
+    strategy kind        | over
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed Owner
 """)
 THEIRS = Table("""
     strategy kind        | theirs
@@ -43,7 +50,10 @@ async def say(rig, frame, *, by="west", wait=3_000_000):
 
 @pytest.mark.parametrize("span", [1, 2, 3, 0xFFFF], ids=lambda span: f"{span:X}FFFF")
 async def test_a_frame_of_before_the_roll_over_is_old_and_not_forged(rig, span):
-    """Its sixteen bits stand for the span before; the next ones for the span that begins."""
+    """Its sixteen bits stand for the span before; the next ones for the span that begins.
+
+    Whoever forges one is told from both, though nothing comes after the last span.
+    """
     last = span << 16 | 0xFFFF
     device = rig.provision("veteran", f_cnt=last - 1)
     counters = range(last - 1, min(last + 2, LAST) + 1)
@@ -53,7 +63,9 @@ async def test_a_frame_of_before_the_roll_over_is_old_and_not_forged(rig, span):
         rig.expect(frame, FIRST, first="west")
         rig.expect_upstream(frame, through="west", fCnt=frame.f_cnt)
     await say(rig, old)
+    forged = await rig.forge(device, by="west")
     rig.expect(old, OLD, old="west")
+    rig.expect(forged, FORGED, forged="west")
 
 
 async def test_a_late_copy_of_before_the_roll_over_is_a_copy(rig, strategy):
@@ -173,3 +185,34 @@ async def test_a_life_that_was_not_delivered_has_not_begun(rig):
     rig.expect(replayed, UNTAKEN, untaken="west")
     rig.expect(counted, FIRST + AGAIN * 3 + OVER, first="west", again="west", over="west")
     rig.expect(after, FIRST, first="west")
+
+
+async def test_an_answer_too_many_to_an_old_first_message_costs_no_counter(rig, strategy):
+    """Servers share the device: the store is asked whose it is, but for no downlink counter."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=0, strategy=strategy)
+    first, newer = [await hear(rig, device, "west", confirmed=True) for _ in range(2)]
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", confirmed=True)
+    for frame in (newer, after):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(first, OWNED + AGAIN * 3 + TOO_MANY, owned="west", again="west", over="west")
+    rig.expect_answer(after, f_cnt=5)
+
+
+@pytest.mark.fault("store", "partition")
+async def test_what_is_old_here_is_not_new_for_a_store_that_is_far_behind(rig, confirmed):
+    """This server went on alone: for the others it would be too far ahead."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west")
+    rig.cut_store("lns-a")
+    alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (16_000, 32_000)]
+    await rig.restore_store("lns-a")
+    old = await hear(rig, device, "west", f_cnt=31_000, confirmed=confirmed)
+    rig.expect(before, OWNED, owned="west")
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(old, OLD, old="west")

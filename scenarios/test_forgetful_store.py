@@ -2,17 +2,28 @@
 
 import pytest
 
-from bench.clock import seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from bench.virtual import crafted
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, LOST, OWNED, UNVERIFIED, WITH_DOWNLINK
+from scenarios.words import (
+    AGAIN,
+    EXPIRED,
+    FIRST,
+    LOST,
+    LOST_UPSTREAM,
+    OVER,
+    OWNED,
+    STRANGE,
+    UNVERIFIED,
+    WITH_DOWNLINK,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
-LOST_UPSTREAM = Table("""
-    strategy kind        | back
-    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
-    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+DROPPED = Table("""
+    strategy kind        | dropped
+    *        confirmed   | NonDuplicate dropped(StoreUnavailable) Suppressed Unavailable
 """)
 REFUSED = Table("""
     strategy kind        | refused
@@ -234,3 +245,44 @@ async def test_a_frame_that_is_refused_again_and_again_is_one_that_was_missed(ri
     rig.expect(frame, OWNED + LOST * 3, owned="west", lost="north")
     rig.expect(after, OWNED, owned="north")
     rig.expect_answer(after, f_cnt=5)
+
+
+@pytest.mark.fault("store", "slow")
+@pytest.mark.fault("lns", "restart")
+async def test_a_first_message_claimed_before_a_restart_is_answered_three_times(rig, strategy):
+    """The server was granted it too late, and has begun anew: for all it knows it has answered."""
+    rig.put_on("lns-b", "north")
+    rig.on_outage("closed")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.slow_store(milliseconds(400), "lns-a")
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    await rig.restore_store("lns-a")
+    await rig.restart_lns()
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(
+        first, DROPPED + OWNED + AGAIN * 2 + OVER,
+        dropped="west", owned="west", again="west", over="west",
+    )  # fmt: skip
+
+
+async def test_a_frame_that_was_kept_without_its_bytes_is_of_no_session_that_is_over(rig):
+    """Others may know whose it is; one of them knows that the device has joined again."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("moved", activation="otaa", f_cnt=10, preset_session=True)
+    known = device.provisioned
+    rig.only("north")
+    join = await device.join()
+    address, keys = rig.sessions_opened(known)[-1]
+    old = crafted.data(device.dev_eui, known.dev_addr, known.keys, 9)
+    new = crafted.data(device.dev_eui, address, keys, 1, session=1)
+    for frame, station in ((new, "north"), (old, "west")):
+        rig.announce(frame)
+        await tell(rig, frame, station)
+        await rig.wait(seconds(1))
+    for frame in (join, new):
+        rig.expect(frame, FIRST, first="north")
+    rig.expect(old, STRANGE, strange="west")

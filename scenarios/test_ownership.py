@@ -7,7 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import ELSEWHERE, LOST, OWNED, UNVERIFIED
+from scenarios.words import ELSEWHERE, LOST, LOST_UPSTREAM, OWNED, UNVERIFIED
 
 DAYS = minutes(3 * 24 * 60)
 
@@ -15,13 +15,6 @@ DAYS = minutes(3 * 24 * 60)
 JOIN_RACE = Table("""
     strategy kind | accepted                  | refused
     *        join | NonDuplicate dropped RX1  | NonDuplicate dropped(DevNonceUsed) Suppressed
-""")
-
-# The owner of a frame that the application does not take.
-GIVEN_BACK = Table("""
-    strategy kind        | back
-    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
-    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
 """)
 
 # An old frame, for a server that knows what the others have heard since.
@@ -112,7 +105,7 @@ async def test_an_owner_that_cannot_deliver_gives_the_frame_back(rig, strategy, 
     rig.east.delay_uplinks(milliseconds(150))
     rig.refuse_upstream(1)
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, GIVEN_BACK + OWNED, back="west", owned="east")
+    rig.expect(uplink, LOST_UPSTREAM + OWNED, back="west", owned="east")
     rig.expect_reply(uplink)
 
 
@@ -126,7 +119,7 @@ async def test_a_copy_is_the_first_while_its_frame_is_given_back(rig, strategy, 
     rig.west.repeat_uplinks(milliseconds(150))
     rig.refuse_upstream(1)
     uplink = await rig.alpha.send(confirmed=confirmed)
-    rig.expect(uplink, GIVEN_BACK + OWNED, back="west", owned="west")
+    rig.expect(uplink, LOST_UPSTREAM + OWNED, back="west", owned="west")
     rig.expect_reply(uplink)
 
 
@@ -148,7 +141,7 @@ async def test_what_is_given_back_takes_nothing_from_the_owner_before(rig, strat
     rig.refuse_upstream(1)
     refused = await rig.alpha.send(confirmed=False)
     await rig.wait(seconds(20))
-    rig.expect(refused, GIVEN_BACK, back="west")
+    rig.expect(refused, LOST_UPSTREAM, back="west")
     rig.expect(older, ELSEWHERE, elsewhere="west")
     rig.expect(uplink, OWNED + ELSEWHERE, owned="east", elsewhere="west")
 

@@ -18,6 +18,7 @@ from scenarios.words import (
     OWNED,
     REFUSED_AGAIN,
     STRANGE,
+    UNVERIFIED,
     WITH_DOWNLINK,
 )
 
@@ -44,6 +45,10 @@ TAKEN_ASKING = Table("""
     Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) Suppressed
     Mark     *           | DuplicateDueToResubmission marked Suppressed
     None     *           | DuplicateDueToResubmission forwarded Suppressed
+""")
+LOST_UPSTREAM = Table("""
+    strategy kind        | back
+    *        *           | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
 """)
 TURNS_US = {"a moment later": milliseconds(100), "when it is answered": seconds(3)}
 
@@ -204,23 +209,30 @@ async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
 
 @pytest.mark.fault("store", "slow")
 async def test_strangers_of_one_station_keep_no_other_one_from_the_store(rig):
-    """Sixty-four are asked about at once through west; what east tells is looked up beside them."""
+    """Sixty-four are asked about at once through west; what east tells is looked up beside them.
+
+    The last of those sixty-four is no stranger.
+    """
     rig.put_on("lns-b", "north")
     device = rig.provision("new", activation="otaa")
+    last = rig.provision("last", activation="otaa")
     strangers = [rig.provision(f"stranger-{n}", known=False, f_cnt=10) for n in range(65)]
     rig.only("north")
-    join = await device.join()
-    frame = await rig.craft(device)
+    joins = [await one.join() for one in (device, last)]
+    frame, found = await rig.craft(device), await rig.craft(last)
     strange = [await rig.craft(one) for one in strangers]
     rig.slow_store(milliseconds(100), "lns-a")
-    for one in strange:
+    for one in (*strange[:63], found, *strange[63:]):
         await rig.say(rig.told(one, by="west"), by="west")
+        await rig.wait(milliseconds(1))
     await rig.wait(milliseconds(20))
     await rig.say(rig.told(frame, by="east"), by="east")
     await rig.wait(seconds(2))
     await rig.restore_store("lns-a")
-    rig.expect(join, FIRST, first="north")
+    for join in joins:
+        rig.expect(join, FIRST, first="north")
     rig.expect(frame, FIRST, first="east")
+    rig.expect(found, FIRST, first="west")
     for one in strange:
         rig.expect(one, STRANGE, strange="west")
 
@@ -317,3 +329,50 @@ async def test_a_server_that_begins_anew_numbers_its_downlinks_beyond_those_of_b
     after = await hear(rig, rig.alpha, "west", confirmed=True)
     for frame in (*before, after):
         rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "partition")
+@pytest.mark.parametrize("between", ["nothing", "an older frame", "a new life"])
+async def test_other_bytes_of_a_counter_that_was_given_back_are_another_frame(rig, between):
+    """A copy of the first ones went up under its name, through a server that did not own it."""
+    rig.put_on("lns-b", "east")
+    device, one = await given_back(rig)
+    if between == "a new life":
+        rig.cut_store("lns-b")
+        rig.expect(await hear(rig, device, "east", f_cnt=0), UNVERIFIED, unverified="east")
+        await rig.restore_store("lns-b")
+        rig.expect(await hear(rig, device, "east", f_cnt=1), OWNED, owned="east")
+    elif between == "an older frame":
+        rig.expect(await hear(rig, device, "east", f_cnt=12), OWNED, owned="east")
+    two = await hear(rig, device, "east", f_cnt=14, payload=b"two")
+    rig.expect(one, LOST_UPSTREAM + LOST, back="west", lost="north")
+    rig.expect(two, OWNED, owned="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-14"
+    rig.expect_upstream(one, through="north", removeDuplicatesKey=key)
+    name = f"{key}.{two.phy[-4:].hex().upper()}"
+    rig.expect_upstream(two, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
+async def test_the_bytes_that_were_given_back_have_the_name_of_their_copy(rig):
+    """The store knows it when it has forgotten the frame."""
+    rig.put_on("lns-b", "east")
+    device, one = await given_back(rig)
+    await rig.wait(seconds(61))
+    await tell(rig, one, "east")
+    rig.expect(one, LOST_UPSTREAM + LOST + OWNED, back="west", lost="north", owned="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-14"
+    for station in ("north", "east"):
+        rig.expect_upstream(one, through=station, removeDuplicatesKey=key)
+
+
+async def given_back(rig):
+    """A frame that west owns and cannot deliver, while north has forwarded its copy."""
+    rig.put_on("lns-c", "north")
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west", "east")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "north", f_cnt=14, payload=b"one", after=seconds(12))
+    return device, frame

@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST
+from scenarios.words import AGAIN, COPY, ELSEWHERE, ELSEWHERE_AGAIN, FIRST
 
 JOINED_ELSEWHERE = Table("""
     strategy kind | elsewhere
@@ -341,6 +341,23 @@ async def test_the_answers_of_another_server_are_its_own(rig, strategy):
     await rig.wait(seconds(3))
     owned = {"first": "east", "again": ("east",) * 3, "elsewhere": "west"}
     rig.expect(frame, FIRST + AGAIN * 3 + ELSEWHERE, **owned)
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_the_answers_of_another_server_to_an_old_first_message_are_its_own(rig, strategy):
+    """It has repeated them as often as it may; a stranger's frame made the other one look it up."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=0, strategy=strategy)
+    first = await hear(rig, device, "west", "east", confirmed=True)
+    later = await hear(rig, device, "east", "west", confirmed=True)
+    for _ in range(3):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    await rig.forge(device, by="east")
+    await tell(rig, first, "east")
+    rig.expect(later, FIRST + ELSEWHERE, first="east", elsewhere="west")
+    owned = {"first": "west", "again": ("west",) * 3, "elsewhere": "east", "theirs": "east"}
+    rig.expect(first, FIRST + ELSEWHERE + AGAIN * 3 + ELSEWHERE_AGAIN, **owned)
 
 
 @pytest.mark.requires("virtual time")  # no wire has a part in it

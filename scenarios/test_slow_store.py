@@ -16,6 +16,11 @@ USED = Table("""
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
 """)
 
+OLD = Table("""
+    strategy kind        | old
+    *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+
 # --- a store that is there, and no help -------------------------------------------------------
 
 
@@ -301,3 +306,87 @@ async def test_a_status_that_nobody_can_verify_says_so(rig):
     rig.expect(before, OWNED, owned="east")
     rig.expect(during, UNVERIFIED, unverified="east")
     rig.expect_upstream(during, through="east", unverified=True)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "partition")
+@pytest.mark.parametrize("relaxed", [False, True], ids=["strict", "relaxed"])
+async def test_what_the_other_server_has_told_of_is_heard_for_the_first_time(rig, relaxed):
+    """Without the store it is forwarded as the frame that it is, and the counter begins nothing."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("alone", f_cnt=10, relaxed_f_cnt=relaxed)
+    before = await hear(rig, device, "west", "east")
+    late, newest = await rig.craft(device), await rig.craft(device)
+    await tell(rig, newest, "west")
+    await rig.wait(seconds(3))
+    await tell(rig, late, "east")
+    await rig.wait(seconds(3))
+    rig.cut_store("lns-b")
+    await tell(rig, newest, "east")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-b")
+    after = await hear(rig, device, "west", "east")
+    rig.expect(late, LOST, lost="east")
+    rig.expect(newest, OWNED + UNVERIFIED, owned="west", unverified="east")
+    for frame in (before, after):
+        rig.expect(frame, OWNED + LOST, owned="west", lost="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_a_copy_that_waits_for_a_frame_of_a_session_that_is_over_is_of_none(rig, strategy):
+    """The store is asked about the first one: another server has seen the end of the session."""
+    rig.put_on("lns-b", "north", "south")
+    rig.only("north")
+    joins = [await rig.bravo.join()]
+    known = await rig.bravo.send()
+    unheard = await rig.craft(rig.bravo)
+    rig.only("west")
+    joins.append(await rig.bravo.join())
+    new = await rig.bravo.send()
+    rig.slow_store(milliseconds(150), "lns-b")
+    await tell(rig, unheard, "north", "south")
+    await rig.wait(seconds(2))
+    await rig.restore_store("lns-b")
+    for frames, station in (((joins[0], known), "north"), ((joins[1], new), "west")):
+        for frame in frames:
+            rig.expect(frame, FIRST, first=station)
+    rig.expect(unheard, STRANGE * 2, strange=("north", "south"))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_a_frame_is_old_that_a_newer_one_overtakes_on_its_way_to_the_store(rig, strategy):
+    """Both are older than what another server has told of: only their own order counts here."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    known = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (10, 20)]
+    lost = await hear(rig, device, "east", f_cnt=11)
+    newer, old = [await rig.craft(device, f_cnt=f_cnt) for f_cnt in (15, 14)]
+    rig.slow_store(milliseconds(150), "lns-b")
+    await tell(rig, newer, "east")
+    await rig.wait(milliseconds(50))
+    await tell(rig, old, "east")
+    await rig.wait(seconds(2))
+    await rig.restore_store("lns-b")
+    for frame in known:
+        rig.expect(frame, OWNED, owned="west")
+    for frame in (lost, newer):
+        rig.expect(frame, LOST, lost="east")
+    rig.expect(old, OLD, old="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_what_a_server_was_granted_too_late_is_its_own_for_the_others(rig, strategy):
+    """It has delivered the frame without knowing; a stranger's makes the other one read of it."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west", "north")
+    rig.slow_store(milliseconds(400), "lns-a")
+    frame = await hear(rig, device, "west")
+    await rig.restore_store("lns-a")
+    await rig.forge(device, by="north")
+    await tell(rig, frame, "north")
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    rig.expect(frame, UNVERIFIED + LOST, unverified="west", lost="north")

@@ -132,9 +132,30 @@ LOST = Table("""
     None     unconfirmed | NonDuplicate forwarded NotAsked NotOwner
 """)
 
+# A frame told once more by its first station, while it is another server's.
+ELSEWHERE_AGAIN = Table("""
+    strategy kind      | theirs
+    Drop     confirmed | DuplicateDueToResubmission dropped(DuplicateAtOtherServer) Suppressed
+    Mark     confirmed | DuplicateDueToResubmission marked Suppressed
+    None     confirmed | DuplicateDueToResubmission forwarded Suppressed
+""")
+
 # A server that nobody tells who owns the frame; `on_outage` is "open".
 UNVERIFIED = Table("""
     strategy kind        | unverified
     *        confirmed   | NonDuplicate forwarded Suppressed Unavailable
     *        unconfirmed | NonDuplicate forwarded NotAsked Unavailable
+""")
+
+# The owner of a frame that the application does not take: it gives the frame back.
+LOST_UPSTREAM = Table("""
+    strategy kind        | back
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+""")
+
+# A frame that this server was refused, when its owner has given it back.
+TAKEN_OVER = Table("""
+    strategy kind        | taken
+    *        confirmed   | DuplicateDueToResubmission forwarded RX1 Owner
 """)
