@@ -35,10 +35,12 @@ from bench.rig.expect import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig
 from bench.run.run_record import PLAN
+from bench.score.tables import TABLES
 from lns.toml_file import Section
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "scenarios/README.md", "lns/README.md", "bench/README.md", "hardware.md")
+PAGES = ("README.md", "scenarios/README.md", "lns/README.md", "bench/README.md",
+         "bench/score/README.md", "hardware.md")  # fmt: skip
 _PART = re.compile(r"(<!-- made: (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -293,6 +295,24 @@ def _labs() -> str:
     return table(("parts", "of the scenarios", "what is missing most"), rows)
 
 
+# --- tables of the lake ---------------------------------------------------------------------------
+
+
+def _lake() -> str:
+    partitions = (
+        ("night", "DATE", "date at the head of the run's name; partition"),
+        ("run", "STRING", "name of the run folder; partition"),
+    )
+    return "\n".join(
+        f"## {name}\n\nOne row: {about.row}.\n\n"
+        + table(
+            ("column", "type", "what it says"),
+            ((f"`{column}`", *rest) for column, *rest in (*about.columns, *partitions)),
+        )
+        for name, about in TABLES.items()
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "verbs of a rig": lambda: _verbs_of_rig("west", "settle"),
     "verbs of a device": lambda: _verbs(RigDevice, "device"),
@@ -306,6 +326,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "what a lab can play": _labs,
     "exit codes": _codes,
     "commands": _commands,
+    "tables of the lake": _lake,
 }
 
 

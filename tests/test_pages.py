@@ -25,7 +25,7 @@ from tests.pages import PAGES, PARTS, ROOT, made, parts_in
 from tests.sizes import size
 
 pytestmark = pytest.mark.programs
-EVERY_PAGE = (*PAGES, "bench/score/README.md", "lns/sources.md", "CONTRIBUTING.md")
+EVERY_PAGE = (*PAGES, "lns/sources.md", "CONTRIBUTING.md")
 KIND = re.compile(
     r"(run|case|fault|host|radio|replayer|station|device|lns|upstream|inbox|application)"
     r"\.[a-z_]+"

@@ -1,15 +1,13 @@
 """Which tables lie in the lake, and what does each of their columns say?
 
-The part of `bench/score/README.md` about the tables is made from this page (`python -m
-bench.score.tables`), and a test compares both with what is really written.
+The part of README.md about the tables is made from this page (`make pages`), and a test compares
+both with what is really written.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from bench.verdict.owner import Owner
 
-PAGE = Path(__file__).with_name("README.md")
 RUNS = "runs"
 OF_NIGHTS = ("trends", "changes", "comparisons")
 """What is written of the newest night of a line, after the rows of its runs."""
@@ -331,26 +329,3 @@ def _table(text: str) -> tuple[str, Table]:
 
 
 TABLES: dict[str, Table] = dict(_table(text) for text in _TEXT.split("\n# ")[1:])
-
-
-def document() -> str:
-    """The page about the lake, as Markdown: what is written by hand, and the tables."""
-    by_hand = PAGE.read_text("utf-8").partition(f"\n## {RUNS}\n")[0]
-    return by_hand + "".join(_section(name, table) for name, table in TABLES.items())
-
-
-def _section(name: str, table: Table) -> str:
-    rows = [
-        *table.columns,
-        ("night", "DATE", "date at the head of the run's name; partition"),
-        ("run", "STRING", "name of the run folder; partition"),
-    ]
-    lines = [f"| `{column}` | {type_} | {what} |" for column, type_, what in rows]
-    head = (
-        f"\n## {name}\n\nOne row: {table.row}.\n\n| column | type | what it says |\n|---|---|---|\n"
-    )
-    return head + "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(document(), "utf-8")

@@ -12,15 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.score.lake import Lake, LakeBusy, writing
-from bench.score.tables import OF_NIGHTS, PAGE, RUNS, TABLES, document
+from bench.score.tables import OF_NIGHTS, RUNS, TABLES
 from tests.bench.score.conftest import Rescored, Scored
+from tests.pages import ROOT
 
 _SPELLED = {"VARCHAR": "STRING", "INTEGER": "INT", "VARCHAR[]": "ARRAY<STRING>",
             "MAP(VARCHAR, BIGINT)": "MAP<STRING,BIGINT>"}  # fmt: skip
-
-
-def test_the_page_is_made_from_the_tables() -> None:
-    assert PAGE.read_text("utf-8") == document(), "python -m bench.score.tables"
 
 
 @pytest.mark.spark
@@ -56,7 +53,10 @@ def test_every_run_has_a_row_that_counts_its_rows(rescored: Rescored) -> None:
 
 @pytest.mark.spark
 def test_the_examples_of_the_page_are_queries(scored: Scored, spark: SparkSession) -> None:
-    in_duckdb, in_spark, _ = (part.partition("```")[0] for part in document().split("```sql")[1:])
+    in_duckdb, in_spark, _ = (
+        part.partition("```")[0]
+        for part in (ROOT / "bench/score/README.md").read_text("utf-8").split("```sql")[1:]
+    )
     query = in_duckdb.replace("'lake/", f"'{scored.lake}/")
     rows = duckdb.execute(query).fetchall()
     by_spark = spark.sql(in_spark.strip().rstrip(";").replace("`lake/", f"`{scored.lake}/"))
